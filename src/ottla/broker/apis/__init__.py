@@ -1,0 +1,53 @@
+"""One module per API key; `HANDLERS` is the single table of what this broker answers and advertises.
+
+A handler module offers
+
+    def handle(request: XRequest, context: RequestContext, broker: Broker) -> XResponse | Deferred[XResponse] | None
+
+(`None` only for a produce request with acks=0) and may offer
+
+    def error_response(request: XRequest, version: int, error: KafkaError) -> XResponse
+
+for what `handle` raises; without one, dispatch fills the error code in wherever the response class has a field for it.
+Modules are imported on first use, so that a node which never sees an API never pays for it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["HANDLERS", "HandlerSpec"]
+
+
+class HandlerSpec(NamedTuple):
+    """Where an API is handled, and the versions that are advertised for it."""
+
+    module: str
+    min_version: int
+    max_version: int
+
+
+# By the number of the API key: this table is needed before any message module is.
+HANDLERS: dict[int, HandlerSpec] = {
+    0: HandlerSpec("produce", 0, 13),
+    1: HandlerSpec("fetch", 4, 18),
+    2: HandlerSpec("list_offsets", 1, 11),
+    3: HandlerSpec("metadata", 0, 13),
+    18: HandlerSpec("api_versions", 0, 4),
+    19: HandlerSpec("create_topics", 2, 7),
+    20: HandlerSpec("delete_topics", 1, 6),
+    21: HandlerSpec("delete_records", 0, 2),
+    22: HandlerSpec("init_producer_id", 0, 5),
+    23: HandlerSpec("offset_for_leader_epoch", 2, 4),
+    32: HandlerSpec("describe_configs", 1, 4),
+    33: HandlerSpec("alter_configs", 0, 2),
+    34: HandlerSpec("alter_replica_log_dirs", 1, 2),
+    35: HandlerSpec("describe_log_dirs", 1, 5),
+    37: HandlerSpec("create_partitions", 0, 3),
+    44: HandlerSpec("incremental_alter_configs", 0, 1),
+    57: HandlerSpec("update_features", 0, 2),
+    60: HandlerSpec("describe_cluster", 0, 2),
+    61: HandlerSpec("describe_producers", 0, 0),
+    74: HandlerSpec("list_config_resources", 0, 1),
+    75: HandlerSpec("describe_topic_partitions", 0, 0),
+}

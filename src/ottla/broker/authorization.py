@@ -1,0 +1,130 @@
+"""Who may do what: the operations and resources of Kafka's access control, and the authorizer every request carries.
+
+A handler asks `context.authorizer.authorize(...)` before it touches a resource, whatever the authorizer is. For now
+the only one is `AllowAll`, which says yes; the questions are already asked in the right places with the right names.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from ottla.broker.context import RequestContext
+
+__all__ = ["AllowAll", "Authorizer", "CLUSTER_NAME", "Operation", "ResourceType"]
+
+# The one name that resources of type CLUSTER have.
+CLUSTER_NAME = "kafka-cluster"
+
+
+class Operation(IntEnum):
+    """What is done to a resource; the numbers travel in ACL requests and in `authorized_operations` bit fields."""
+
+    UNKNOWN = 0
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class ResourceType(IntEnum):
+    UNKNOWN = 0
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class Authorizer(Protocol):
+    def authorize(
+        self, context: RequestContext, operation: Operation, resource_type: ResourceType, resource_name: str
+    ) -> bool:
+        """Whether the principal of the request may do this to the named resource."""
+
+    def authorize_by_resource_type(
+        self, context: RequestContext, operation: Operation, resource_type: ResourceType
+    ) -> bool:
+        """Whether there is any resource of that type to which the principal may do this."""
+
+    def authorized_operations(self, context: RequestContext, resource_type: ResourceType, resource_name: str) -> int:
+        """The bit field (bit n = operation n) that Metadata and DescribeCluster answer when a client asks for it."""
+
+
+class AllowAll:
+    """Everybody may do everything, as a Kafka broker without `authorizer.class.name` has it."""
+
+    __slots__ = ()
+
+    def authorize(
+        self,
+        context: RequestContext,  # noqa: ARG002
+        operation: Operation,  # noqa: ARG002
+        resource_type: ResourceType,  # noqa: ARG002
+        resource_name: str,  # noqa: ARG002
+    ) -> bool:
+        return True
+
+    def authorize_by_resource_type(
+        self,
+        context: RequestContext,  # noqa: ARG002
+        operation: Operation,  # noqa: ARG002
+        resource_type: ResourceType,  # noqa: ARG002
+    ) -> bool:
+        return True
+
+    def authorized_operations(
+        self,
+        context: RequestContext,  # noqa: ARG002
+        resource_type: ResourceType,
+        resource_name: str,  # noqa: ARG002
+    ) -> int:
+        return sum(1 << operation for operation in SUPPORTED_OPERATIONS.get(resource_type, ()))
+
+
+# Which operations mean anything for a resource of each type: what "all operations" comes to in a bit field.
+SUPPORTED_OPERATIONS: dict[ResourceType, tuple[Operation, ...]] = {
+    ResourceType.TOPIC: (
+        Operation.READ,
+        Operation.WRITE,
+        Operation.CREATE,
+        Operation.DESCRIBE,
+        Operation.DELETE,
+        Operation.ALTER,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    ),
+    ResourceType.GROUP: (
+        Operation.READ,
+        Operation.DESCRIBE,
+        Operation.DELETE,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    ),
+    ResourceType.CLUSTER: (
+        Operation.CREATE,
+        Operation.CLUSTER_ACTION,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+        Operation.IDEMPOTENT_WRITE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+    ),
+    ResourceType.TRANSACTIONAL_ID: (Operation.DESCRIBE, Operation.WRITE, Operation.TWO_PHASE_COMMIT),
+    ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
+    ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
+}

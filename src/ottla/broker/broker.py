@@ -1,0 +1,75 @@
+"""The broker: one value that holds every machine of a node, handed to each request handler.
+
+It owns nothing but the references: who starts and stops what, and in which order, is in `lifecycle`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorization import AllowAll, Authorizer
+from ottla.broker.context import ListenerInfo, QuotaManager, Unlimited
+
+if TYPE_CHECKING:
+    from ottla.metadata.controller import Controller
+    from ottla.metadata.image import MetadataImage
+    from ottla.model.config import BrokerConfig
+    from ottla.model.ports import World
+    from ottla.replica.manager import ReplicaManager
+    from ottla.storage.manager import LogManager
+
+__all__ = ["Broker", "MetadataHolder"]
+
+
+class MetadataHolder:
+    """The newest committed image; replaced as a whole after every commit, so a reader keeps a consistent one."""
+
+    __slots__ = ("image",)
+
+    def __init__(self, image: MetadataImage) -> None:
+        self.image = image
+
+
+class Broker:
+    """Where the machines meet."""
+
+    __slots__ = (
+        "authorizer",
+        "cluster_id",
+        "config",
+        "controller",
+        "listeners",
+        "logs",
+        "metadata",
+        "node_id",
+        "quota",
+        "replicas",
+        "world",
+    )
+
+    def __init__(
+        self,
+        *,
+        config: BrokerConfig,
+        world: World,
+        node_id: int,
+        cluster_id: str,
+        metadata: MetadataHolder,
+        logs: LogManager,
+        replicas: ReplicaManager,
+        controller: Controller,
+        authorizer: Authorizer | None = None,
+        quota: QuotaManager | None = None,
+    ) -> None:
+        self.config = config
+        self.world = world
+        self.node_id = node_id
+        self.cluster_id = cluster_id
+        self.metadata = metadata
+        self.logs = logs
+        self.replicas = replicas
+        self.controller = controller
+        self.authorizer: Authorizer = authorizer if authorizer is not None else AllowAll()
+        self.quota: QuotaManager = quota if quota is not None else Unlimited()
+        # By listener name; filled in when the sockets are bound.
+        self.listeners: dict[str, ListenerInfo] = {}

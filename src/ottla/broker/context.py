@@ -1,0 +1,163 @@
+"""What a handler may know about a request besides its body.
+
+The part that is the same for every request of a connection (listener, principal, authorizer, quota, the client's
+address) lives in one `ConnectionContext`; a `RequestContext` adds the header's fields and is all a handler is given.
+It is made once per request, so it holds few slots and computes the rest when asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from ottla.broker.authorization import AllowAll, Authorizer, Operation, ResourceType
+
+__all__ = [
+    "ANONYMOUS",
+    "ConnectionContext",
+    "ListenerInfo",
+    "Principal",
+    "QuotaManager",
+    "RequestContext",
+    "Unlimited",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Whom a connection speaks for, e.g. `User:alice`."""
+
+    type: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.type}:{self.name}"
+
+
+ANONYMOUS = Principal("User", "ANONYMOUS")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenerInfo:
+    """A listener as configured: its name, protocol, and the address given to clients (port filled in once bound)."""
+
+    name: str
+    security_protocol: str
+    host: str
+    port: int
+    advertised_host: str
+    advertised_port: int
+
+
+class QuotaManager(Protocol):
+    """Counts what a client uses and says for how long it should be throttled, in milliseconds."""
+
+    def produced(self, context: RequestContext, size_bytes: int) -> int: ...
+
+    def fetched(self, context: RequestContext, size_bytes: int) -> int: ...
+
+    def requested(self, context: RequestContext, processing_seconds: float) -> int: ...
+
+    def mutated(self, context: RequestContext, mutations: int) -> int: ...
+
+
+class Unlimited:
+    """No quota is set: nobody is ever throttled."""
+
+    __slots__ = ()
+
+    def produced(self, context: RequestContext, size_bytes: int) -> int:  # noqa: ARG002
+        return 0
+
+    def fetched(self, context: RequestContext, size_bytes: int) -> int:  # noqa: ARG002
+        return 0
+
+    def requested(self, context: RequestContext, processing_seconds: float) -> int:  # noqa: ARG002
+        return 0
+
+    def mutated(self, context: RequestContext, mutations: int) -> int:  # noqa: ARG002
+        return 0
+
+
+class ConnectionContext:
+    """What all requests of one connection share."""
+
+    __slots__ = (
+        "authorizer",
+        "client_host",
+        "client_port",
+        "client_software_name",
+        "client_software_version",
+        "connection_id",
+        "listener",
+        "principal",
+        "quota",
+    )
+
+    def __init__(
+        self,
+        *,
+        listener: ListenerInfo,
+        client_host: str,
+        client_port: int,
+        connection_id: str = "",
+        principal: Principal = ANONYMOUS,
+        authorizer: Authorizer | None = None,
+        quota: QuotaManager | None = None,
+    ) -> None:
+        self.listener = listener
+        self.client_host = client_host
+        self.client_port = client_port
+        self.connection_id = connection_id
+        self.principal = principal
+        self.authorizer: Authorizer = authorizer if authorizer is not None else AllowAll()
+        self.quota: QuotaManager = quota if quota is not None else Unlimited()
+        # KIP-511: learnt from the connection's ApiVersions request.
+        self.client_software_name = "unknown"
+        self.client_software_version = "unknown"
+
+
+class RequestContext:
+    """One request's header, when it came, and the connection it came on."""
+
+    __slots__ = ("api_key", "api_version", "client_id", "connection", "correlation_id", "received_ms")
+
+    def __init__(
+        self,
+        api_key: int,
+        api_version: int,
+        correlation_id: int,
+        client_id: str | None,
+        connection: ConnectionContext,
+        received_ms: int,
+    ) -> None:
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.connection = connection
+        self.received_ms = received_ms
+
+    @property
+    def listener(self) -> ListenerInfo:
+        return self.connection.listener
+
+    @property
+    def listener_name(self) -> str:
+        return self.connection.listener.name
+
+    @property
+    def principal(self) -> Principal:
+        return self.connection.principal
+
+    @property
+    def authorizer(self) -> Authorizer:
+        return self.connection.authorizer
+
+    @property
+    def quota(self) -> QuotaManager:
+        return self.connection.quota
+
+    def allows(self, operation: Operation, resource_type: ResourceType, resource_name: str) -> bool:
+        """Whether the principal may do this: the question every handler asks before it acts."""
+        return self.connection.authorizer.authorize(self, operation, resource_type, resource_name)
