@@ -80,7 +80,7 @@ class File(Protocol):
     def close(self) -> None: ...
 
 
-class DirectoryLocked(OSError):
+class DirectoryLocked(OSError):  # noqa: N818 (a state of the world, not a mistake)
     """Another process holds the lock."""
 
 
