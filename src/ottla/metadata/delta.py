@@ -1,0 +1,351 @@
+"""What a run of metadata records changes in an image: the one `replay` of the whole system.
+
+A `MetadataDelta` starts from an image, takes records in log order, and makes the next image. Restart, standby and the
+active controller all go through it, so what is replayed after a crash is what was answered before it. Publishers get
+the delta beside the image: `topics.changed`, `brokers_changed` and the like say where to look.
+
+Records that touch something unknown (a partition of a topic that does not exist, a stale broker epoch) cannot come
+from a correct log; they raise `CorruptMetadataError` rather than being skipped, since an image that silently differs
+between nodes is worse than a node that stops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ottla.metadata.image import (
+    AclEntry,
+    AclsImage,
+    BrokerImage,
+    ClientQuotasImage,
+    ClusterImage,
+    ConfigResource,
+    ConfigsImage,
+    ControllerImage,
+    DelegationTokenImage,
+    Endpoint,
+    FeaturesImage,
+    MetadataImage,
+    ProducerIdsImage,
+    QuotaEntity,
+    ScramCredential,
+)
+from ottla.metadata.topics_delta import CorruptMetadataError, TopicDelta, TopicsDelta
+from ottla.model.ids import Uuid
+from ottla.wire.messages import metadata_records as r
+
+__all__ = ["MetadataDelta", "CorruptMetadataError", "TopicDelta", "TopicsDelta"]
+
+
+class MetadataDelta:
+    """Mutable while records are replayed; `apply` ends that and gives the new image."""
+
+    __slots__ = (
+        "_acls",
+        "_brokers",
+        "_configs",
+        "_controllers",
+        "_features",
+        "_producer_ids",
+        "_quotas",
+        "_scram",
+        "_tokens",
+        "acls_changed",
+        "brokers_changed",
+        "configs_changed",
+        "features_changed",
+        "image",
+        "quotas_changed",
+        "topics",
+    )
+
+    def __init__(self, image: MetadataImage) -> None:
+        self.image = image
+        self.topics = TopicsDelta(image.topics)
+        self.brokers_changed: set[int] = set()
+        self.configs_changed: set[ConfigResource] = set()
+        self.features_changed: set[str] = set()
+        self.acls_changed: set[Uuid] = set()
+        self.quotas_changed: set[QuotaEntity] = set()
+        # Copies of the sections that a record has touched; None while untouched.
+        self._features: dict[str, int] | None = None
+        self._brokers: dict[int, BrokerImage] | None = None
+        self._controllers: dict[int, ControllerImage] | None = None
+        self._configs: dict[ConfigResource, dict[str, str]] = {}
+        self._quotas: dict[QuotaEntity, dict[str, float]] | None = None
+        self._producer_ids: ProducerIdsImage | None = None
+        self._acls: dict[Uuid, AclEntry | None] = {}
+        self._scram: dict[tuple[str, int], ScramCredential] | None = None
+        self._tokens: dict[str, DelegationTokenImage] | None = None
+
+    def replay(self, record: Any) -> None:
+        """Applies one record. Records must come in log order."""
+        replayer = _REPLAYERS.get(type(record))
+        if replayer is None:
+            raise CorruptMetadataError(f"the metadata log holds a {type(record).__name__}, which has no meaning here")
+        replayer(self, record)
+
+    def apply(self, *, offset: int, epoch: int, timestamp_ms: int) -> MetadataImage:
+        """The image after every record replayed so far; `offset` is the last one's."""
+        before = self.image
+        return MetadataImage(
+            cluster_id=before.cluster_id,
+            offset=offset,
+            epoch=epoch,
+            timestamp_ms=timestamp_ms,
+            features=before.features if self._features is None else FeaturesImage(finalized=self._features),
+            cluster=self._apply_cluster(),
+            topics=self.topics.apply(),
+            configs=self._apply_configs(),
+            client_quotas=before.client_quotas
+            if self._quotas is None
+            else ClientQuotasImage(by_entity={entity: quota for entity, quota in self._quotas.items() if quota}),
+            producer_ids=self._producer_ids or before.producer_ids,
+            acls=self._apply_acls(),
+            scram=before.scram if self._scram is None else self._scram,
+            delegation_tokens=before.delegation_tokens if self._tokens is None else self._tokens,
+        )
+
+    def broker(self, broker_id: int) -> BrokerImage | None:
+        """A broker as it is after the records so far."""
+        return (self.image.cluster.brokers if self._brokers is None else self._brokers).get(broker_id)
+
+    def _apply_cluster(self) -> ClusterImage:
+        before = self.image.cluster
+        if self._brokers is None and self._controllers is None:
+            return before
+        return ClusterImage(
+            brokers=before.brokers if self._brokers is None else self._brokers,
+            controllers=before.controllers if self._controllers is None else self._controllers,
+        )
+
+    def _apply_configs(self) -> ConfigsImage:
+        if not self._configs:
+            return self.image.configs
+        builder = self.image.configs.by_resource.builder()
+        for resource, values in self._configs.items():
+            if values:
+                builder[resource] = values
+            elif builder.get(resource) is not None:
+                builder.remove(resource)
+        return ConfigsImage(by_resource=builder.build())
+
+    def _apply_acls(self) -> AclsImage:
+        if not self._acls:
+            return self.image.acls
+        builder = self.image.acls.by_id.builder()
+        for identity, entry in self._acls.items():
+            if entry is not None:
+                builder[identity] = entry
+            elif builder.get(identity) is not None:
+                builder.remove(identity)
+        return AclsImage(by_id=builder.build())
+
+    def _writable_brokers(self) -> dict[int, BrokerImage]:
+        if self._brokers is None:
+            self._brokers = dict(self.image.cluster.brokers)
+        return self._brokers
+
+    def _writable_config(self, resource: ConfigResource) -> dict[str, str]:
+        values = self._configs.get(resource)
+        if values is None:
+            values = self._configs[resource] = dict(self.image.configs.by_resource.get(resource) or {})
+        self.configs_changed.add(resource)
+        return values
+
+    def _registered(self, broker_id: int, broker_epoch: int, what: str) -> BrokerImage:
+        broker = self.broker(broker_id)
+        if broker is None:
+            raise CorruptMetadataError(f"{what} names broker {broker_id}, which is not registered")
+        if broker.broker_epoch != broker_epoch:
+            raise CorruptMetadataError(
+                f"{what} names epoch {broker_epoch} of broker {broker_id}, whose epoch is {broker.broker_epoch}"
+            )
+        return broker
+
+    def _set_broker(self, broker: BrokerImage) -> None:
+        self._writable_brokers()[broker.broker_id] = broker
+        self.brokers_changed.add(broker.broker_id)
+
+    # One method per record type, in the order of their numbers.
+
+    def replay_register_broker(self, record: r.RegisterBrokerRecord) -> None:
+        self._set_broker(
+            BrokerImage(
+                broker_id=record.broker_id,
+                broker_epoch=record.broker_epoch,
+                incarnation_id=record.incarnation_id,
+                endpoints={
+                    point.name: Endpoint(point.name, point.host, point.port, point.security_protocol)
+                    for point in record.end_points
+                },
+                features={
+                    feature.name: (feature.min_supported_version, feature.max_supported_version)
+                    for feature in record.features
+                },
+                rack=record.rack,
+                fenced=record.fenced,
+                in_controlled_shutdown=record.in_controlled_shutdown,
+                directories=tuple(record.log_dirs),
+                cordoned_directories=None if record.cordoned_log_dirs is None else tuple(record.cordoned_log_dirs),
+                is_migrating_zk_broker=record.is_migrating_zk_broker,
+            )
+        )
+
+    def replay_unregister_broker(self, record: r.UnregisterBrokerRecord) -> None:
+        self._registered(record.broker_id, record.broker_epoch, "UnregisterBrokerRecord")
+        del self._writable_brokers()[record.broker_id]
+        self.brokers_changed.add(record.broker_id)
+
+    def replay_config(self, record: r.ConfigRecord) -> None:
+        values = self._writable_config(ConfigResource(record.resource_type, record.resource_name))
+        if record.value is None:
+            values.pop(record.name, None)
+        else:
+            values[record.name] = record.value
+
+    def replay_fence_broker(self, record: r.FenceBrokerRecord) -> None:
+        self._set_broker(self._registered(record.id, record.epoch, "FenceBrokerRecord")._replace(fenced=True))
+
+    def replay_unfence_broker(self, record: r.UnfenceBrokerRecord) -> None:
+        self._set_broker(self._registered(record.id, record.epoch, "UnfenceBrokerRecord")._replace(fenced=False))
+
+    def replay_remove_topic(self, record: r.RemoveTopicRecord) -> None:
+        removed = self.topics.replay_remove_topic(record)
+        # Configuration belongs to the name, and the next topic of that name starts without it.
+        self._writable_config(ConfigResource(2, removed.name)).clear()
+
+    def replay_delegation_token(self, record: r.DelegationTokenRecord) -> None:
+        if self._tokens is None:
+            self._tokens = dict(self.image.delegation_tokens)
+        self._tokens[record.token_id] = DelegationTokenImage(
+            owner=record.owner,
+            requester=record.requester,
+            renewers=tuple(record.renewers),
+            issue_timestamp=record.issue_timestamp,
+            max_timestamp=record.max_timestamp,
+            expiration_timestamp=record.expiration_timestamp,
+            token_id=record.token_id,
+        )
+
+    def replay_user_scram_credential(self, record: r.UserScramCredentialRecord) -> None:
+        if self._scram is None:
+            self._scram = dict(self.image.scram)
+        self._scram[record.name, record.mechanism] = ScramCredential(
+            salt=bytes(record.salt),
+            stored_key=bytes(record.stored_key),
+            server_key=bytes(record.server_key),
+            iterations=record.iterations,
+        )
+
+    def replay_feature_level(self, record: r.FeatureLevelRecord) -> None:
+        if self._features is None:
+            self._features = dict(self.image.features.finalized)
+        if record.feature_level == 0:
+            self._features.pop(record.name, None)
+        else:
+            self._features[record.name] = record.feature_level
+        self.features_changed.add(record.name)
+
+    def replay_client_quota(self, record: r.ClientQuotaRecord) -> None:
+        if self._quotas is None:
+            self._quotas = {entity: dict(values) for entity, values in self.image.client_quotas.by_entity.items()}
+        entity: QuotaEntity = tuple(sorted((part.entity_type, part.entity_name) for part in record.entity))
+        values = self._quotas.setdefault(entity, {})
+        if record.remove:
+            values.pop(record.key, None)
+        else:
+            values[record.key] = record.value
+        self.quotas_changed.add(entity)
+
+    def replay_producer_ids(self, record: r.ProducerIdsRecord) -> None:
+        self._producer_ids = ProducerIdsImage(
+            next_producer_id=record.next_producer_id, broker_id=record.broker_id, broker_epoch=record.broker_epoch
+        )
+
+    def replay_broker_registration_change(self, record: r.BrokerRegistrationChangeRecord) -> None:
+        broker = self._registered(record.broker_id, record.broker_epoch, "BrokerRegistrationChangeRecord")
+        if record.fenced:
+            broker = broker._replace(fenced=record.fenced > 0)
+        if record.in_controlled_shutdown:
+            broker = broker._replace(in_controlled_shutdown=True)
+        if record.log_dirs:
+            broker = broker._replace(directories=tuple(record.log_dirs))
+        if record.cordoned_log_dirs is not None:
+            broker = broker._replace(cordoned_directories=tuple(record.cordoned_log_dirs))
+        self._set_broker(broker)
+
+    def replay_access_control_entry(self, record: r.AccessControlEntryRecord) -> None:
+        self._acls[record.id] = AclEntry(
+            resource_type=record.resource_type,
+            resource_name=record.resource_name,
+            pattern_type=record.pattern_type,
+            principal=record.principal,
+            host=record.host,
+            operation=record.operation,
+            permission_type=record.permission_type,
+        )
+        self.acls_changed.add(record.id)
+
+    def replay_remove_access_control_entry(self, record: r.RemoveAccessControlEntryRecord) -> None:
+        self._acls[record.id] = None
+        self.acls_changed.add(record.id)
+
+    def replay_remove_user_scram_credential(self, record: r.RemoveUserScramCredentialRecord) -> None:
+        if self._scram is None:
+            self._scram = dict(self.image.scram)
+        self._scram.pop((record.name, record.mechanism), None)
+
+    def replay_remove_delegation_token(self, record: r.RemoveDelegationTokenRecord) -> None:
+        if self._tokens is None:
+            self._tokens = dict(self.image.delegation_tokens)
+        self._tokens.pop(record.token_id, None)
+
+    def replay_register_controller(self, record: r.RegisterControllerRecord) -> None:
+        if self._controllers is None:
+            self._controllers = dict(self.image.cluster.controllers)
+        self._controllers[record.controller_id] = ControllerImage(
+            controller_id=record.controller_id,
+            incarnation_id=record.incarnation_id,
+            endpoints={
+                point.name: Endpoint(point.name, point.host, point.port, point.security_protocol)
+                for point in record.end_points
+            },
+            features={
+                feature.name: (feature.min_supported_version, feature.max_supported_version)
+                for feature in record.features
+            },
+            zk_migration_ready=record.zk_migration_ready,
+        )
+
+    def replay_nothing(self, record: Any) -> None:
+        """A record that only moves the offset."""
+
+
+_REPLAYERS: dict[type, Callable[[MetadataDelta, Any], object]] = {
+    r.RegisterBrokerRecord: MetadataDelta.replay_register_broker,
+    r.UnregisterBrokerRecord: MetadataDelta.replay_unregister_broker,
+    r.TopicRecord: lambda delta, record: delta.topics.replay_topic(record),
+    r.PartitionRecord: lambda delta, record: delta.topics.replay_partition(record),
+    r.ConfigRecord: MetadataDelta.replay_config,
+    r.PartitionChangeRecord: lambda delta, record: delta.topics.replay_partition_change(record),
+    r.FenceBrokerRecord: MetadataDelta.replay_fence_broker,
+    r.UnfenceBrokerRecord: MetadataDelta.replay_unfence_broker,
+    r.RemoveTopicRecord: MetadataDelta.replay_remove_topic,
+    r.DelegationTokenRecord: MetadataDelta.replay_delegation_token,
+    r.UserScramCredentialRecord: MetadataDelta.replay_user_scram_credential,
+    r.FeatureLevelRecord: MetadataDelta.replay_feature_level,
+    r.ClientQuotaRecord: MetadataDelta.replay_client_quota,
+    r.ProducerIdsRecord: MetadataDelta.replay_producer_ids,
+    r.BrokerRegistrationChangeRecord: MetadataDelta.replay_broker_registration_change,
+    r.AccessControlEntryRecord: MetadataDelta.replay_access_control_entry,
+    r.RemoveAccessControlEntryRecord: MetadataDelta.replay_remove_access_control_entry,
+    r.NoOpRecord: MetadataDelta.replay_nothing,
+    # Left in logs of clusters that once ran with ZooKeeper; it says nothing to us.
+    r.ZkMigrationStateRecord: MetadataDelta.replay_nothing,
+    r.RemoveUserScramCredentialRecord: MetadataDelta.replay_remove_user_scram_credential,
+    r.RemoveDelegationTokenRecord: MetadataDelta.replay_remove_delegation_token,
+    r.RegisterControllerRecord: MetadataDelta.replay_register_controller,
+    r.ClearElrRecord: lambda delta, record: delta.topics.replay_clear_elr(record),
+}

@@ -1,0 +1,274 @@
+"""The cluster's truth at one offset of the metadata log, as values that never change.
+
+A `MetadataImage` is what `replay` makes of every record up to `offset`. It is a tree of immutable values: one section
+per kind of record, each shared with the image before it unless a record touched it. Readers take `holder.image` once
+and use it for the whole request, so that they never see half of a change; nobody locks.
+
+Images are made only by `ottla.metadata.delta.MetadataDelta`. Mappings in an image may be plain dicts for speed: they
+are never written after the image is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import NamedTuple
+
+from ottla.metadata.persistent import PersistentMap
+from ottla.model.ids import Uuid
+
+__all__ = [
+    "AclEntry",
+    "AclsImage",
+    "BrokerImage",
+    "ClientQuotasImage",
+    "ClusterImage",
+    "ConfigResource",
+    "ConfigsImage",
+    "ControllerImage",
+    "DelegationTokenImage",
+    "Endpoint",
+    "FeaturesImage",
+    "LeaderRecoveryState",
+    "MetadataImage",
+    "NO_LEADER",
+    "PartitionImage",
+    "ProducerIdsImage",
+    "QuotaEntity",
+    "ResourceType",
+    "ScramCredential",
+    "TopicImage",
+    "TopicsImage",
+]
+
+NO_LEADER = -1
+
+
+class LeaderRecoveryState(IntEnum):
+    """Whether the leader was elected from outside the in-sync replicas and has not yet said that it recovered."""
+
+    RECOVERED = 0
+    RECOVERING = 1
+
+
+class PartitionImage(NamedTuple):
+    """One partition. Replicas are in order of preference; `directories` runs parallel to them (KIP-858)."""
+
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    directories: tuple[Uuid, ...] = ()
+    leader_recovery_state: int = LeaderRecoveryState.RECOVERED
+    adding_replicas: tuple[int, ...] = ()
+    removing_replicas: tuple[int, ...] = ()
+    # Eligible leader replicas and the last known leader (KIP-966).
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+
+    @property
+    def is_reassigning(self) -> bool:
+        return bool(self.adding_replicas or self.removing_replicas)
+
+    @property
+    def preferred_leader(self) -> int:
+        return self.replicas[0] if self.replicas else NO_LEADER
+
+    def directory(self, broker_id: int) -> Uuid:
+        """Where this broker keeps its replica; the zero id when the broker has not said or is no replica."""
+        for index, replica in enumerate(self.replicas):
+            if replica == broker_id and index < len(self.directories):
+                return self.directories[index]
+        return Uuid.ZERO
+
+
+class TopicImage(NamedTuple):
+    name: str
+    topic_id: Uuid
+    partitions: Mapping[int, PartitionImage]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicsImage:
+    by_name: PersistentMap[str, TopicImage] = field(default_factory=PersistentMap)
+    by_id: PersistentMap[Uuid, TopicImage] = field(default_factory=PersistentMap)
+    # Names that hold '.' or '_', by the name with every '.' replaced: metrics cannot tell such topics apart.
+    by_collision_key: PersistentMap[str, tuple[str, ...]] = field(default_factory=PersistentMap)
+
+    def partition(self, topic: str, partition: int) -> PartitionImage | None:
+        image = self.by_name.get(topic)
+        return None if image is None else image.partitions.get(partition)
+
+    def __len__(self) -> int:
+        return len(self.by_id)
+
+
+class Endpoint(NamedTuple):
+    """Where a listener is reached; security protocols: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL."""
+
+    name: str
+    host: str
+    port: int
+    security_protocol: int = 0
+
+
+class BrokerImage(NamedTuple):
+    """A broker's registration. It outlives the process: only an administrator removes it."""
+
+    broker_id: int
+    broker_epoch: int
+    incarnation_id: Uuid
+    endpoints: Mapping[str, Endpoint]
+    features: Mapping[str, tuple[int, int]]
+    rack: str | None
+    fenced: bool
+    in_controlled_shutdown: bool = False
+    directories: tuple[Uuid, ...] = ()
+    # None until the broker has told (metadata version 4.3).
+    cordoned_directories: tuple[Uuid, ...] | None = None
+    is_migrating_zk_broker: bool = False
+
+    @property
+    def active(self) -> bool:
+        """May lead and be in sync: neither fenced nor shutting down."""
+        return not self.fenced and not self.in_controlled_shutdown
+
+
+class ControllerImage(NamedTuple):
+    controller_id: int
+    incarnation_id: Uuid
+    endpoints: Mapping[str, Endpoint]
+    features: Mapping[str, tuple[int, int]]
+    zk_migration_ready: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterImage:
+    brokers: Mapping[int, BrokerImage] = field(default_factory=dict)
+    controllers: Mapping[int, ControllerImage] = field(default_factory=dict)
+
+
+class ResourceType(IntEnum):
+    """Kinds of configuration resource, with the protocol's numbers."""
+
+    UNKNOWN = 0
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class ConfigResource(NamedTuple):
+    """`name` is empty for the default of all brokers."""
+
+    type: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigsImage:
+    by_resource: PersistentMap[ConfigResource, Mapping[str, str]] = field(default_factory=PersistentMap)
+
+    def of(self, resource_type: ResourceType, name: str) -> Mapping[str, str]:
+        """The overrides of one resource; empty when there are none."""
+        return self.by_resource.get(ConfigResource(resource_type, name)) or {}
+
+    def of_topic(self, name: str) -> Mapping[str, str]:
+        return self.of(ResourceType.TOPIC, name)
+
+    def of_broker(self, broker_id: int) -> Mapping[str, str]:
+        return self.of(ResourceType.BROKER, str(broker_id))
+
+    def of_all_brokers(self) -> Mapping[str, str]:
+        """The dynamic defaults that hold for every broker of the cluster."""
+        return self.of(ResourceType.BROKER, "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeaturesImage:
+    """Finalised feature levels (KIP-584), `metadata.version` among them; a feature at level 0 is absent."""
+
+    finalized: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def metadata_version(self) -> int:
+        return self.finalized.get("metadata.version", 0)
+
+    @property
+    def eligible_leader_replicas_enabled(self) -> bool:
+        return self.finalized.get("eligible.leader.replicas.version", 0) > 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerIdsImage:
+    next_producer_id: int = 0
+    broker_id: int = -1
+    broker_epoch: int = -1
+
+
+# ((entity type, entity name or None for the default), ...), sorted by type.
+QuotaEntity = tuple[tuple[str, str | None], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientQuotasImage:
+    by_entity: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=dict)
+
+
+class AclEntry(NamedTuple):
+    resource_type: int
+    resource_name: str
+    pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission_type: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AclsImage:
+    by_id: PersistentMap[Uuid, AclEntry] = field(default_factory=PersistentMap)
+
+
+class ScramCredential(NamedTuple):
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+
+class DelegationTokenImage(NamedTuple):
+    owner: str
+    requester: str
+    renewers: tuple[str, ...]
+    issue_timestamp: int
+    max_timestamp: int
+    expiration_timestamp: int
+    token_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataImage:
+    """Everything the cluster has agreed on, up to and including `offset` of the metadata log."""
+
+    cluster_id: str = ""
+    offset: int = -1
+    epoch: int = 0
+    # Time of the newest batch in the image: what a snapshot of it covers.
+    timestamp_ms: int = 0
+    features: FeaturesImage = field(default_factory=FeaturesImage)
+    cluster: ClusterImage = field(default_factory=ClusterImage)
+    topics: TopicsImage = field(default_factory=TopicsImage)
+    configs: ConfigsImage = field(default_factory=ConfigsImage)
+    client_quotas: ClientQuotasImage = field(default_factory=ClientQuotasImage)
+    producer_ids: ProducerIdsImage = field(default_factory=ProducerIdsImage)
+    acls: AclsImage = field(default_factory=AclsImage)
+    scram: Mapping[tuple[str, int], ScramCredential] = field(default_factory=dict)
+    delegation_tokens: Mapping[str, DelegationTokenImage] = field(default_factory=dict)
+
+    @property
+    def brokers(self) -> Mapping[int, BrokerImage]:
+        return self.cluster.brokers

@@ -1,0 +1,188 @@
+"""What a run of records changes among topics and partitions.
+
+A topic's partitions are copied once per delta, however many of them change in it: creating a topic with a thousand
+partitions, or moving a thousand leaders, costs one pass.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.metadata.image import PartitionImage, TopicImage, TopicsImage
+from ottla.model.ids import Uuid
+
+if TYPE_CHECKING:
+    from ottla.wire.messages import metadata_records as r
+
+__all__ = ["CorruptMetadataError", "TopicDelta", "TopicsDelta", "collision_key"]
+
+NO_LEADER_CHANGE = -2
+
+
+class CorruptMetadataError(Exception):
+    """The metadata log says something that cannot follow from what it said before, or that we cannot read."""
+
+
+def collision_key(name: str) -> str | None:
+    """What a name is to a metrics system that turns '.' into '_'; None when the name holds neither."""
+    if "." in name:
+        return name.replace(".", "_")
+    return name if "_" in name else None
+
+
+class TopicDelta:
+    """One topic: as it was (None when new) and the partitions that changed."""
+
+    __slots__ = ("_partitions", "before", "changed", "name", "topic_id")
+
+    def __init__(self, name: str, topic_id: Uuid, before: TopicImage | None) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.before = before
+        # Partitions created or changed by this delta, as they are after it.
+        self.changed: dict[int, PartitionImage] = {}
+        self._partitions: dict[int, PartitionImage] = {} if before is None else dict(before.partitions)
+
+    @property
+    def created(self) -> bool:
+        return self.before is None
+
+    def partition(self, index: int) -> PartitionImage | None:
+        return self._partitions.get(index)
+
+    def partition_before(self, index: int) -> PartitionImage | None:
+        return None if self.before is None else self.before.partitions.get(index)
+
+    def set_partition(self, index: int, partition: PartitionImage) -> None:
+        self._partitions[index] = partition
+        self.changed[index] = partition
+
+    def apply(self) -> TopicImage:
+        return TopicImage(self.name, self.topic_id, self._partitions)
+
+
+class TopicsDelta:
+    """`changed` holds topics created or changed and still there; `deleted` those that were in the image and went."""
+
+    __slots__ = ("before", "changed", "deleted")
+
+    def __init__(self, before: TopicsImage) -> None:
+        self.before = before
+        self.changed: dict[Uuid, TopicDelta] = {}
+        self.deleted: dict[Uuid, TopicImage] = {}
+
+    def topic(self, topic_id: Uuid, what: str) -> TopicDelta:
+        delta = self.changed.get(topic_id)
+        if delta is None:
+            image = None if topic_id in self.deleted else self.before.by_id.get(topic_id)
+            if image is None:
+                raise CorruptMetadataError(f"{what} names topic id {topic_id}, which does not exist")
+            delta = self.changed[topic_id] = TopicDelta(image.name, topic_id, image)
+        return delta
+
+    def replay_topic(self, record: r.TopicRecord) -> None:
+        self.changed[record.topic_id] = TopicDelta(record.name, record.topic_id, None)
+
+    def replay_partition(self, record: r.PartitionRecord) -> None:
+        self.topic(record.topic_id, "PartitionRecord").set_partition(
+            record.partition_id,
+            PartitionImage(
+                replicas=tuple(record.replicas),
+                isr=tuple(record.isr),
+                leader=record.leader,
+                leader_epoch=record.leader_epoch,
+                partition_epoch=record.partition_epoch,
+                directories=tuple(record.directories),
+                leader_recovery_state=record.leader_recovery_state,
+                adding_replicas=tuple(record.adding_replicas),
+                removing_replicas=tuple(record.removing_replicas),
+                elr=tuple(record.eligible_leader_replicas or ()),
+                last_known_elr=tuple(record.last_known_elr or ()),
+            ),
+        )
+
+    def replay_partition_change(self, record: r.PartitionChangeRecord) -> None:
+        topic = self.topic(record.topic_id, "PartitionChangeRecord")
+        partition = topic.partition(record.partition_id)
+        if partition is None:
+            raise CorruptMetadataError(
+                f"PartitionChangeRecord names partition {record.partition_id} of {topic.name}, which does not exist"
+            )
+        topic.set_partition(record.partition_id, merge_partition_change(partition, record))
+
+    def replay_remove_topic(self, record: r.RemoveTopicRecord) -> TopicImage:
+        delta = self.topic(record.topic_id, "RemoveTopicRecord")
+        del self.changed[record.topic_id]
+        if delta.before is not None:
+            self.deleted[record.topic_id] = delta.before
+        return delta.apply()
+
+    def replay_clear_elr(self, record: r.ClearElrRecord) -> None:
+        """Drops the eligible leader replicas of one topic, or of all when the name is empty (KIP-966)."""
+        created = {delta.name: topic_id for topic_id, delta in self.changed.items()}
+        if record.topic_name:
+            image = self.before.by_name.get(record.topic_name)
+            topic_id = created.get(record.topic_name) or (image.topic_id if image is not None else None)
+            if topic_id is None:
+                raise CorruptMetadataError(f"ClearElrRecord names topic {record.topic_name!r}, which does not exist")
+            topic_ids = {topic_id}
+        else:
+            topic_ids = {identity for identity in self.before.by_id if identity not in self.deleted} | set(self.changed)
+        for identity in topic_ids:
+            self._clear_elr(identity)
+
+    def apply(self) -> TopicsImage:
+        if not self.changed and not self.deleted:
+            return self.before
+        by_name, by_id = self.before.by_name.builder(), self.before.by_id.builder()
+        by_collision_key = self.before.by_collision_key.builder()
+        for topic_id, image in self.deleted.items():
+            by_name.remove(image.name)
+            by_id.remove(topic_id)
+            key = collision_key(image.name)
+            if key is not None:
+                left = tuple(name for name in by_collision_key.get(key) or () if name != image.name)
+                if left:
+                    by_collision_key[key] = left
+                else:
+                    by_collision_key.remove(key)
+        for topic_id, delta in self.changed.items():
+            by_id[topic_id] = by_name[delta.name] = delta.apply()
+            key = collision_key(delta.name) if delta.created else None
+            if key is not None:
+                by_collision_key[key] = (*(by_collision_key.get(key) or ()), delta.name)
+        return TopicsImage(by_name=by_name.build(), by_id=by_id.build(), by_collision_key=by_collision_key.build())
+
+    def _clear_elr(self, topic_id: Uuid) -> None:
+        delta = self.topic(topic_id, "ClearElrRecord")
+        for index, partition in delta.apply().partitions.items():
+            if partition.elr or partition.last_known_elr:
+                delta.set_partition(
+                    index, partition._replace(elr=(), last_known_elr=(), partition_epoch=partition.partition_epoch + 1)
+                )
+
+
+def merge_partition_change(partition: PartitionImage, record: r.PartitionChangeRecord) -> PartitionImage:
+    """A partition after a change record: absent fields stay, every change raises the partition's epoch."""
+    leader, leader_epoch = partition.leader, partition.leader_epoch
+    if record.leader != NO_LEADER_CHANGE:
+        # Naming a leader raises the leader epoch, also when it is the same one.
+        leader, leader_epoch = record.leader, leader_epoch + 1
+    replicas = partition.replicas if record.replicas is None else tuple(record.replicas)
+    return PartitionImage(
+        replicas=replicas,
+        isr=partition.isr if record.isr is None else tuple(record.isr),
+        leader=leader,
+        leader_epoch=leader_epoch,
+        partition_epoch=partition.partition_epoch + 1,
+        directories=partition.directories if record.directories is None else tuple(record.directories),
+        leader_recovery_state=partition.leader_recovery_state
+        if record.leader_recovery_state < 0
+        else record.leader_recovery_state,
+        adding_replicas=partition.adding_replicas if record.adding_replicas is None else tuple(record.adding_replicas),
+        removing_replicas=partition.removing_replicas
+        if record.removing_replicas is None
+        else tuple(record.removing_replicas),
+        elr=partition.elr if record.eligible_leader_replicas is None else tuple(record.eligible_leader_replicas),
+        last_known_elr=partition.last_known_elr if record.last_known_elr is None else tuple(record.last_known_elr),
+    )
