@@ -13,7 +13,19 @@ from typing import Any, Protocol, TypeVar
 
 from ottla.model.deferred import Deferred
 
-__all__ = ["Clock", "DirectoryLocked", "File", "FileRegion", "Files", "Lock", "Scheduler", "Timer", "Workers", "World"]
+__all__ = [
+    "Buffer",
+    "Clock",
+    "DirectoryLocked",
+    "File",
+    "FileRegion",
+    "Files",
+    "Lock",
+    "Scheduler",
+    "Timer",
+    "Workers",
+    "World",
+]
 
 T = TypeVar("T")
 Buffer = bytes | bytearray | memoryview
@@ -73,6 +85,9 @@ class File(Protocol):
     def write_at(self, position: int, data: Buffer) -> None: ...
 
     def truncate(self, size: int) -> None: ...
+
+    def preallocate(self, size: int) -> None:
+        """Reserves disk space up to `size` bytes, read as zeros; `size` and where appends go stay as they are."""
 
     def sync(self) -> None:
         """Blocks until everything written is durable: call it on a worker."""

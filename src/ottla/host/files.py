@@ -1,0 +1,249 @@
+"""The operating system's file system behind the `Files` port.
+
+Appends are positioned writes (`pwrite`) at a size that is kept here, so a file may have been preallocated beyond it,
+and a write that the disk refuses half-way is cut off again before the error leaves. A file closes when it is told
+to, or when nobody holds it any more: a `FileRegion` on its way to a socket keeps its descriptor alive even after the
+log has deleted the segment or dropped it from the pool of open files.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+
+from ottla.model.ports import Buffer, DirectoryLocked, File, Files, Lock
+
+__all__ = ["OsFile", "OsFiles", "OsLock"]
+
+_NO_NOWAIT = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
+
+
+class OsFile:
+    """One open descriptor. Reads may come from any thread; writes only from the one that owns the log."""
+
+    __slots__ = ("_descriptor", "_path", "_reads_nowait", "_size")
+
+    def __init__(self, path: str, *, create: bool) -> None:
+        self._descriptor = -1
+        self._path = path
+        self._reads_nowait = hasattr(os, "RWF_NOWAIT")
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        self._descriptor = os.open(path, flags, 0o644)
+        self._size = os.fstat(self._descriptor).st_size
+
+    def __del__(self) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"OsFile({self._path!r}, size={self._size})"
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def append(self, *buffers: Buffer) -> int:
+        position = self._size
+        try:
+            if len(buffers) == 1:
+                data = buffers[0]
+                length = len(data)
+                if os.pwrite(self._descriptor, data, position) != length:
+                    self._append_slowly(buffers)
+            else:
+                length = sum(map(len, buffers))
+                if os.pwritev(self._descriptor, buffers, position) != length:
+                    self._append_slowly(buffers)
+        except OSError:
+            self._cut_back()
+            raise
+        self._size = position + length
+        return position
+
+    def _append_slowly(self, buffers: tuple[Buffer, ...]) -> None:
+        """A short write: begin again in a loop, until all is written or the disk says why it cannot."""
+        position = self._size
+        for buffer in buffers:
+            remaining = memoryview(buffer).cast("B")
+            while remaining:
+                written = os.pwrite(self._descriptor, remaining, position)
+                if written == 0:
+                    raise OSError(errno.ENOSPC, "the disk accepted no byte", self._path)
+                position += written
+                remaining = remaining[written:]
+
+    def _cut_back(self) -> None:
+        try:
+            os.ftruncate(self._descriptor, self._size)
+        except OSError:
+            # The first error is the one to tell. What is left beyond `size` is overwritten by the next append, and
+            # a restart finds a torn tail, which recovery cuts.
+            return
+
+    def read(self, position: int, length: int) -> bytes:
+        data = os.pread(self._descriptor, length, position)
+        if len(data) < length and data:
+            chunks = [data]
+            read = len(data)
+            while read < length:
+                more = os.pread(self._descriptor, length - read, position + read)
+                if not more:
+                    break
+                chunks.append(more)
+                read += len(more)
+            return b"".join(chunks)
+        return data
+
+    def read_nowait(self, position: int, length: int) -> bytes | None:
+        if not self._reads_nowait:
+            return self.read(position, length)
+        buffer = bytearray(length)
+        try:
+            read = os.preadv(self._descriptor, [buffer], position, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            if error.errno not in _NO_NOWAIT:
+                raise
+            # A file system without the flag (some kernels' tmpfs): memory-backed, or we cannot know.
+            self._reads_nowait = False
+            return self.read(position, length)
+        if read < length and position + read < self._size:
+            return None
+        return bytes(buffer) if read == length else bytes(buffer[:read])
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        remaining = memoryview(data).cast("B")
+        while remaining:
+            written = os.pwrite(self._descriptor, remaining, position)
+            position += written
+            remaining = remaining[written:]
+        self._size = max(self._size, position)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._descriptor, size)
+        self._size = size
+
+    def preallocate(self, size: int) -> None:
+        if size > self._size:
+            os.posix_fallocate(self._descriptor, 0, size)
+
+    def sync(self) -> None:
+        os.fdatasync(self._descriptor)
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+class OsLock:
+    """An exclusive `flock`: it goes away with the process, however that ends."""
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, path: str) -> None:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Apache Kafka takes a POSIX record lock on the same file; holding both keeps the two systems apart too.
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                raise DirectoryLocked(error.errno, "the lock is held by another process", path) from None
+            raise
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+class OsFiles:
+    """`Files` on the operating system."""
+
+    def open(self, path: str, *, create: bool = True) -> File:
+        return OsFile(path, create=create)
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def is_directory(self, path: str) -> bool:
+        # A missing directory is "no"; a disk that cannot answer is an error the caller has to see.
+        try:
+            return stat.S_ISDIR(os.stat(path).st_mode)
+        except FileNotFoundError:
+            return False
+
+    def list_directory(self, path: str) -> list[str]:
+        return sorted(os.listdir(path))
+
+    def make_directories(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def size_of(self, path: str) -> int:
+        return os.stat(path).st_size
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def remove(self, path: str) -> None:
+        os.remove(path)
+
+    def remove_tree(self, path: str) -> None:
+        # `shutil.rmtree` would bring in the archive formats; a partition's directory needs no more than this.
+        for directory, _, names in os.walk(path, topdown=False):
+            for name in names:
+                os.remove(os.path.join(directory, name))
+            os.rmdir(directory)
+
+    def read_bytes(self, path: str) -> bytes:
+        with open(path, "rb", buffering=0) as file:
+            return file.readall()
+
+    def write_atomically(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        temporary = path + ".tmp"
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        try:
+            remaining = memoryview(data)
+            while remaining:
+                remaining = remaining[os.write(descriptor, remaining) :]
+            if durable:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.replace(temporary, path)
+        if durable:
+            self.sync_directory(os.path.dirname(path))
+
+    def sync_directory(self, path: str) -> None:
+        descriptor = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def lock(self, path: str) -> Lock:
+        return OsLock(path)
+
+    def free_bytes(self, path: str) -> tuple[int, int]:
+        volume = os.statvfs(path)
+        return volume.f_blocks * volume.f_frsize, volume.f_bavail * volume.f_frsize
+
+
+def _conforms(files: OsFiles, file: OsFile) -> tuple[Files, File]:
+    """Never called: the type checker proves here that the ports are implemented."""
+    return files, file

@@ -1,0 +1,121 @@
+"""The operating system's files behind the port."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from ottla.host.files import OsFile, OsFiles
+from ottla.model.ports import DirectoryLocked
+
+
+@pytest.fixture
+def files() -> OsFiles:
+    return OsFiles()
+
+
+def test_append_returns_the_position_and_grows_the_size(files: OsFiles, tmp_path: Path) -> None:
+    file = files.open(str(tmp_path / "a"))
+    assert file.append(b"abc") == 0
+    assert file.append(bytearray(b"de"), memoryview(b"fgh")) == 3
+    assert file.size == 8
+    assert file.read(1, 100) == b"bcdefgh"
+    assert files.read_bytes(str(tmp_path / "a")) == b"abcdefgh"
+
+
+def test_reopened_file_continues_at_its_end(files: OsFiles, tmp_path: Path) -> None:
+    path = str(tmp_path / "a")
+    files.open(path).append(b"abc")
+    assert files.open(path, create=False).append(b"d") == 3
+    with pytest.raises(FileNotFoundError):
+        files.open(str(tmp_path / "missing"), create=False)
+
+
+def test_a_refused_append_leaves_nothing_behind(
+    files: OsFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = files.open(str(tmp_path / "a"))
+    file.append(b"kept")
+    real_pwrite = os.pwrite
+    calls = []
+
+    def half_then_full(descriptor: int, data: bytes, position: int) -> int:
+        calls.append(len(data))
+        if len(calls) > 2:
+            raise OSError(errno.ENOSPC, "full")
+        return real_pwrite(descriptor, memoryview(data)[:2], position)
+
+    monkeypatch.setattr(os, "pwrite", half_then_full)
+    with pytest.raises(OSError, match="full"):
+        file.append(b"0123456789")
+    monkeypatch.undo()
+    assert file.size == 4
+    assert (tmp_path / "a").read_bytes() == b"kept"
+    assert file.append(b"!") == 4
+
+
+def test_a_short_write_is_completed(files: OsFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = files.open(str(tmp_path / "a"))
+    real_pwrite = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, position: real_pwrite(fd, memoryview(data)[:3], position))
+    file.append(b"0123456789")
+    assert (tmp_path / "a").read_bytes() == b"0123456789"
+
+
+def test_read_nowait_of_what_was_just_written(files: OsFiles, tmp_path: Path) -> None:
+    file = files.open(str(tmp_path / "a"))
+    file.append(b"abc")
+    assert file.read_nowait(1, 2) == b"bc"
+    assert file.read_nowait(1, 20) == b"bc"
+
+
+def test_preallocated_space_does_not_move_the_end(files: OsFiles, tmp_path: Path) -> None:
+    file = files.open(str(tmp_path / "a"))
+    file.preallocate(8192)
+    assert (tmp_path / "a").stat().st_size == 8192
+    assert file.append(b"abc") == 0
+    file.truncate(file.size)
+    assert (tmp_path / "a").read_bytes() == b"abc"
+
+
+def test_an_abandoned_file_closes_its_descriptor(files: OsFiles, tmp_path: Path) -> None:
+    file: OsFile | None = OsFile(str(tmp_path / "a"), create=True)
+    assert file is not None
+    descriptor = file.fileno()
+    file = None
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
+
+
+def test_write_atomically_replaces_the_whole_file(files: OsFiles, tmp_path: Path) -> None:
+    path = str(tmp_path / "a")
+    files.write_atomically(path, b"first, and longer")
+    files.write_atomically(path, b"second", durable=False)
+    assert files.read_bytes(path) == b"second"
+    assert files.list_directory(str(tmp_path)) == ["a"]
+
+
+def test_a_lock_is_held_once(files: OsFiles, tmp_path: Path) -> None:
+    lock = files.lock(str(tmp_path / ".lock"))
+    with pytest.raises(DirectoryLocked):
+        files.lock(str(tmp_path / ".lock"))
+    lock.release()
+    files.lock(str(tmp_path / ".lock")).release()
+
+
+def test_remove_tree_and_directory_questions(files: OsFiles, tmp_path: Path) -> None:
+    path = str(tmp_path / "d" / "e")
+    files.make_directories(path)
+    files.open(path + "/f").append(b"x")
+    assert files.is_directory(path)
+    assert not files.is_directory(path + "/f")
+    assert not files.is_directory(path + "/g")
+    assert files.size_of(path + "/f") == 1
+    assert files.modified_ms(path + "/f") > 0
+    files.remove_tree(str(tmp_path / "d"))
+    assert not files.exists(str(tmp_path / "d"))
+    total, usable = files.free_bytes(str(tmp_path))
+    assert 0 < usable <= total
