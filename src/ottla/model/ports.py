@@ -95,7 +95,7 @@ class File(Protocol):
     def close(self) -> None: ...
 
 
-class DirectoryLocked(OSError):  # noqa: N818 (a state of the world, not a mistake)
+class DirectoryLocked(OSError):
     """Another process holds the lock."""
 
 

@@ -1,0 +1,30 @@
+"""Configuration: one table of every broker and topic key, and the typed values made from it."""
+
+from __future__ import annotations
+
+from ottla.model.config.broker_config import BrokerConfig
+from ottla.model.config.broker_keys import BROKER_KEYS
+from ottla.model.config.keys import ConfigError, ConfigKey, ConfigType, ConfigValue, Importance, Password, UpdateMode
+from ottla.model.config.listeners import Endpoint, Voter
+from ottla.model.config.log_config import LogConfig, validate_topic_overrides
+from ottla.model.config.parse import format_properties, parse_properties
+from ottla.model.config.topic_keys import TOPIC_KEYS
+
+__all__ = [
+    "BROKER_KEYS",
+    "TOPIC_KEYS",
+    "BrokerConfig",
+    "ConfigError",
+    "ConfigKey",
+    "ConfigType",
+    "ConfigValue",
+    "Endpoint",
+    "Importance",
+    "LogConfig",
+    "Password",
+    "UpdateMode",
+    "Voter",
+    "format_properties",
+    "parse_properties",
+    "validate_topic_overrides",
+]

@@ -1,0 +1,170 @@
+"""A node's configuration: properties in, typed values out, checked as a whole.
+
+A `BrokerConfig` is immutable; a dynamic change makes a new one (`with_dynamic`). Attributes are named after the keys
+(`log.segment.bytes` is `log_segment_bytes`) and hold what is in force: where one key stands in for another
+(`log.retention.hours` for `log.retention.ms`, `log.dir` for `log.dirs`) the attribute of the winning key has the
+result. `get` gives the value of exactly that key, as set or by default.
+
+Keys are read in this order, the first that sets one wins: dynamic values of this node, dynamic defaults of the
+cluster, the properties file, the table's default (KIP-226).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ottla.model.config.broker_attributes import BrokerAttributes
+from ottla.model.config.broker_checks import check_together
+from ottla.model.config.broker_keys import BROKER_KEYS
+from ottla.model.config.keys import REQUIRED, ConfigError, ConfigValue, Standing
+from ottla.model.config.listeners import Endpoint, Voter
+from ottla.model.config.removed_keys import IGNORED_BROKER_KEYS, REMOVED_BROKER_KEYS, ZOOKEEPER_PREFIX
+from ottla.model.config.resolve import resolve
+
+__all__ = ["LISTENER_PREFIX", "BrokerConfig"]
+
+# A key may be set for one listener only: listener.name.<name in lower case>.<key> (KIP-103).
+LISTENER_PREFIX = "listener.name."
+
+_EMBEDDED = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
+    "controller.listener.names": "CONTROLLER",
+    "controller.quorum.voters": "1@127.0.0.1:9093",
+}
+
+
+class BrokerConfig(BrokerAttributes):
+    """Every broker key, typed; plus what follows from several of them together."""
+
+    # The properties as given, before dynamic values.
+    static: Mapping[str, str]
+    dynamic: Mapping[str, str]
+    dynamic_defaults: Mapping[str, str]
+    # Sentences for whoever starts the node: keys that are ignored, and why.
+    warnings: tuple[str, ...]
+    # By listener name in upper case, then by key: what listener.name.* sets.
+    listener_overrides: Mapping[str, Mapping[str, str]]
+
+    is_broker: bool
+    is_controller: bool
+    security_protocols: Mapping[str, str]
+    # All listeners that are bound, with the controller's.
+    endpoints: tuple[Endpoint, ...]
+    broker_endpoints: tuple[Endpoint, ...]
+    controller_endpoints: tuple[Endpoint, ...]
+    # What clients are told; an empty host means the machine's own name, a port of 0 the one that was bound.
+    advertised_endpoints: tuple[Endpoint, ...]
+    quorum_voters: Mapping[int, Voter]
+    quorum_bootstrap_servers: tuple[tuple[str, int], ...]
+    connections_per_ip: Mapping[str, int]
+
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        *,
+        dynamic: Mapping[str, str] | None = None,
+        dynamic_defaults: Mapping[str, str] | None = None,
+    ) -> None:
+        """Raises ConfigError with one sentence for the first thing that is wrong."""
+        values, warnings, overrides = _parse_all(properties, dynamic_defaults or {}, dynamic or {})
+        state = vars(self)
+        state["_values"] = values
+        state["static"] = dict(properties)
+        state["dynamic"] = dict(dynamic or {})
+        state["dynamic_defaults"] = dict(dynamic_defaults or {})
+        state["warnings"] = warnings
+        state["listener_overrides"] = overrides
+        state.update(resolve(values))
+        check_together(self)
+
+    @classmethod
+    def embedded(cls, properties: Mapping[str, str] | None = None) -> BrokerConfig:
+        """A node of both roles on the loopback address, for tests and `ottla up`; `properties` go over it."""
+        return cls({**_EMBEDDED, **(properties or {})})
+
+    def get(self, name: str) -> ConfigValue:
+        """The value of exactly this key, as set or by default; KeyError when there is no such key."""
+        values: dict[str, ConfigValue] = vars(self)["_values"]
+        return values[name]
+
+    def with_dynamic(
+        self, *, dynamic: Mapping[str, str] | None = None, dynamic_defaults: Mapping[str, str] | None = None
+    ) -> BrokerConfig:
+        """The same node with other dynamic values; None leaves that layer as it is."""
+        return BrokerConfig(
+            self.static,
+            dynamic=self.dynamic if dynamic is None else dynamic,
+            dynamic_defaults=self.dynamic_defaults if dynamic_defaults is None else dynamic_defaults,
+        )
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{name} cannot be set: a BrokerConfig is replaced as a whole")
+
+    def __repr__(self) -> str:
+        return f"BrokerConfig(node_id={self.node_id})"
+
+
+_Overrides = dict[str, dict[str, str]]
+
+
+def _parse_all(*layers: Mapping[str, str]) -> tuple[dict[str, ConfigValue], tuple[str, ...], _Overrides]:
+    merged: dict[str, str] = {}
+    for layer in layers:
+        merged.update(layer)
+    warnings: list[str] = []
+    overrides: _Overrides = {}
+    values: dict[str, ConfigValue] = {}
+    for name, text in merged.items():
+        key = BROKER_KEYS.get(name)
+        if key is not None:
+            value = values[name] = key.parse(text)
+            key.check_supported(value)
+            if key.status.standing is Standing.INERT and value != key.default:
+                warnings.append(f"{name} has no effect: {key.status.reason}.")
+        elif name.startswith(LISTENER_PREFIX):
+            _parse_listener_override(name, text, overrides)
+        else:
+            warnings.append(_warning_about(name))
+    _add_defaults(values, merged)
+    return values, tuple(warnings), overrides
+
+
+def _parse_listener_override(name: str, text: str, overrides: _Overrides) -> None:
+    listener, _, key_name = name[len(LISTENER_PREFIX) :].partition(".")
+    key = BROKER_KEYS.get(key_name)
+    if key is None:
+        # A mechanism may stand before the key: listener.name.<name>.<mechanism>.sasl.jaas.config (KIP-85).
+        key = BROKER_KEYS.get(key_name.partition(".")[2])
+    if not listener or key is None:
+        raise ConfigError(f"{name} does not end in the name of a broker configuration.", key=name)
+    key.check_supported(key.parse(text))
+    overrides.setdefault(listener.upper(), {})[key_name] = text
+
+
+def _warning_about(name: str) -> str:
+    if name in REMOVED_BROKER_KEYS:
+        raise ConfigError(f"{name} cannot be used: {REMOVED_BROKER_KEYS[name]}.", key=name)
+    if name.startswith(ZOOKEEPER_PREFIX):
+        return f"{name} is ignored since 4.0: metadata is kept by the controllers, not by ZooKeeper."
+    if name in IGNORED_BROKER_KEYS:
+        return f"{name} is ignored {IGNORED_BROKER_KEYS[name]}."
+    return f"{name} is ignored: there is no such broker configuration."
+
+
+def _add_defaults(values: dict[str, ConfigValue], merged: Mapping[str, str]) -> None:
+    # broker.id is the older name of node.id; each stands in for the other.
+    if "broker.id" in values:
+        values.setdefault("node.id", values["broker.id"])
+    elif "node.id" in values:
+        values["broker.id"] = values["node.id"]
+    for name, key in BROKER_KEYS.items():
+        if name in values:
+            continue
+        if key.default is REQUIRED:
+            hint = ""
+            if name == "process.roles" and any(other.startswith(ZOOKEEPER_PREFIX) for other in merged):
+                hint = " (there is no ZooKeeper mode any more)"
+            raise ConfigError(f"{name} is missing and has no default{hint}.", key=name)
+        values[name] = key.default  # type: ignore[assignment]

@@ -1,0 +1,143 @@
+"""A partition's settings: the topic's own values over the broker's defaults, typed and frozen.
+
+Built once per topic and change of configuration, then read on every append, so the values lie in slots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ottla.model.config.broker_config import BrokerConfig
+from ottla.model.config.keys import ConfigError, ConfigValue
+from ottla.model.config.topic_keys import REMOVED_TOPIC_KEYS, TOPIC_KEYS
+
+__all__ = ["LogConfig", "topic_defaults", "validate_topic_overrides"]
+
+
+class LogConfig:
+    """Every topic key as an attribute; `segment.bytes` is `segment_bytes`."""
+
+    __slots__ = (*(key.attribute for key in TOPIC_KEYS.values()), "overridden")
+
+    cleanup_policy: frozenset[str]
+    compression_gzip_level: int
+    compression_lz4_level: int
+    compression_type: str
+    compression_zstd_level: int
+    delete_retention_ms: int
+    file_delete_delay_ms: int
+    flush_messages: int
+    flush_ms: int
+    follower_replication_throttled_replicas: tuple[str, ...]
+    index_interval_bytes: int
+    internal_segment_bytes: int | None
+    leader_replication_throttled_replicas: tuple[str, ...]
+    local_retention_bytes: int
+    local_retention_ms: int
+    max_compaction_lag_ms: int
+    max_message_bytes: int
+    message_timestamp_after_max_ms: int
+    message_timestamp_before_max_ms: int
+    message_timestamp_type: str
+    min_cleanable_dirty_ratio: float
+    min_compaction_lag_ms: int
+    min_insync_replicas: int
+    preallocate: bool
+    remote_log_copy_disable: bool
+    remote_log_delete_on_disable: bool
+    remote_storage_enable: bool
+    retention_bytes: int
+    retention_ms: int
+    segment_bytes: int
+    segment_index_bytes: int
+    segment_jitter_ms: int
+    segment_ms: int
+    unclean_leader_election_enable: bool
+    # Names of the keys the topic sets itself.
+    overridden: frozenset[str]
+
+    def __init__(self, values: Mapping[str, ConfigValue], overridden: frozenset[str] = frozenset()) -> None:
+        place = object.__setattr__
+        for name, key in TOPIC_KEYS.items():
+            value = values[name]
+            place(self, key.attribute, frozenset(value) if name == "cleanup.policy" else value)  # type: ignore[arg-type]
+        if self.internal_segment_bytes is not None:
+            place(self, "segment_bytes", self.internal_segment_bytes)
+        place(self, "overridden", overridden)
+
+    @classmethod
+    def from_overrides(cls, broker_config: BrokerConfig, overrides: Mapping[str, str]) -> LogConfig:
+        """The topic's effective settings; keys of other releases are passed over, invalid values raise ConfigError."""
+        values = topic_defaults(broker_config)
+        known = frozenset(overrides) & TOPIC_KEYS.keys()
+        for name in known:
+            values[name] = TOPIC_KEYS[name].parse(overrides[name])
+        return cls(values, known)
+
+    @property
+    def compacts(self) -> bool:
+        return "compact" in self.cleanup_policy
+
+    @property
+    def deletes(self) -> bool:
+        return "delete" in self.cleanup_policy
+
+    @property
+    def uses_append_time(self) -> bool:
+        return self.message_timestamp_type == "LogAppendTime"
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{name} cannot be set: a LogConfig is replaced as a whole")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LogConfig) and all(
+            getattr(self, slot) == getattr(other, slot) for slot in LogConfig.__slots__
+        )
+
+    def __hash__(self) -> int:
+        return hash(tuple(getattr(self, slot) for slot in LogConfig.__slots__))
+
+    def __repr__(self) -> str:
+        own = ", ".join(f"{name}={getattr(self, TOPIC_KEYS[name].attribute)!r}" for name in sorted(self.overridden))
+        return f"LogConfig({own})"
+
+
+def topic_defaults(broker_config: BrokerConfig) -> dict[str, ConfigValue]:
+    """What a topic that sets nothing gets on this broker, by topic key."""
+    resolved: Mapping[str, Any] = vars(broker_config)
+    return {
+        name: resolved[key.synonyms[0].replace(".", "_")] if key.synonyms else key.default  # type: ignore[misc]
+        for name, key in TOPIC_KEYS.items()
+    }
+
+
+def validate_topic_overrides(
+    broker_config: BrokerConfig, overrides: Mapping[str, str], *, unchanged: Mapping[str, str] | None = None
+) -> LogConfig:
+    """Checks what a client wants to set; raises ConfigError with the sentence for the answer.
+
+    A key that the topic has `unchanged` from before is not checked against what is removed or refused: it may have
+    come with a data directory of another release.
+    """
+    before = unchanged or {}
+    for name, text in overrides.items():
+        if before.get(name) == text:
+            continue
+        if name in REMOVED_TOPIC_KEYS:
+            raise ConfigError(f"{name} is no topic configuration any more: {REMOVED_TOPIC_KEYS[name]}.", key=name)
+        if name not in TOPIC_KEYS:
+            raise ConfigError(f"There is no topic configuration named {name}.", key=name)
+        key = TOPIC_KEYS[name]
+        key.check_supported(key.parse(text))
+    config = LogConfig.from_overrides(broker_config, overrides)
+    _check_together(config)
+    return config
+
+
+def _check_together(config: LogConfig) -> None:
+    if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
+        raise ConfigError(
+            f"min.compaction.lag.ms is {config.min_compaction_lag_ms}, but it must not be greater than "
+            f"max.compaction.lag.ms, which is {config.max_compaction_lag_ms}."
+        )

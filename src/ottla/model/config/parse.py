@@ -1,0 +1,106 @@
+"""Java's .properties syntax, so that Kafka's server.properties files are read as they are.
+
+A logical line is a key, a separator (`=`, `:` or blanks, with blanks around it) and a value. A line that ends in an
+odd number of backslashes goes on in the next one, whose leading blanks are dropped. `#` or `!` as the first
+non-blank character make a comment. A backslash makes the next character literal, except in `\\t \\n \\r \\f` and
+`\\uXXXX`. A key given twice keeps its last value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+__all__ = ["format_properties", "parse_properties"]
+
+_BLANKS = " \t\f"
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_UNESCAPES = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Raises ValueError, naming the line, when a `\\u` escape is not followed by four hexadecimal digits."""
+    properties = {}
+    for number, line in _logical_lines(text):
+        key, value = _split(line)
+        try:
+            properties[_unescape(key)] = _unescape(value)
+        except ValueError as error:
+            raise ValueError(f"line {number}: {error}") from None
+    return properties
+
+
+def format_properties(properties: Mapping[str, str]) -> str:
+    """The inverse of `parse_properties`, one line per key, in the order given."""
+    return "".join(f"{_escape(key, is_key=True)}={_escape(value, is_key=False)}\n" for key, value in properties.items())
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    pending: str | None = None
+    first_number = 0
+    # str.splitlines would also break at form feeds and at Unicode's line separators, which Java does not.
+    for number, raw in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), start=1):
+        line = raw.lstrip(_BLANKS)
+        if pending is None:
+            if not line or line[0] in "#!":
+                continue
+            first_number = number
+        else:
+            line = pending + line
+        if _ends_in_odd_backslashes(line):
+            pending = line[:-1]
+        else:
+            pending = None
+            yield first_number, line
+    if pending is not None:
+        yield first_number, pending
+
+
+def _ends_in_odd_backslashes(line: str) -> bool:
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
+
+
+def _split(line: str) -> tuple[str, str]:
+    position = 0
+    while position < len(line) and line[position] not in "=: \t\f":
+        position += 2 if line[position] == "\\" else 1
+    key = line[:position]
+    rest = line[position:].lstrip(_BLANKS)
+    if rest[:1] in ("=", ":"):
+        rest = rest[1:].lstrip(_BLANKS)
+    return key, rest
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    parts = []
+    position = 0
+    while position < len(text):
+        character = text[position]
+        position += 1
+        if character != "\\":
+            parts.append(character)
+        elif position < len(text):
+            escaped = text[position]
+            position += 1
+            if escaped == "u":
+                parts.append(_hexadecimal(text[position : position + 4]))
+                position += 4
+            else:
+                parts.append(_ESCAPES.get(escaped, escaped))
+    joined = "".join(parts)
+    # Characters outside the basic plane are written as two escapes, a surrogate pair.
+    return joined.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _hexadecimal(digits: str) -> str:
+    if len(digits) == 4 and all(digit in "0123456789abcdefABCDEF" for digit in digits):
+        return chr(int(digits, 16))
+    raise ValueError(f"\\u must be followed by four hexadecimal digits, not by {digits!r}")
+
+
+def _escape(text: str, *, is_key: bool) -> str:
+    escaped = "".join(_UNESCAPES.get(character, character) for character in text)
+    if is_key:
+        return "".join("\\" + character if character in "=: #!" else character for character in escaped)
+    return "\\" + escaped if escaped.startswith(" ") else escaped

@@ -1,0 +1,136 @@
+"""What a key accepts: small values that test a parsed value and can say in words what they want."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+__all__ = ["AnyList", "NonEmpty", "OneOf", "Range", "SomeOf", "ThrottledReplicas", "Validator", "at_least", "between"]
+
+
+class Validator(Protocol):
+    @property
+    def allowed(self) -> str:
+        """Completes the sentence "it must be ..."."""
+
+    def accepts(self, value: object) -> bool: ...
+
+
+class Range:
+    """A number between two bounds, both included; `or_else` is one more value that is allowed outside of them."""
+
+    __slots__ = ("high", "low", "or_else")
+
+    def __init__(self, low: float, high: float | None = None, *, or_else: int | None = None) -> None:
+        self.low = low
+        self.high = high
+        self.or_else = or_else
+
+    @property
+    def allowed(self) -> str:
+        text = f"at least {self.low}" if self.high is None else f"between {self.low} and {self.high}"
+        return text if self.or_else is None else f"{text}, or {self.or_else}"
+
+    def accepts(self, value: object) -> bool:
+        if value is None:
+            return True
+        assert isinstance(value, int | float)
+        if value == self.or_else:
+            return True
+        return value >= self.low and (self.high is None or value <= self.high)
+
+
+def at_least(low: float) -> Range:
+    return Range(low)
+
+
+def between(low: float, high: float, *, or_else: int | None = None) -> Range:
+    return Range(low, high, or_else=or_else)
+
+
+class OneOf:
+    __slots__ = ("any_case", "values")
+
+    def __init__(self, *values: str, any_case: bool = False) -> None:
+        self.values = values
+        self.any_case = any_case
+
+    @property
+    def allowed(self) -> str:
+        return f"one of {', '.join(self.values)}"
+
+    def accepts(self, value: object) -> bool:
+        assert isinstance(value, str)
+        return value in self.values or (self.any_case and value.upper() in {known.upper() for known in self.values})
+
+
+class AnyList:
+    """A list without blanks or repetitions."""
+
+    __slots__ = ("may_be_empty",)
+
+    def __init__(self, *, may_be_empty: bool = True) -> None:
+        self.may_be_empty = may_be_empty
+
+    @property
+    def allowed(self) -> str:
+        size = "a list" if self.may_be_empty else "a list of at least one entry"
+        return f"{size} in which no entry is blank or repeated"
+
+    def accepts(self, value: object) -> bool:
+        if value is None:
+            return True
+        assert isinstance(value, tuple)
+        return _is_clean(value) and (self.may_be_empty or bool(value))
+
+
+class SomeOf:
+    """A list drawn from known words, none of them repeated."""
+
+    __slots__ = ("may_be_empty", "values")
+
+    def __init__(self, *values: str, may_be_empty: bool = False) -> None:
+        self.values = values
+        self.may_be_empty = may_be_empty
+
+    @property
+    def allowed(self) -> str:
+        return f"a list of {', '.join(self.values)}" + (" (or empty)" if self.may_be_empty else "")
+
+    def accepts(self, value: object) -> bool:
+        assert isinstance(value, tuple)
+        if not value:
+            return self.may_be_empty
+        return _is_clean(value) and all(part in self.values for part in value)
+
+
+class NonEmpty:
+    __slots__ = ()
+
+    allowed = "a text that is not empty"
+
+    def accepts(self, value: object) -> bool:
+        return value is None or value != ""
+
+
+class ThrottledReplicas:
+    """`*`, or a list of partition:broker pairs."""
+
+    __slots__ = ()
+
+    allowed = "* or a list of partition:broker pairs such as 0:1,1:2"
+
+    def accepts(self, value: object) -> bool:
+        assert isinstance(value, tuple)
+        if value in ((), ("*",)):
+            return True
+        return all(_is_pair_of_numbers(part) for part in value)
+
+
+def _is_clean(values: Sequence[str]) -> bool:
+    return "" not in values and len(set(values)) == len(values)
+
+
+def _is_pair_of_numbers(text: str) -> bool:
+    left, _, right = text.partition(":")
+    return left.isascii() and left.isdecimal() and right.isascii() and right.isdecimal()
