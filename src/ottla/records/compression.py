@@ -1,0 +1,275 @@
+"""The four codecs of record batches, framed so that Java and every other client can read them.
+
+gzip and zstd are their standard streams. snappy is the framing of the xerial library (a 16-byte header, then blocks
+with 4-byte lengths) on writing; on reading, bytes without that header are one raw snappy block, as some clients send.
+lz4 is the LZ4 frame format with independent blocks, because Java's reader refuses linked ones.
+
+A few kilobytes can unpack to gigabytes, so nothing is unpacked without a `limit`. The size of the output is not known
+beforehand; what can be known cheaply is an upper bound, from the lengths of the blocks inside the frame (each block
+of zstd gives at most 128 KiB, each of lz4 at most the size in its header). The output buffer is that bound or the
+limit, whichever is smaller; a stream that needs more fails when the buffer is full.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from enum import IntEnum
+from types import ModuleType
+
+__all__ = ["Codec", "DecompressionFailed", "compress", "decompress"]
+
+Buffer = bytes | bytearray | memoryview
+
+
+class Codec(IntEnum):
+    """The low three bits of a batch's attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+class DecompressionFailed(ValueError):
+    """The compressed bytes are damaged, or unpack to more than the limit."""
+
+
+LZ4_LEVEL_DEFAULT = 9
+"""Kafka's default for `compression.lz4.level`; it stands for the fast compressor, any other number for the slow one."""
+
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
+_XERIAL_BLOCK_SIZE = 32 * 1024
+_LZ4_MAGIC = b"\x04\x22\x4d\x18"
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_ZSTD_BLOCK_SIZE_MAX = 128 * 1024
+_LZ4_BLOCK_SIZES = {4: 64 * 1024, 5: 256 * 1024, 6: 1024 * 1024, 7: 4 * 1024 * 1024}
+
+
+def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
+    """The whole of `data` as one compressed stream; `level` is in Kafka's own scale for the codec."""
+    if codec == Codec.NONE:
+        return bytes(data)
+    if codec == Codec.GZIP:
+        # Kafka's -1 is zlib's -1: the library's own choice.
+        compressor = zlib.compressobj(-1 if level is None else level, wbits=31)
+        return compressor.compress(data) + compressor.flush()
+    if codec == Codec.SNAPPY:
+        return _compress_snappy(data)
+    cramjam = _cramjam()
+    if codec == Codec.LZ4:
+        frame = cramjam.lz4.Compressor(level=_lz4_level(level), content_checksum=False, block_linked=False)
+        frame.compress(data if isinstance(data, bytes) else bytes(data))
+        return bytes(frame.finish())
+    return bytes(cramjam.zstd.compress(data, level=3 if level is None else level))
+
+
+def decompress(codec: Codec, data: Buffer, *, limit: int, lz4_header_checksum_broken: bool = False) -> memoryview:
+    """The unpacked bytes, at most `limit` of them; raises `DecompressionFailed` for damage and for more than that.
+
+    `lz4_header_checksum_broken` is for messages of magic 0, whose writers computed the frame header's checksum over
+    the wrong bytes: it is set right before the frame is read.
+    """
+    if codec == Codec.NONE:
+        if len(data) > limit:
+            raise DecompressionFailed(f"{len(data)} bytes are more than the limit of {limit}")
+        return memoryview(data)
+    if codec == Codec.GZIP:
+        return memoryview(_decompress_gzip(data, limit))
+    if codec == Codec.SNAPPY:
+        return memoryview(_decompress_snappy(data, limit))
+    if codec == Codec.LZ4:
+        if lz4_header_checksum_broken:
+            data = _with_lz4_header_checksum(data)
+        return _decompress_frames(_cramjam().lz4, data, _lz4_bound(data), limit)
+    return _decompress_frames(_cramjam().zstd, data, _zstd_bound(data), limit)
+
+
+def _cramjam() -> ModuleType:
+    # Imported on first use: a node that never opens a compressed batch need not carry it.
+    import cramjam
+
+    module: ModuleType = cramjam
+    return module
+
+
+def _lz4_level(level: int | None) -> int:
+    if level is None or level == LZ4_LEVEL_DEFAULT:
+        return 0
+    # Kafka counts to 17 like lz4-java, the library to 12; below 3 the library would choose its fast compressor.
+    return max(3, min(12, level))
+
+
+def _compress_snappy(data: Buffer) -> bytes:
+    compress_raw = _cramjam().snappy.compress_raw
+    view = memoryview(data)
+    parts = [_XERIAL_HEADER]
+    for start in range(0, len(view), _XERIAL_BLOCK_SIZE):
+        block = bytes(compress_raw(view[start : start + _XERIAL_BLOCK_SIZE]))
+        parts.append(len(block).to_bytes(4, "big"))
+        parts.append(block)
+    return b"".join(parts)
+
+
+def _decompress_gzip(data: Buffer, limit: int) -> bytes:
+    # zlib itself can stop at a limit, so no bound is needed; a stream may have several members.
+    parts = []
+    left = limit
+    rest: Buffer = data
+    while rest:
+        member = zlib.decompressobj(wbits=31)
+        try:
+            part = member.decompress(rest, left + 1)
+        except zlib.error as error:
+            raise DecompressionFailed(f"Damaged gzip stream: {error}") from None
+        if len(part) > left:
+            raise DecompressionFailed(f"A gzip stream unpacks to more than the limit of {limit} bytes")
+        if not member.eof:
+            raise DecompressionFailed("A gzip stream ends before its end")
+        left -= len(part)
+        parts.append(part)
+        rest = member.unused_data
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _decompress_snappy(data: Buffer, limit: int) -> bytes:
+    view = memoryview(data)
+    if view[:8] != _XERIAL_MAGIC:
+        return _decompress_snappy_block(view, limit)
+    parts = []
+    left = limit
+    position = len(_XERIAL_HEADER)
+    while position < len(view):
+        if view[position : position + 8] == _XERIAL_MAGIC:
+            # Streams may be joined, each with its own header.
+            position += len(_XERIAL_HEADER)
+            continue
+        length = int.from_bytes(view[position : position + 4], "big", signed=True)
+        position += 4
+        if length < 0 or length > len(view) - position:
+            raise DecompressionFailed(f"A snappy block of {length} bytes where {len(view) - position} are left")
+        block = _decompress_snappy_block(view[position : position + length], left)
+        left -= len(block)
+        parts.append(block)
+        position += length
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _decompress_snappy_block(block: memoryview, limit: int) -> bytes:
+    snappy = _cramjam().snappy
+    try:
+        length = snappy.decompress_raw_len(block)
+        if length > limit:
+            raise DecompressionFailed(f"A snappy block unpacks to more than the limit of {limit} bytes")
+        return bytes(snappy.decompress_raw(block))
+    except _cramjam().DecompressionError as error:
+        raise DecompressionFailed(f"Damaged snappy block: {error}") from None
+
+
+def _decompress_frames(module: ModuleType, data: Buffer, bound: int, limit: int) -> memoryview:
+    output = bytearray(min(bound, limit))
+    decompress_into: Callable[[Buffer, bytearray], int] = module.decompress_into
+    try:
+        length = decompress_into(data, output)
+    except _cramjam().DecompressionError as error:
+        reason = f"more than {limit} bytes, or damaged" if bound > limit else "damaged"
+        raise DecompressionFailed(f"{module.__name__.rpartition('.')[2]} stream is {reason}: {error}") from None
+    return memoryview(output)[:length]
+
+
+def _zstd_bound(data: Buffer) -> int:
+    """An upper bound of what a zstd stream unpacks to: its blocks times 128 KiB. Damage is left to the codec."""
+    view = memoryview(data)
+    bound = 0
+    position = 0
+    while position + 5 <= len(view):
+        magic = bytes(view[position : position + 4])
+        if magic != _ZSTD_MAGIC:
+            # Skippable frames carry no data: a magic of 0x184D2A50..5F and a length.
+            if magic[0] & 0xF0 != 0x50 or magic[1:] != b"\x2a\x4d\x18":
+                raise DecompressionFailed("Not a zstd frame")
+            position += 8 + int.from_bytes(view[position + 4 : position + 8], "little")
+            continue
+        descriptor = view[position + 4]
+        single_segment = descriptor & 0x20
+        content_size_length = (1 if single_segment else 0, 2, 4, 8)[descriptor >> 6]
+        position += 5 + (0 if single_segment else 1) + (0, 1, 2, 4)[descriptor & 3] + content_size_length
+        last = False
+        while not last and position + 3 <= len(view):
+            block = int.from_bytes(view[position : position + 3], "little")
+            last = bool(block & 1)
+            # A run-length block is one byte long whatever its size says.
+            position += 3 + (1 if (block >> 1) & 3 == 1 else block >> 3)
+            bound += _ZSTD_BLOCK_SIZE_MAX
+        if descriptor & 0x04:
+            position += 4
+    return bound
+
+
+def _lz4_bound(data: Buffer) -> int:
+    """An upper bound of what an lz4 stream unpacks to: its blocks times their largest size."""
+    view = memoryview(data)
+    bound = 0
+    position = 0
+    while position + 7 <= len(view):
+        magic = bytes(view[position : position + 4])
+        if magic != _LZ4_MAGIC:
+            if magic[0] & 0xF0 != 0x50 or magic[1:] != b"\x2a\x4d\x18":
+                raise DecompressionFailed("Not an lz4 frame")
+            position += 8 + int.from_bytes(view[position + 4 : position + 8], "little")
+            continue
+        flags = view[position + 4]
+        block_size = _LZ4_BLOCK_SIZES.get((view[position + 5] >> 4) & 7)
+        if block_size is None:
+            raise DecompressionFailed("Unknown block size in an lz4 frame")
+        position += _lz4_header_length(flags)
+        while position + 4 <= len(view):
+            length = int.from_bytes(view[position : position + 4], "little") & 0x7FFFFFFF
+            position += 4
+            if length == 0:
+                break
+            position += length + (4 if flags & 0x10 else 0)
+            bound += block_size
+        if flags & 0x04:
+            position += 4
+    return bound
+
+
+def _lz4_header_length(flags: int) -> int:
+    """Magic, flags, block descriptor, optional content size and dictionary id, header checksum."""
+    return 7 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)
+
+
+def _with_lz4_header_checksum(data: Buffer) -> Buffer:
+    """The same frame with the header checksum the format asks for: over the descriptor, without the magic bytes."""
+    if len(data) < 7 or bytes(data[:4]) != _LZ4_MAGIC:
+        return data
+    end = _lz4_header_length(data[4]) - 1
+    if len(data) <= end:
+        return data
+    fixed = bytearray(data)
+    fixed[end] = (_xxhash32(bytes(data[4:end])) >> 8) & 0xFF
+    return fixed
+
+
+def _xxhash32(data: bytes) -> int:
+    """xxHash32 with seed 0 of fewer than 16 bytes, which is all that a frame header has."""
+    assert len(data) < 16, "only frame headers are hashed here"
+    mask = 0xFFFFFFFF
+    value = (0x165667B1 + len(data)) & mask
+    position = 0
+    while position + 4 <= len(data):
+        value = (value + int.from_bytes(data[position : position + 4], "little") * 0xC2B2AE3D) & mask
+        value = (((value << 17) | (value >> 15)) & mask) * 0x27D4EB2F & mask
+        position += 4
+    while position < len(data):
+        value = (value + data[position] * 0x165667B1) & mask
+        value = (((value << 11) | (value >> 21)) & mask) * 0x9E3779B1 & mask
+        position += 1
+    value ^= value >> 15
+    value = value * 0x85EBCA77 & mask
+    value ^= value >> 13
+    value = value * 0xC2B2AE3D & mask
+    return value ^ (value >> 16)

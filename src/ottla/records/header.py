@@ -1,0 +1,260 @@
+"""The 61 bytes at the front of a record batch, read into one object.
+
+Layout of magic 2, big-endian::
+
+     0 base offset        8      21 attributes          2
+     8 batch length       4      23 last offset delta   4
+    12 leader epoch       4      27 base timestamp      8
+    16 magic              1      35 max timestamp       8
+    17 CRC32C of 21...    4      43 producer id         8
+                                 51 producer epoch      2
+                                 53 base sequence       4
+                                 57 record count        4
+
+Base offset and leader epoch lie outside the checksum, so the leader assigns them in place. Magic 0 and 1 share the
+first 17 bytes' sense up to the length and the place of the magic byte (which is why readers may always look there);
+their headers are read into the same object, with what they do not know set to -1. In them `base_offset` is the
+message's own offset, which for a compressed wrapper is the offset of its *last* inner message.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from ottla.records.compression import Codec
+from ottla.records.errors import CorruptRecords
+
+__all__ = [
+    "ATTRIBUTES_POSITION",
+    "BASE_OFFSET",
+    "BASE_TIMESTAMP_POSITION",
+    "BATCH_LENGTH_POSITION",
+    "BatchHeader",
+    "CODEC_MASK",
+    "CONTROL_BIT",
+    "CRC_POSITION",
+    "DELETE_HORIZON_BIT",
+    "HEADER",
+    "HEADER_SIZE",
+    "LEADER_EPOCH",
+    "LEADER_EPOCH_POSITION",
+    "LEGACY_OVERHEAD",
+    "LENGTH_OVERHEAD",
+    "MAGIC_POSITION",
+    "MAX_TIMESTAMP_POSITION",
+    "NO_PARTITION_LEADER_EPOCH",
+    "NO_PRODUCER_EPOCH",
+    "NO_PRODUCER_ID",
+    "NO_SEQUENCE",
+    "NO_TIMESTAMP",
+    "TIMESTAMP_TYPE_BIT",
+    "TRANSACTIONAL_BIT",
+    "read_header",
+    "set_base_offset_and_epoch",
+    "write_header",
+]
+
+HEADER = Struct(">qiibIhiqqqhii")
+HEADER_SIZE = HEADER.size
+assert HEADER_SIZE == 61
+
+BASE_OFFSET = Struct(">q")
+LEADER_EPOCH = Struct(">i")
+
+BATCH_LENGTH_POSITION = 8
+LEADER_EPOCH_POSITION = 12
+MAGIC_POSITION = 16
+CRC_POSITION = 17
+ATTRIBUTES_POSITION = 21
+"""Also where the checksummed part begins."""
+BASE_TIMESTAMP_POSITION = 27
+MAX_TIMESTAMP_POSITION = 35
+
+LENGTH_OVERHEAD = 12
+"""Base offset and batch length, which the batch length itself does not count."""
+
+LEGACY_OVERHEAD = 14
+"""The smallest message body of magic 0: CRC, magic, attributes, null key, null value."""
+
+CODEC_MASK = 0x07
+TIMESTAMP_TYPE_BIT = 0x08
+TRANSACTIONAL_BIT = 0x10
+CONTROL_BIT = 0x20
+DELETE_HORIZON_BIT = 0x40
+
+NO_TIMESTAMP = -1
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+NO_SEQUENCE = -1
+NO_PARTITION_LEADER_EPOCH = -1
+
+_PREFIX = Struct(">qiib")
+
+
+class BatchHeader:
+    """A batch's header as numbers. It is a copy: writing to it does not write to the buffer it was read from."""
+
+    __slots__ = (
+        "attributes",
+        "base_offset",
+        "base_sequence",
+        "base_timestamp",
+        "batch_length",
+        "crc",
+        "last_offset_delta",
+        "leader_epoch",
+        "magic",
+        "max_timestamp",
+        "producer_epoch",
+        "producer_id",
+        "record_count",
+    )
+
+    def __init__(
+        self,
+        base_offset: int,
+        batch_length: int,
+        leader_epoch: int,
+        magic: int,
+        crc: int,
+        attributes: int,
+        last_offset_delta: int,
+        base_timestamp: int,
+        max_timestamp: int,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+        record_count: int,
+    ) -> None:
+        # Positional and in the order of the bytes, so that an unpacked tuple can be handed over as it is.
+        self.base_offset = base_offset
+        self.batch_length = batch_length
+        self.leader_epoch = leader_epoch
+        self.magic = magic
+        self.crc = crc
+        self.attributes = attributes
+        self.last_offset_delta = last_offset_delta
+        self.base_timestamp = base_timestamp
+        self.max_timestamp = max_timestamp
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.base_sequence = base_sequence
+        self.record_count = record_count
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={getattr(self, name)}" for name in BatchHeader.__slots__)
+        return f"BatchHeader({fields})"
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch, header included."""
+        return LENGTH_OVERHEAD + self.batch_length
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence number of the last record; sequence numbers wrap from 2^31-1 to 0."""
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
+
+    @property
+    def codec(self) -> Codec:
+        try:
+            return Codec(self.attributes & CODEC_MASK)
+        except ValueError:
+            raise CorruptRecords(
+                f"Unknown compression codec {self.attributes & CODEC_MASK} in a record batch"
+            ) from None
+
+    @property
+    def is_compressed(self) -> bool:
+        return self.attributes & CODEC_MASK != 0
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.attributes & TRANSACTIONAL_BIT != 0
+
+    @property
+    def is_control(self) -> bool:
+        return self.attributes & CONTROL_BIT != 0
+
+    @property
+    def uses_append_time(self) -> bool:
+        return self.attributes & TIMESTAMP_TYPE_BIT != 0
+
+    @property
+    def has_producer_id(self) -> bool:
+        return self.producer_id > NO_PRODUCER_ID
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When the tombstones of this batch may go (KIP-534); the base timestamp carries it once the bit is set."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
+
+
+def read_header(buffer: bytes | bytearray | memoryview, position: int = 0) -> BatchHeader:
+    """The header of the batch at `position`, of any magic. Only lengths are checked here, not the checksum."""
+    left = len(buffer) - position
+    if left >= HEADER_SIZE and buffer[position + MAGIC_POSITION] == 2:
+        return BatchHeader(*HEADER.unpack_from(buffer, position))
+    if left <= MAGIC_POSITION:
+        raise CorruptRecords(f"{left} bytes are too few for the header of a record batch")
+    base_offset, length, _, magic = _PREFIX.unpack_from(buffer, position)
+    if magic == 2:
+        raise CorruptRecords(f"{left} bytes are too few for the header of a record batch of magic 2")
+    if magic not in (0, 1):
+        raise CorruptRecords(f"Unknown magic {magic} at offset {base_offset}")
+    if length < LEGACY_OVERHEAD or left < LENGTH_OVERHEAD + LEGACY_OVERHEAD:
+        raise CorruptRecords(f"A message of {length} bytes is smaller than the smallest possible one")
+    return _read_legacy_header(buffer, position, base_offset, length, magic)
+
+
+def set_base_offset_and_epoch(
+    buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int
+) -> None:
+    """Stamps the leader's offset and epoch over a batch's header in place; the checksum does not cover them."""
+    BASE_OFFSET.pack_into(buffer, position, base_offset)
+    LEADER_EPOCH.pack_into(buffer, position + LEADER_EPOCH_POSITION, leader_epoch)
+
+
+def write_header(buffer: bytearray | memoryview, position: int, header: BatchHeader) -> None:
+    """Writes a header of magic 2 as it stands, checksum included."""
+    HEADER.pack_into(
+        buffer,
+        position,
+        header.base_offset,
+        header.batch_length,
+        header.leader_epoch,
+        header.magic,
+        header.crc,
+        header.attributes,
+        header.last_offset_delta,
+        header.base_timestamp,
+        header.max_timestamp,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        header.record_count,
+    )
+
+
+def _read_legacy_header(
+    buffer: bytes | bytearray | memoryview, position: int, offset: int, length: int, magic: int
+) -> BatchHeader:
+    crc = int.from_bytes(buffer[position + 12 : position + 16], "big")
+    attributes = buffer[position + 17]
+    timestamp = NO_TIMESTAMP
+    if magic == 1:
+        timestamp = int.from_bytes(buffer[position + 18 : position + 26], "big", signed=True)
+    # Only the codec and, in magic 1, the timestamp type exist; other bits of old clients mean nothing.
+    attributes &= CODEC_MASK | TIMESTAMP_TYPE_BIT if magic == 1 else CODEC_MASK
+    count = -1 if attributes & CODEC_MASK else 1
+    return BatchHeader(offset, length, -1, magic, crc, attributes, 0, timestamp, timestamp, -1, -1, -1, count)

@@ -1,0 +1,97 @@
+"""Reads record batches one after another, and the records inside one.
+
+Bytes that hold only the beginning of a batch at their end are normal (a fetch is cut at a byte limit): iteration
+stops there. Bytes that cannot be a batch are not: they raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ottla.records.checksum import crc32c
+from ottla.records.compression import Codec, DecompressionFailed, decompress
+from ottla.records.errors import CorruptRecords
+from ottla.records.header import (
+    ATTRIBUTES_POSITION,
+    HEADER_SIZE,
+    LEGACY_OVERHEAD,
+    LENGTH_OVERHEAD,
+    MAGIC_POSITION,
+    BatchHeader,
+    read_header,
+)
+from ottla.records.record import Record, decode_records
+
+__all__ = ["DECOMPRESSED_BYTES_MAX", "Batch", "iterate_batches", "iterate_records", "open_payload", "verify_checksum"]
+
+Buffer = bytes | bytearray | memoryview
+
+DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
+"""What one batch may unpack to where the caller sets no limit of its own: far above any honest batch."""
+
+
+class Batch:
+    """One batch in a buffer: its header, where it begins there, and its bytes."""
+
+    __slots__ = ("header", "position", "view")
+
+    def __init__(self, header: BatchHeader, position: int, view: memoryview) -> None:
+        self.header = header
+        self.position = position
+        self.view = view
+
+
+def iterate_batches(buffer: Buffer, position: int = 0) -> Iterator[Batch]:
+    """The whole batches of a buffer, of any magic, checksums not verified."""
+    view = memoryview(buffer)
+    size = len(view)
+    while size - position > MAGIC_POSITION:
+        length = int.from_bytes(view[position + 8 : position + 12], "big", signed=True)
+        if length < LEGACY_OVERHEAD:
+            raise CorruptRecords(f"A batch claims a length of {length} bytes")
+        end = position + LENGTH_OVERHEAD + length
+        if end > size:
+            return
+        header = read_header(view, position)
+        if header.magic == 2 and header.size < HEADER_SIZE:
+            raise CorruptRecords(f"A batch of magic 2 claims a length of {length} bytes")
+        yield Batch(header, position, view[position:end])
+        position = end
+
+
+def iterate_records(batch: Batch, *, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
+    """The records of one batch with absolute offsets and their effective timestamps, control records included."""
+    header = batch.header
+    if header.magic < 2:
+        from ottla.records.legacy import iterate_messages
+
+        return iterate_messages(batch.view, limit=limit)
+    payload = open_payload(batch.view, header, limit=limit)
+    records = decode_records(
+        payload, header.record_count, base_offset=header.base_offset, base_timestamp=header.base_timestamp
+    )
+    if header.uses_append_time:
+        for record in records:
+            record.timestamp = header.max_timestamp
+    return iter(records)
+
+
+def open_payload(batch: memoryview, header: BatchHeader, *, limit: int) -> memoryview:
+    """The encoded records of a batch of magic 2, unpacked where they are packed."""
+    payload = batch[HEADER_SIZE : header.size]
+    codec = header.codec
+    if codec == Codec.NONE or header.record_count == 0:
+        return payload
+    try:
+        return decompress(codec, payload, limit=limit)
+    except DecompressionFailed as error:
+        raise CorruptRecords(f"The records at offset {header.base_offset} cannot be unpacked: {error}") from error
+
+
+def verify_checksum(batch: memoryview, header: BatchHeader) -> bool:
+    """Whether a batch's bytes are what its writer summed, for any magic."""
+    if header.magic == 2:
+        return header.size >= HEADER_SIZE and crc32c(batch[ATTRIBUTES_POSITION : header.size]) == header.crc
+    from zlib import crc32
+
+    return crc32(batch[MAGIC_POSITION : header.size]) == header.crc

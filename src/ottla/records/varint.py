@@ -1,0 +1,49 @@
+"""Variable-length integers of the record format: zigzag, seven bits to a byte, least significant first."""
+
+from __future__ import annotations
+
+from ottla.records.errors import CorruptRecords
+
+__all__ = ["append_varint", "read_varint", "varint_size"]
+
+Buffer = bytes | bytearray | memoryview
+
+VARINT_BYTES_MAX = 5
+VARLONG_BYTES_MAX = 10
+
+
+def append_varint(target: bytearray, value: int) -> None:
+    """Writes a varint or varlong; both are the same bytes."""
+    zigzag = value << 1 if value >= 0 else (~value << 1) | 1
+    while zigzag > 0x7F:
+        target.append((zigzag & 0x7F) | 0x80)
+        zigzag >>= 7
+    target.append(zigzag)
+
+
+def read_varint(buffer: Buffer, position: int, *, bytes_max: int = VARINT_BYTES_MAX) -> tuple[int, int]:
+    """(value, position after it). Running out of bytes, or more than `bytes_max` of them, is corruption."""
+    try:
+        byte = buffer[position]
+        position += 1
+        if byte < 0x80:
+            return (byte >> 1) ^ -(byte & 1), position
+        value = byte & 0x7F
+        shift = 7
+        while True:
+            byte = buffer[position]
+            position += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return (value >> 1) ^ -(value & 1), position
+            shift += 7
+            if shift >= 7 * bytes_max:
+                raise CorruptRecords(f"A variable-length number of more than {bytes_max} bytes")
+    except IndexError:
+        raise CorruptRecords("The bytes end inside a variable-length number") from None
+
+
+def varint_size(value: int) -> int:
+    """How many bytes `append_varint` would write."""
+    zigzag = value << 1 if value >= 0 else (~value << 1) | 1
+    return 1 if zigzag == 0 else (zigzag.bit_length() + 6) // 7
