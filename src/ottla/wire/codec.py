@@ -1,0 +1,76 @@
+"""From messages to bytes and back.
+
+An encoder and a decoder are compiled for each class and version on first use (`compile_decoder`, `compile_encoder`)
+and kept. Decoded strings are `str`, decoded bytes and records are slices of the given buffer: whoever keeps one keeps
+the buffer, and whoever writes to the buffer writes to them.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar, cast
+
+from ottla.model.ports import FileRegion
+from ottla.wire.compile_decoder import Decoder, compile_decoder
+from ottla.wire.compile_encoder import Encoder, compile_encoder
+from ottla.wire.message import Message, Part
+from ottla.wire.primitives import MalformedMessage
+from ottla.wire.schema import UnsupportedVersion
+
+__all__ = [
+    "Decoder",
+    "Encoder",
+    "MalformedMessage",
+    "Part",
+    "UnsupportedVersion",
+    "decode",
+    "decoder",
+    "encode",
+    "encode_parts",
+    "encoder",
+]
+
+M = TypeVar("M", bound=Message)
+
+_decoders: dict[tuple[type[Message], int], Decoder] = {}
+_encoders: dict[tuple[type[Message], int], Encoder] = {}
+
+
+def decode(cls: type[M], buffer: memoryview, version: int, position: int = 0) -> tuple[M, int]:
+    """The message at `position`, and the position behind it; raises MalformedMessage."""
+    function = _decoders.get((cls, version)) or decoder(cls, version)
+    return cast("tuple[M, int]", function(buffer, position))
+
+
+def encode(message: Message, version: int) -> bytes:
+    """The whole message as one run of bytes; records are copied into it."""
+    parts = encode_parts(message, version)
+    if len(parts) == 1 and isinstance(parts[0], bytes):
+        return parts[0]
+    return b"".join([part.read() if isinstance(part, FileRegion) else part for part in parts])
+
+
+def encode_parts(message: Message, version: int) -> list[Part]:
+    """The message as parts to be sent one after the other; the content of records fields is passed through."""
+    cls = type(message)
+    function = _encoders.get((cls, version)) or encoder(cls, version)
+    pieces: list[bytes] = []
+    parts: list[Part] = []
+    function(message, pieces, parts)
+    parts.append(b"".join(pieces))
+    return parts
+
+
+def decoder(cls: type[Message], version: int) -> Decoder:
+    """The compiled function `(buffer, position=0) -> (message, end_position)`."""
+    function = _decoders.get((cls, version))
+    if function is None:
+        function = _decoders[cls, version] = compile_decoder(cls, version)
+    return function
+
+
+def encoder(cls: type[Message], version: int) -> Encoder:
+    """The compiled function `(message, pieces, parts) -> None`; see `compile_encoder`."""
+    function = _encoders.get((cls, version))
+    if function is None:
+        function = _encoders[cls, version] = compile_encoder(cls, version)
+    return function

@@ -1,0 +1,296 @@
+"""Writes the Python function that reads one version of one message.
+
+The function is a straight line of code with a loop for every array; structures are read in place rather than by
+functions of their own, since a call would cost more than reading most of them. Fixed-size fields that follow each
+other become one `unpack_from`, and the length that usually ends such a run is read by the same call. What this
+yields for a part of ProduceRequest version 9:
+
+    m.acks, m.timeout_ms, n1 = unpack0(buffer, position)
+    position += 7
+    if n1 > 127:
+        n1, position = rest_of_unsigned_varint(buffer, position, n1)
+    ...
+
+No length is believed: a string or array is compared with the bytes that are left before anything is allocated for
+it. Reads beyond the end raise IndexError or struct.error, and one `except` around it all makes that MalformedMessage.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from ottla.model.ids import Uuid
+from ottla.wire import primitives
+from ottla.wire.message import Message, Structure
+from ottla.wire.schema import FieldSpec, check_version, fields_at, minimum_size
+from ottla.wire.source import Source
+
+__all__ = ["Decoder", "compile_decoder", "decoder_source"]
+
+Decoder = Callable[..., tuple[Any, int]]
+
+_ARRAY_UNPACKERS: dict[str, Callable[[memoryview, int, int], list[Any]]] = {}
+
+
+def compile_decoder(cls: type[Structure], version: int) -> Decoder:
+    """A function `decode(buffer, position=0) -> (message, end_position)`."""
+    writer = _DecoderWriter(check_version(cls, version), version)
+    decode: Decoder = writer.source.compile("decode", f"decode {cls.__name__} version {version}")
+    return decode
+
+
+def decoder_source(cls: type[Structure], version: int) -> str:
+    """The text of the function, for people."""
+    return _DecoderWriter(check_version(cls, version), version).source.text
+
+
+class _DecoderWriter:
+    def __init__(self, cls: type[Message], version: int) -> None:
+        self.version = version
+        self.flexible = version >= cls.FLEXIBLE_SINCE
+        self.source = source = Source()
+        source.namespace.update(
+            MalformedMessage=primitives.MalformedMessage,
+            Uuid=Uuid,
+            ZERO=Uuid.ZERO,
+            new=object.__new__,
+            read_string_length=primitives.read_string_length,
+            read_tag=primitives.read_tag,
+            rest_of_unsigned_varint=primitives.rest_of_unsigned_varint,
+            skip_tags=primitives.skip_tags,
+            READ_ERRORS=(IndexError, struct.error),
+        )
+        # Fixed-size values that have not been read yet: struct code and target of each.
+        self.run: list[tuple[str, str]] = []
+        # Lines that finish a value of the run, once it is read.
+        self.after_run: list[str] = []
+        self.line = source.line
+        self.line("def decode(buffer, position=0):")
+        source.indent()
+        self.line("end = len(buffer)")
+        self.line("try:")
+        source.indent()
+        self.structure(cls, "m")
+        self.flush()
+        source.dedent()
+        self.line("except READ_ERRORS as error:")
+        self.line(f"    raise MalformedMessage('{cls.__name__} version {version} ends early') from error")
+        self.line("return m, position")
+
+    # Runs of fixed-size values
+
+    def flush(self) -> None:
+        """Reads what the run holds with one call."""
+        if not self.run:
+            return
+        codes = "".join(code for code, _ in self.run)
+        targets = [target for _, target in self.run]
+        if codes == "B":
+            self.line(f"{targets[0]} = buffer[position]")
+        else:
+            unpack = self.source.constant(("unpack", codes), "unpack", lambda: struct.Struct(">" + codes).unpack_from)
+            self.line(f"{', '.join(targets)}{',' if len(targets) == 1 else ''} = {unpack}(buffer, position)")
+        self.line(f"position += {struct.calcsize('>' + codes)}")
+        for text in self.after_run:
+            self.line(text)
+        self.run = []
+        self.after_run = []
+
+    def length(self, code: str, *, string: bool = False) -> str:
+        """Reads a length as the end of the run; code "B" is the first byte of a variable-length integer."""
+        name = self.source.variable("n")
+        self.run.append((code, name))
+        self.flush()
+        if code == "B":
+            self.line(f"if {name} > 127:")
+            reader = "read_string_length" if string else "rest_of_unsigned_varint"
+            self.line(f"    {name}, position = {reader}(buffer, position, {name})")
+        return name
+
+    # Structures
+
+    def structure(self, cls: type[Structure], variable: str) -> None:
+        """Creates the structure and reads its fields; the end of it may be left in the run."""
+        name = self.source.constant(cls, cls.__name__, lambda: cls)
+        self.line(f"{variable} = new({name})")
+        fields = fields_at(cls, self.version)
+        tagged = []
+        for field in fields:
+            if not field.present or field.tag is not None:
+                self.line(f"{variable}.{field.name} = {self.default(field)}")
+            if field.present and field.tag is not None:
+                tagged.append(field)
+            elif field.present:
+                self.field(field, f"{variable}.{field.name}")
+        if self.flexible:
+            self.tags(tagged, variable)
+        assert self.flexible or not tagged
+
+    def tags(self, fields: list[FieldSpec], variable: str) -> None:
+        count = self.source.variable("t")
+        self.run.append(("B", count))
+        self.flush()
+        self.line(f"if {count}:")
+        self.source.indent()
+        if not fields:
+            self.line(f"position = skip_tags(buffer, position, {count}, end)")
+            self.source.dedent()
+            return
+        tag, stop = self.source.variable("g"), self.source.variable("e")
+        self.line(f"if {count} > 127:")
+        self.line(f"    {count}, position = rest_of_unsigned_varint(buffer, position, {count})")
+        self.line(f"for _ in range({count}):")
+        self.source.indent()
+        self.line(f"{tag}, position, {stop} = read_tag(buffer, position, end)")
+        keyword = "if"
+        for field in fields:
+            self.line(f"{keyword} {tag} == {field.tag}:")
+            self.source.indent()
+            self.field(field, f"{variable}.{field.name}")
+            self.flush()
+            self.source.dedent()
+            keyword = "elif"
+        self.line("else:")
+        self.line(f"    position = {stop}")
+        self.line(f"if position != {stop}:")
+        self.line("    raise MalformedMessage(f'a tagged field ends at {position} instead of {" + stop + "}')")
+        self.source.dedent()
+        self.source.dedent()
+
+    def default(self, field: FieldSpec) -> str:
+        if field.default == () and field.is_array:
+            return "[]"
+        if field.default == () and field.structure is not None:
+            structure = field.structure
+            return self.source.constant(structure, structure.__name__, lambda: structure) + "()"
+        return "ZERO" if field.kind == "uuid" and not field.is_array else repr(field.default)
+
+    # Fields
+
+    def field(self, field: FieldSpec, target: str) -> None:
+        if field.is_array:
+            self.array(field, target)
+        elif field.structure is not None:
+            self.nested(field, field.structure, target)
+        elif field.kind == "uuid":
+            value = self.source.variable("u")
+            self.run.append(("16s", value))
+            self.after_run += self.uuid_lines(value, target)
+        elif field.code is not None:
+            self.run.append((field.code, target))
+        else:
+            self.text_or_bytes(field, target)
+
+    def uuid_lines(self, value: str, target: str) -> list[str]:
+        # The constructor would check and copy what `unpack_from` has just made.
+        uuid = self.source.variable("uuid")
+        return [f"{uuid} = new(Uuid)", f"{uuid}.bytes = {value}", f"{target} = {uuid}"]
+
+    def text_or_bytes(self, field: FieldSpec, target: str) -> None:
+        is_text = field.kind in ("string", "classic_string")
+        compact = self.flexible and field.kind != "classic_string"
+        code = "B" if compact else "h" if is_text else "i"
+        length = self.length(code, string=is_text)
+        value = "str(buffer[position:{0}], 'utf-8', 'replace')" if is_text else "buffer[position:{0}]"
+        stop = self.source.variable("e")
+        self.line(f"if {length} {'== 0' if compact else '< 0'}:")
+        self.null(field, target)
+        self.line("else:")
+        self.source.indent()
+        self.line(f"{stop} = position + {length}{' - 1' if compact else ''}")
+        self.too_long(f"{stop} > end", field)
+        self.line(f"{target} = {value.format(stop)}")
+        self.line(f"position = {stop}")
+        self.source.dedent()
+
+    def null(self, field: FieldSpec, target: str) -> None:
+        if field.nullable:
+            self.line(f"    {target} = None")
+        else:
+            self.line(f"    raise MalformedMessage('{field.name} may not be null')")
+
+    def too_long(self, condition: str, field: FieldSpec) -> None:
+        self.line(f"if {condition}:")
+        self.line(f"    raise MalformedMessage('{field.name} is longer than what is left')")
+
+    def nested(self, field: FieldSpec, structure: type[Structure], target: str) -> None:
+        variable = self.source.variable("m")
+        if not field.nullable:
+            self.structure(structure, variable)
+            self.line(f"{target} = {variable}")
+            return
+        marker = self.source.variable("n")
+        self.run.append(("b", marker))
+        self.flush()
+        self.line(f"if {marker} < 0:")
+        self.line(f"    {target} = None")
+        self.line("else:")
+        self.source.indent()
+        self.structure(structure, variable)
+        self.flush()
+        self.line(f"{target} = {variable}")
+        self.source.dedent()
+
+    def array(self, field: FieldSpec, target: str) -> None:
+        count = self.length("B" if self.flexible else "i")
+        self.line(f"if {count} {'== 0' if self.flexible else '< 0'}:")
+        self.null(field, target)
+        self.line("else:")
+        self.source.indent()
+        if self.flexible:
+            self.line(f"{count} -= 1")
+        size = self.element_size(field)
+        self.too_long(f"{count}{f' * {size}' if size > 1 else ''} > end - position", field)
+        if field.code is not None and field.kind != "uuid":
+            code = field.code
+            unpack = self.source.constant(("array", code), "unpack_array", lambda: _array_unpacker(code))
+            self.line(f"{target} = {unpack}(buffer, position, {count})")
+            self.line(f"position += {count}{f' * {size}' if size > 1 else ''}")
+        else:
+            self.elements(field, target, count)
+        self.source.dedent()
+
+    def elements(self, field: FieldSpec, target: str, count: str) -> None:
+        items = self.source.variable("a")
+        self.line(f"{target} = {items} = []")
+        self.line(f"for _ in range({count}):")
+        self.source.indent()
+        item = self.source.variable("m")
+        if field.structure is not None:
+            self.structure(field.structure, item)
+        else:
+            self.field(_element(field), item)
+        self.flush()
+        self.line(f"{items}.append({item})")
+        self.source.dedent()
+
+    def element_size(self, field: FieldSpec) -> int:
+        """The fewest bytes of an element, and never none: a count is at most the number of bytes left."""
+        if field.structure is not None:
+            return max(1, minimum_size(field.structure, self.version, flexible=self.flexible))
+        if field.code is not None:
+            return struct.calcsize(">" + field.code)
+        return 1 if self.flexible else 2 if field.kind == "string" else 4
+
+
+def _element(field: FieldSpec) -> FieldSpec:
+    return FieldSpec(
+        name=field.name,
+        kind=field.kind,
+        is_array=False,
+        structure=field.structure,
+        present=True,
+        nullable=False,
+        tag=None,
+        default=None,
+        ignorable=False,
+    )
+
+
+def _array_unpacker(code: str) -> Callable[[memoryview, int, int], list[Any]]:
+    unpacker = _ARRAY_UNPACKERS.get(code)
+    if unpacker is None:
+        unpacker = _ARRAY_UNPACKERS[code] = primitives.array_unpacker(code)
+    return unpacker

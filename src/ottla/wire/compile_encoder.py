@@ -1,0 +1,300 @@
+"""Writes the Python function that produces the bytes of one version of one message.
+
+The function appends small pieces of bytes to a list, which whoever calls it joins. Fixed-size fields that follow
+each other become one `pack`, together with the empty section of tagged fields (a zero byte) that ends most
+structures. The content of a records field is not copied: all pieces so far become one finished part, and the
+records, whatever they are, become parts of their own.
+
+A field that the version does not have is left out. When it holds something other than its default and was not
+declared ignorable, the receiver would misunderstand the message, so that is refused with `UnsupportedVersion`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ottla.model.ids import Uuid
+from ottla.wire import primitives
+from ottla.wire.message import Message, Structure
+from ottla.wire.schema import FieldSpec, UnsupportedVersion, check_version, fields_at
+from ottla.wire.source import Source
+
+__all__ = ["Encoder", "compile_encoder", "encoder_source"]
+
+Encoder = Callable[[Any, list[bytes], list[Any]], None]
+
+_ARRAY_PACKERS: dict[str, Callable[[Sequence[Any]], bytes]] = {}
+
+
+def compile_encoder(cls: type[Structure], version: int) -> Encoder:
+    """A function `encode(message, pieces, parts)`.
+
+    It appends to `pieces`; at a records field it joins them into `parts`, adds the records there and goes on with an
+    empty `pieces`. What is in `pieces` when it returns belongs behind the last part.
+    """
+    writer = _EncoderWriter(check_version(cls, version), version)
+    encode: Encoder = writer.source.compile("encode", f"encode {cls.__name__} version {version}")
+    return encode
+
+
+def encoder_source(cls: type[Structure], version: int) -> str:
+    """The text of the function, for people."""
+    return _EncoderWriter(check_version(cls, version), version).source.text
+
+
+class _EncoderWriter:
+    def __init__(self, cls: type[Message], version: int) -> None:
+        self.version = version
+        self.flexible = version >= cls.FLEXIBLE_SINCE
+        self.source = source = Source()
+        source.namespace.update(
+            ONE_BYTE=primitives.ONE_BYTE,
+            UnsupportedVersion=UnsupportedVersion,
+            ZERO=Uuid.ZERO.bytes,
+            compact_length_bytes=primitives.compact_length_bytes,
+            join=b"".join,
+            string_length_bytes=primitives.string_length_bytes,
+        )
+        # Fixed-size values that have not been written yet: struct code and expression of each.
+        self.run: list[tuple[str, str]] = []
+        # Where pieces go: the method that appends one.
+        self.append = "append"
+        self.line = source.line
+        self.line("def encode(m, pieces, parts):")
+        source.indent()
+        self.line("append = pieces.append")
+        self.structure(cls, "m")
+        self.flush()
+
+    # Runs of fixed-size values
+
+    def flush(self) -> None:
+        """Writes what the run holds as one piece."""
+        if not self.run:
+            return
+        codes = "".join(code for code, _ in self.run)
+        values = [value for code, value in self.run if code != "x"]
+        if not values:
+            self.line(f"{self.append}({bytes(len(codes))!r})")
+        else:
+            pack = self.source.constant(("pack", codes), "pack", lambda: struct.Struct(">" + codes).pack)
+            self.line(f"{self.append}({pack}({', '.join(values)}))")
+        self.run = []
+
+    def compact_length(self, name: str, *, string: bool = False) -> None:
+        """Writes a length plus one, which is in the variable `name`, as a variable-length integer."""
+        self.flush()
+        slow = "string_length_bytes" if string else "compact_length_bytes"
+        self.line(f"{self.append}(ONE_BYTE[{name}] if {name} < 128 else {slow}({name}))")
+
+    # Structures
+
+    def structure(self, cls: type[Structure], variable: str) -> None:
+        """Writes all fields; the end of the structure may be left in the run."""
+        tagged = []
+        for field in fields_at(cls, self.version):
+            if not field.present:
+                if not field.ignorable:
+                    self.refuse(field, cls, f"{variable}.{field.name}")
+            elif field.tag is not None:
+                tagged.append(field)
+            else:
+                self.field(field, f"{variable}.{field.name}")
+        if not self.flexible:
+            assert not tagged
+        elif tagged:
+            self.tags(tagged, variable)
+        else:
+            self.run.append(("x", ""))
+
+    def refuse(self, field: FieldSpec, cls: type[Structure], value: str) -> None:
+        self.line(f"if {self.differs_from_default(field, value)}:")
+        text = f"{cls.__name__} has no {field.name} in version {self.version}, but one was set"
+        self.line(f"    raise UnsupportedVersion({text!r})")
+
+    def tags(self, fields: list[FieldSpec], variable: str) -> None:
+        """Every tagged field is rendered first, since their count stands before them."""
+        tags = self.source.variable("t")
+        self.line(f"{tags} = ()")
+        run, append = self.run, self.append
+        for field in sorted(fields, key=lambda field: field.tag or 0):
+            value = self.source.variable("v")
+            self.line(f"{value} = {variable}.{field.name}")
+            self.line(f"if {self.differs_from_default(field, value)}:")
+            self.source.indent()
+            pieces = self.source.variable("p")
+            self.line(f"{pieces} = []")
+            self.run, self.append = [], f"{pieces}.append"
+            self.field(field, value)
+            self.flush()
+            body = self.source.variable("b")
+            self.line(f"{body} = join({pieces})")
+            tag = primitives.unsigned_varint_bytes(field.tag or 0)
+            self.line(f"{tags} += ({tag!r}, compact_length_bytes(len({body})), {body})")
+            self.source.dedent()
+        self.run, self.append = run, append
+        # A tag is three pieces: its number, its size, its value.
+        self.run.append(("B", f"len({tags}) // 3"))
+        self.flush()
+        self.line(f"for b in {tags}:")
+        self.line(f"    {self.append}(b)")
+
+    def differs_from_default(self, field: FieldSpec, value: str) -> str:
+        structure = field.structure
+        if structure is not None and not field.is_array:
+            if field.default is None and field.nullable:
+                return f"{value} is not None"
+            default = self.source.constant(("default", structure), "default", lambda: structure())
+            return f"{value} is not None and {value} != {default}"
+        if field.default is None:
+            return f"{value} is not None"
+        if field.is_array:
+            # Null where empty is the default has to be said.
+            return f"{value} is None or {value}" if field.nullable else value
+        if field.kind == "bytes":
+            return f"{value} is None or len({value})" if field.nullable else f"len({value})"
+        if field.kind == "uuid":
+            return f"{value}.bytes != ZERO"
+        return f"{value} != {field.default!r}"
+
+    # Fields
+
+    def field(self, field: FieldSpec, value: str) -> None:
+        if field.is_array:
+            self.array(field, value)
+        elif field.structure is not None:
+            self.nested(field, field.structure, value)
+        elif field.kind == "uuid":
+            self.run.append(("16s", f"{value}.bytes"))
+        elif field.code is not None:
+            self.run.append((field.code, value))
+        elif field.kind == "records":
+            self.records(field, value)
+        else:
+            self.text_or_bytes(field, value)
+
+    def text_or_bytes(self, field: FieldSpec, value: str) -> None:
+        is_text = field.kind in ("string", "classic_string")
+        compact = self.flexible and field.kind != "classic_string"
+        content = self.source.variable("s")
+        self.line(f"{content} = {value}")
+        if field.nullable:
+            self.null_branch(content, "B" if compact else "h" if is_text else "i")
+        if is_text:
+            self.line(f"{content} = {content}.encode()")
+        if compact:
+            length = self.source.variable("n")
+            self.line(f"{length} = len({content}) + 1")
+            self.compact_length(length, string=is_text)
+        else:
+            self.run.append(("h" if is_text else "i", f"len({content})"))
+            self.flush()
+        self.line(f"{self.append}({content})")
+        if field.nullable:
+            self.source.dedent()
+
+    def null_branch(self, value: str, code: str) -> None:
+        """Writes null when the value is None, and opens the branch for when it is not."""
+        self.flush()
+        null = {"B": b"\0", "h": b"\xff\xff", "i": b"\xff\xff\xff\xff"}[code]
+        self.line(f"if {value} is None:")
+        self.line(f"    {self.append}({null!r})")
+        self.line("else:")
+        self.source.indent()
+
+    def records(self, field: FieldSpec, value: str) -> None:
+        assert field.tag is None
+        content, length = self.source.variable("s"), self.source.variable("n")
+        self.line(f"{content} = {value}")
+        self.null_branch(content, "B" if self.flexible else "i")
+        self.line(f"if type({content}) is list or type({content}) is tuple:")
+        self.line(f"    {length} = sum(map(len, {content}))")
+        self.line("else:")
+        self.line(f"    {length} = len({content})")
+        self.line(f"    {content} = ({content},)")
+        if self.flexible:
+            self.line(f"{length} += 1")
+            self.compact_length(length)
+        else:
+            self.run.append(("i", length))
+            self.flush()
+        self.line("parts.append(join(pieces))")
+        self.line("pieces.clear()")
+        self.line(f"parts.extend({content})")
+        self.source.dedent()
+
+    def nested(self, field: FieldSpec, structure: type[Structure], value: str) -> None:
+        variable = self.source.variable("m")
+        self.line(f"{variable} = {value}")
+        if not field.nullable:
+            self.structure(structure, variable)
+            return
+        self.flush()
+        self.line(f"if {variable} is None:")
+        self.line(f"    {self.append}(b'\\xff')")
+        self.line("else:")
+        self.source.indent()
+        self.run.append(("b", "1"))
+        self.structure(structure, variable)
+        self.flush()
+        self.source.dedent()
+
+    def array(self, field: FieldSpec, value: str) -> None:
+        items = self.source.variable("a")
+        self.line(f"{items} = {value}")
+        if field.nullable:
+            self.null_branch(items, "B" if self.flexible else "i")
+        if self.flexible:
+            length = self.source.variable("n")
+            self.line(f"{length} = len({items}) + 1")
+            self.compact_length(length)
+        else:
+            self.run.append(("i", f"len({items})"))
+            self.flush()
+        if field.code is not None and field.kind != "uuid":
+            code = field.code
+            pack = self.source.constant(("array", code), "pack_array", lambda: _array_packer(code))
+            self.line(f"{self.append}({pack}({items}))")
+        else:
+            self.elements(field, items)
+        if field.nullable:
+            self.source.dedent()
+
+    def elements(self, field: FieldSpec, items: str) -> None:
+        item = self.source.variable("m")
+        self.line(f"for {item} in {items}:")
+        self.source.indent()
+        lines_before = self.source.line_count
+        if field.structure is not None:
+            self.structure(field.structure, item)
+        elif field.kind == "uuid":
+            self.line(f"{self.append}({item}.bytes)")
+        else:
+            self.text_or_bytes(_element(field), item)
+        self.flush()
+        if self.source.line_count == lines_before:
+            self.line("pass")
+        self.source.dedent()
+
+
+def _element(field: FieldSpec) -> FieldSpec:
+    return FieldSpec(
+        name=field.name,
+        kind=field.kind,
+        is_array=False,
+        structure=field.structure,
+        present=True,
+        nullable=False,
+        tag=None,
+        default=None,
+        ignorable=False,
+    )
+
+
+def _array_packer(code: str) -> Callable[[Sequence[Any]], bytes]:
+    packer = _ARRAY_PACKERS.get(code)
+    if packer is None:
+        packer = _ARRAY_PACKERS[code] = primitives.array_packer(code)
+    return packer

@@ -1,0 +1,57 @@
+"""What every message is: named fields in slots, compared and shown by value.
+
+The classes in `ottla.wire.messages` derive from these two and add a constructor with the protocol's defaults. They
+know nothing of bytes: `FIELDS` is a table of constants from which `ottla.wire.codec` compiles encoders and decoders,
+one per class and version, when they are first used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from ottla.model.ports import FileRegion
+
+__all__ = ["EMPTY", "Buffer", "FieldTable", "Message", "Part", "Records", "Structure"]
+
+Buffer = bytes | bytearray | memoryview
+Part = bytes | bytearray | memoryview | FileRegion
+# What a response may hold in a records field: one run of bytes or several, none of which is copied.
+Records = bytes | bytearray | memoryview | FileRegion | Sequence[Part] | None
+
+# (name, type, versions, nullable versions, tag, default, ignorable); a range of versions is (first, last).
+FieldTable = tuple[tuple[str, str, tuple[int, int], tuple[int, int] | None, int | None, Any, bool], ...]
+
+# The default of every list parameter: a constructor replaces it by a list of its own.
+EMPTY: Any = ()
+
+
+class Structure:
+    """A group of fields inside a message."""
+
+    __slots__: tuple[str, ...] = ()
+
+    FIELDS: ClassVar[FieldTable] = ()
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        return f"{type(self).__name__}({fields})"
+
+
+class Message(Structure):
+    """A whole message: a request, a response, or a record of one of Kafka's own logs."""
+
+    __slots__ = ()
+
+    # The API key of a request or response, the type of a record; -1 where the kind has no number.
+    API_KEY: ClassVar[int] = -1
+    VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    # The first version with compact lengths and tagged fields (KIP-482); above VERSIONS when there is none.
+    FLEXIBLE_SINCE: ClassVar[int] = 32767

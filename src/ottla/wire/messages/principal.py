@@ -1,0 +1,35 @@
+# Written by tools/generate_messages.py from definitions/principal.txt: change the definition, not this file.
+"""Principal."""
+
+from __future__ import annotations
+
+from ottla.wire.message import Message
+
+__all__ = [
+    "DefaultPrincipalData",
+]
+
+
+class DefaultPrincipalData(Message):
+    """Data, version 0, flexible."""
+
+    __slots__ = ("type", "name", "token_authenticated")
+
+    VERSIONS = (0, 0)
+    FLEXIBLE_SINCE = 0
+    FIELDS = (
+        ("type", "string", (0, 32767), None, None, "", False),
+        ("name", "string", (0, 32767), None, None, "", False),
+        ("token_authenticated", "bool", (0, 32767), None, None, False, False),
+    )
+
+    def __init__(
+        self,
+        *,
+        type: str = "",
+        name: str = "",
+        token_authenticated: bool = False,
+    ) -> None:
+        self.type = type
+        self.name = name
+        self.token_authenticated = token_authenticated

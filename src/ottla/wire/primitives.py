@@ -1,0 +1,141 @@
+"""The parts of the encoding that compiled codecs call: variable-length integers, lengths, runs of numbers, tags.
+
+A compiled decoder reads the first byte of a variable-length integer itself, because that is nearly always the only
+one; it calls here for the rest. Every function that reads takes the buffer and a position and returns what it read
+and the position behind it. A read beyond the end raises IndexError or `struct.error`, which the compiled code turns
+into `MalformedMessage`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from struct import Struct
+from typing import Any
+
+__all__ = [
+    "ONE_BYTE",
+    "MalformedMessage",
+    "array_packer",
+    "array_unpacker",
+    "compact_length_bytes",
+    "read_string_length",
+    "read_tag",
+    "read_unsigned_varint",
+    "rest_of_unsigned_varint",
+    "skip_tags",
+    "string_length_bytes",
+    "unsigned_varint_bytes",
+]
+
+# A string's length was once sixteen bits, and compact lengths keep that bound (KIP-482).
+STRING_LENGTH_MAX = 32767
+
+# Every variable-length integer of one byte.
+ONE_BYTE = tuple(bytes((value,)) for value in range(128))
+
+
+class MalformedMessage(Exception):
+    """Bytes that are not the message they should be. The sender is at fault, and its connection is closed."""
+
+
+def rest_of_unsigned_varint(buffer: memoryview, position: int, first: int) -> tuple[int, int]:
+    """The integer whose first byte, more than 127, has been read; `position` is behind that byte."""
+    byte = buffer[position]
+    value = (first & 0x7F) | (byte & 0x7F) << 7
+    if byte < 128:
+        return value, position + 1
+    shift = 14
+    while shift <= 28:
+        position += 1
+        byte = buffer[position]
+        value |= (byte & 0x7F) << shift
+        if byte < 128:
+            break
+        shift += 7
+    # Lengths are signed 32-bit numbers in the protocol, so that the highest bit is never set.
+    if byte >= 128 or value > 0x7FFFFFFF:
+        raise MalformedMessage("a variable-length integer has more than 31 bits")
+    return value, position + 1
+
+
+def read_unsigned_varint(buffer: memoryview, position: int) -> tuple[int, int]:
+    first = buffer[position]
+    if first < 128:
+        return first, position + 1
+    return rest_of_unsigned_varint(buffer, position + 1, first)
+
+
+def read_string_length(buffer: memoryview, position: int, first: int) -> tuple[int, int]:
+    """Like `rest_of_unsigned_varint` for the length (plus one) of a compact string, which is bounded."""
+    value, position = rest_of_unsigned_varint(buffer, position, first)
+    if value > STRING_LENGTH_MAX + 1:
+        raise MalformedMessage(f"a string of {value - 1} bytes is longer than {STRING_LENGTH_MAX}")
+    return value, position
+
+
+def unsigned_varint_bytes(value: int) -> bytes:
+    if value < 128:
+        return ONE_BYTE[value]
+    encoded = bytearray()
+    while value > 127:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def compact_length_bytes(length_plus_one: int) -> bytes:
+    return unsigned_varint_bytes(length_plus_one)
+
+
+def string_length_bytes(length_plus_one: int) -> bytes:
+    if length_plus_one > STRING_LENGTH_MAX + 1:
+        raise ValueError(f"a string of {length_plus_one - 1} bytes is longer than the protocol's {STRING_LENGTH_MAX}")
+    return unsigned_varint_bytes(length_plus_one)
+
+
+def read_tag(buffer: memoryview, position: int, end: int) -> tuple[int, int, int]:
+    """A tagged field's number, and the positions where its value begins and ends."""
+    tag, position = read_unsigned_varint(buffer, position)
+    size, position = read_unsigned_varint(buffer, position)
+    if size > end - position:
+        raise MalformedMessage(f"tagged field {tag} claims {size} bytes, but {end - position} are left")
+    return tag, position, position + size
+
+
+def skip_tags(buffer: memoryview, position: int, first: int, end: int) -> int:
+    """Steps over a section of tagged fields that nobody knows; `first` is the first byte of their count."""
+    count = first
+    if first > 127:
+        count, position = rest_of_unsigned_varint(buffer, position, first)
+    # A field has at least two bytes, so a false count ends at the end of the buffer.
+    for _ in range(count):
+        _, _, position = read_tag(buffer, position, end)
+    return position
+
+
+SHORT_ARRAY_MAX = 8
+
+
+def array_unpacker(code: str) -> Callable[[memoryview, int, int], list[Any]]:
+    """A reader of `count` numbers of one struct code; the caller has checked that they are there."""
+    short = [Struct(f">{count}{code}").unpack_from for count in range(SHORT_ARRAY_MAX + 1)]
+
+    def unpack_array(buffer: memoryview, position: int, count: int) -> list[Any]:
+        if count <= SHORT_ARRAY_MAX:
+            return list(short[count](buffer, position))
+        return list(Struct(f">{count}{code}").unpack_from(buffer, position))
+
+    return unpack_array
+
+
+def array_packer(code: str) -> Callable[[Sequence[Any]], bytes]:
+    short = [Struct(f">{count}{code}").pack for count in range(SHORT_ARRAY_MAX + 1)]
+
+    def pack_array(values: Sequence[Any]) -> bytes:
+        count = len(values)
+        if count <= SHORT_ARRAY_MAX:
+            return short[count](*values)
+        return Struct(f">{count}{code}").pack(*values)
+
+    return pack_array

@@ -1,0 +1,114 @@
+"""A class's table of fields as the two compilers want it: what one version of a message looks like."""
+
+from __future__ import annotations
+
+import sys
+from struct import calcsize
+from typing import Any
+
+from ottla.wire.message import Message, Structure
+
+__all__ = ["FIXED_CODES", "FieldSpec", "UnsupportedVersion", "check_version", "fields_at", "minimum_size"]
+
+# The struct code of every type whose size does not depend on its value.
+FIXED_CODES = {
+    "bool": "?",
+    "int8": "b",
+    "int16": "h",
+    "int32": "i",
+    "int64": "q",
+    "uint16": "H",
+    "uint32": "I",
+    "float64": "d",
+    "uuid": "16s",
+}
+
+
+class UnsupportedVersion(ValueError):
+    """A version in which the message, or a value that it holds, cannot be expressed."""
+
+
+class FieldSpec:
+    """A field in one version."""
+
+    __slots__ = ("code", "default", "ignorable", "is_array", "kind", "name", "nullable", "present", "structure", "tag")
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        kind: str,
+        is_array: bool,
+        structure: type[Structure] | None,
+        present: bool,
+        nullable: bool,
+        tag: int | None,
+        default: Any,
+        ignorable: bool,
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.is_array = is_array
+        self.structure = structure
+        self.present = present
+        self.nullable = nullable
+        self.tag = tag
+        self.default = default
+        self.ignorable = ignorable
+        # The struct code of the value, or of an element of the array.
+        self.code = FIXED_CODES.get(kind)
+
+    def __repr__(self) -> str:
+        return f"FieldSpec({self.name}: {self.kind})"
+
+
+def check_version(cls: type[Structure], version: int) -> type[Message]:
+    if not issubclass(cls, Message):
+        raise TypeError(f"{cls.__name__} is a part of a message, and has no encoding of its own")
+    first, last = cls.VERSIONS
+    if not first <= version <= last:
+        raise UnsupportedVersion(f"{cls.__name__} has versions {first} to {last}, not {version}")
+    return cls
+
+
+def fields_at(cls: type[Structure], version: int) -> list[FieldSpec]:
+    """All fields in order, those included that this version does not have."""
+    module = sys.modules[cls.__module__]
+    specs = []
+    for name, type_text, versions, nullable, tag, default, ignorable in cls.FIELDS:
+        kind = type_text.strip("[]")
+        specs.append(
+            FieldSpec(
+                name=name,
+                kind=kind,
+                is_array=type_text[0] == "[",
+                structure=getattr(module, kind) if kind[0].isupper() else None,
+                present=versions[0] <= version <= versions[1],
+                nullable=nullable is not None and nullable[0] <= version <= nullable[1],
+                tag=tag,
+                default=default,
+                ignorable=ignorable,
+            )
+        )
+    return specs
+
+
+def minimum_size(cls: type[Structure], version: int, *, flexible: bool) -> int:
+    """The fewest bytes a structure can have: how many of them may still follow bounds the length of an array."""
+    return sum(field_minimum_size(f, version, flexible=flexible) for f in fields_at(cls, version)) + flexible
+
+
+def field_minimum_size(field: FieldSpec, version: int, *, flexible: bool) -> int:
+    if not field.present or field.tag is not None:
+        return 0
+    if field.is_array:
+        return 1 if flexible else 4
+    if field.code is not None:
+        return calcsize(">" + field.code)
+    if field.structure is not None:
+        return 1 if field.nullable else minimum_size(field.structure, version, flexible=flexible)
+    if field.kind == "classic_string":
+        return 2
+    if flexible:
+        return 1
+    return 2 if field.kind == "string" else 4
