@@ -5,10 +5,12 @@ It owns nothing but the references: who starts and stops what, and in which orde
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ottla.broker.authorization import AllowAll, Authorizer
 from ottla.broker.context import ListenerInfo, QuotaManager, Unlimited
+from ottla.broker.statistics import NodeStatistics
 
 if TYPE_CHECKING:
     from ottla.metadata.controller import Controller
@@ -44,6 +46,8 @@ class Broker:
         "node_id",
         "quota",
         "replicas",
+        "statistics",
+        "supported_features",
         "world",
     )
 
@@ -58,6 +62,7 @@ class Broker:
         logs: LogManager,
         replicas: ReplicaManager,
         controller: Controller,
+        supported_features: Mapping[str, tuple[int, int]],
         authorizer: Authorizer | None = None,
         quota: QuotaManager | None = None,
     ) -> None:
@@ -69,7 +74,10 @@ class Broker:
         self.logs = logs
         self.replicas = replicas
         self.controller = controller
+        # Feature name -> lowest and highest level this software knows (KIP-584).
+        self.supported_features = supported_features
         self.authorizer: Authorizer = authorizer if authorizer is not None else AllowAll()
         self.quota: QuotaManager = quota if quota is not None else Unlimited()
+        self.statistics = NodeStatistics()
         # By listener name; filled in when the sockets are bound.
         self.listeners: dict[str, ListenerInfo] = {}

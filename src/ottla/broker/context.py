@@ -14,6 +14,7 @@ from ottla.broker.authorization import AllowAll, Authorizer, Operation, Resource
 
 __all__ = [
     "ANONYMOUS",
+    "CloseConnection",
     "ConnectionContext",
     "ListenerInfo",
     "Principal",
@@ -21,6 +22,14 @@ __all__ = [
     "RequestContext",
     "Unlimited",
 ]
+
+
+class CloseConnection(Exception):
+    """Ends the connection a request came on; the sentence goes to the log.
+
+    Raised (or failed with) where the protocol has no answer to give: an unknown API or version, a malformed frame, and
+    a produce request with acks=0 that failed, whose client learns of the failure in no other way.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ A handler module offers
     def error_response(request: XRequest, version: int, error: KafkaError) -> XResponse
 
 for what `handle` raises; without one, dispatch fills the error code in wherever the response class has a field for it.
+A handler may also raise `CloseConnection` (ottla.broker.context): a produce request with acks=0 that failed must.
+
 Modules are imported on first use, so that a node which never sees an API never pays for it.
 """
 

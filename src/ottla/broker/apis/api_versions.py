@@ -1,0 +1,82 @@
+"""ApiVersions (key 18), versions 0 to 4.
+
+Says which APIs this broker serves, in which versions, and which features the cluster has finalized.
+
+- Version 0-2: the list alone, with a throttle time since version 1.
+- Version 3 (KIP-511): the client names its software, which must look like a name and a version; supported and
+  finalized features (KIP-584) are answered.
+- Version 4: features whose lowest supported level is 0 are answered as they are. Older clients stumble over a level
+  of 0, so up to version 3 such features are shown from level 1.
+- Any other version is answered in version 0 with UNSUPPORTED_VERSION and the versions of this API alone, so that the
+  client can ask again; see `ottla.broker.dispatch`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.apis import HANDLERS
+from ottla.model.errors import ErrorCode
+from ottla.wire.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.context import RequestContext
+
+__all__ = ["handle", "unsupported_version_response"]
+
+API_VERSIONS_KEY = 18
+
+_ALPHANUMERIC = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
+_INNER = _ALPHANUMERIC | frozenset("-.")
+
+
+def handle(request: ApiVersionsRequest, context: RequestContext, broker: Broker) -> ApiVersionsResponse:
+    version = context.api_version
+    if version >= 3:
+        names = (request.client_software_name, request.client_software_version)
+        if not all(_is_software_name(name) for name in names):
+            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+        context.connection.client_software_name, context.connection.client_software_version = names
+    image = broker.metadata.image
+    return ApiVersionsResponse(
+        api_keys=[
+            ApiVersion(api_key=api_key, min_version=spec.min_version, max_version=spec.max_version)
+            for api_key, spec in sorted(HANDLERS.items())
+        ],
+        throttle_time_ms=context.quota.requested(context, 0.0),
+        supported_features=_supported_features(broker, version),
+        finalized_features_epoch=image.offset,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
+            for name, level in sorted(image.features.finalized.items())
+        ],
+    )
+
+
+def unsupported_version_response() -> ApiVersionsResponse:
+    """The answer, in version 0, to a version that nobody here knows."""
+    spec = HANDLERS[API_VERSIONS_KEY]
+    return ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION,
+        api_keys=[ApiVersion(api_key=API_VERSIONS_KEY, min_version=spec.min_version, max_version=spec.max_version)],
+    )
+
+
+def _supported_features(broker: Broker, version: int) -> list[SupportedFeatureKey]:
+    features = broker.supported_features
+    return [
+        SupportedFeatureKey(name=name, min_version=lowest if version >= 4 else max(lowest, 1), max_version=highest)
+        for name, (lowest, highest) in sorted(features.items())
+    ]
+
+
+def _is_software_name(text: str) -> bool:
+    """Letters and digits, with `-` and `.` between them (KIP-511)."""
+    return bool(text) and text[0] in _ALPHANUMERIC and text[-1] in _ALPHANUMERIC and _INNER.issuperset(text)

@@ -1,0 +1,173 @@
+"""From a frame to its answer: parse the header, find the handler, decode, call, encode.
+
+Each pair of API key and version that is seen becomes a `_Route`, which holds everything resolved: the handler, the
+compiled codec, the counters. The first four bytes of a frame are the key of the routes' table, so a request that was
+seen before finds its route with one look.
+
+What can go wrong, and what it costs:
+- not our protocol (unknown API or version, malformed header or body): that connection, by `CloseConnection`;
+- ApiVersions in a version we do not know: nothing, it is answered in version 0 with UNSUPPORTED_VERSION (KIP-511), so
+  that a newer client learns what to speak;
+- a handler that raises: that request, which is answered with an error; a KafkaError is the answer itself, anything
+  else is a defect of ours, logged with its traceback and answered as UNKNOWN_SERVER_ERROR.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.apis import HANDLERS
+from ottla.broker.context import CloseConnection, ConnectionContext, RequestContext
+from ottla.broker.error_responses import generic_error_response
+from ottla.broker.pending import Part, PendingResponse, ResponseWaiter
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.wire.api import API_SPECS, ApiKey
+from ottla.wire.codec import MalformedMessage, decode
+from ottla.wire.framing import parse_request_header, response_parts
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.statistics import ApiStatistics
+
+__all__ = ["Dispatcher"]
+
+logger = logging.getLogger("ottla.broker.dispatch")
+
+_KEY_AND_VERSION = struct.Struct(">I")
+_CORRELATION_ID = struct.Struct(">i")
+
+
+class Dispatcher:
+    """Answers frames for one broker; has no state but its routes."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._routes: dict[int, _Route] = {}
+        self._monotonic = broker.world.clock.monotonic
+        self._now_ms = broker.world.clock.now_ms
+
+    def dispatch(
+        self, frame: memoryview, connection: ConnectionContext, waiter: ResponseWaiter
+    ) -> list[Part] | PendingResponse | None:
+        """The answer's parts, a place for them, or None when the request has no answer."""
+        started = self._monotonic()
+        route = self._routes.get(_KEY_AND_VERSION.unpack_from(frame)[0])
+        if route is None:
+            route = self._new_route(frame)
+            if route is None:
+                return self._unknown_api_versions(frame, connection)
+        try:
+            header = parse_request_header(frame)
+            request, _ = decode(route.request_class, frame, header.api_version, header.body_position)
+        except MalformedMessage as error:
+            raise CloseConnection(f"a malformed {route.name} request of version {route.version}: {error}") from None
+        context = RequestContext(
+            header.api_key, header.api_version, header.correlation_id, header.client_id, connection, self._now_ms()
+        )
+        try:
+            response = route.handle(request, context, self._broker)
+        except Exception as error:  # noqa: BLE001 - answered as an error; a defect of ours is logged there
+            return route.answer_error(error, context, request)
+        finally:
+            statistics = route.statistics
+            statistics.requests += 1
+            statistics.request_bytes += len(frame)
+            statistics.handled_seconds += self._monotonic() - started
+        if type(response) is Deferred:
+            if not response.done:
+                pending = PendingResponse(route, request, context, waiter)
+                response.when_done(pending)
+                statistics.parked += 1
+                return pending
+            if response.error is not None:
+                return route.answer_error(response.error, context, request)
+            response = response.result()
+        return route.encode(response, context, request)
+
+    def _new_route(self, frame: memoryview) -> _Route | None:
+        """Resolves an API key and version for the first time; None is ApiVersions in a version we do not know."""
+        if len(frame) < 8:
+            raise CloseConnection(f"a frame of {len(frame)} bytes holds no request header")
+        api_key, version = struct.unpack_from(">hh", frame)
+        spec = HANDLERS.get(api_key)
+        if spec is None:
+            raise CloseConnection(f"a request of API key {api_key}, which this broker does not serve")
+        if not spec.min_version <= version <= spec.max_version:
+            if api_key == ApiKey.API_VERSIONS:
+                return None
+            name = API_SPECS[ApiKey(api_key)].name
+            raise CloseConnection(
+                f"a {name} request of version {version}, "
+                f"where this broker speaks versions {spec.min_version} to {spec.max_version}"
+            )
+        try:
+            module = import_module(f"ottla.broker.apis.{spec.module}")
+        except ModuleNotFoundError:
+            logger.exception("the handler of API key %d cannot be imported", api_key)
+            raise CloseConnection(f"a request of API key {api_key}, which this broker cannot serve") from None
+        route = _Route(api_key, version, module, self._broker.statistics.api(api_key))
+        self._routes[_KEY_AND_VERSION.unpack_from(frame)[0]] = route
+        return route
+
+    def _unknown_api_versions(self, frame: memoryview, connection: ConnectionContext) -> list[Part]:
+        from ottla.broker.apis.api_versions import unsupported_version_response
+
+        (correlation_id,) = _CORRELATION_ID.unpack_from(frame, 4)
+        logger.debug("%s asks for an unknown version of ApiVersions", connection.connection_id)
+        return response_parts(ApiKey.API_VERSIONS, 0, correlation_id, unsupported_version_response())
+
+
+class _Route:
+    """One API key in one version, with everything resolved."""
+
+    __slots__ = ("_error_response", "api_key", "handle", "name", "request_class", "statistics", "version")
+
+    def __init__(self, api_key: int, version: int, module: Any, statistics: ApiStatistics) -> None:
+        spec = API_SPECS[ApiKey(api_key)]
+        self.api_key = api_key
+        self.version = version
+        self.name: str = spec.name
+        self.request_class: Any = spec.request_class
+        self.handle: Callable[[Any, RequestContext, Broker], Any] = module.handle
+        self._error_response: Callable[[Any, int, KafkaError], Any] | None = getattr(module, "error_response", None)
+        self.statistics = statistics
+
+    def encode(self, response: Any, context: RequestContext, request: Any) -> list[Part] | None:
+        if response is None:
+            return None
+        try:
+            return response_parts(self.api_key, self.version, context.correlation_id, response)
+        except Exception as defect:  # noqa: BLE001 - a response that cannot be encoded is a defect, logged there
+            return self.answer_error(defect, context, request)
+
+    def answer_error(self, error: BaseException, context: RequestContext, request: Any) -> list[Part] | None:
+        if isinstance(error, CloseConnection):
+            raise error
+        self.statistics.errors += 1
+        if isinstance(error, KafkaError):
+            answer = error
+        else:
+            logger.error(
+                "handling %s version %d from %s failed",
+                self.name,
+                self.version,
+                context.connection.connection_id,
+                exc_info=error,
+            )
+            answer = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "The server met an unexpected error.")
+        try:
+            if self._error_response is not None:
+                response = self._error_response(request, self.version, answer)
+            else:
+                response = generic_error_response(self.api_key, request, answer)
+            return response_parts(self.api_key, self.version, context.correlation_id, response)
+        except CloseConnection:
+            raise
+        except Exception:
+            logger.exception("%s version %d cannot even be answered with an error", self.name, self.version)
+            raise CloseConnection(f"a {self.name} request failed in a way that cannot be answered") from error

@@ -1,0 +1,75 @@
+"""Answers that are not there yet, in the order of their requests."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from ottla.broker.context import CloseConnection, RequestContext
+from ottla.model.deferred import Deferred
+from ottla.model.ports import FileRegion
+
+__all__ = ["Part", "PendingResponse", "ResponseWaiter", "Route"]
+
+Part = bytes | bytearray | memoryview | FileRegion
+
+
+class Route(Protocol):
+    """What turns a handler's result into bytes."""
+
+    def encode(self, response: Any, context: RequestContext, request: Any) -> list[Part] | None:
+        """The response's bytes; when it cannot be encoded, those of an error response."""
+
+    def answer_error(self, error: BaseException, context: RequestContext, request: Any) -> list[Part] | None:
+        """The bytes of the error response for whatever the handler raised; may raise CloseConnection."""
+
+
+class ResponseWaiter(Protocol):
+    """Whoever took a `PendingResponse` and wants to know when it has become ready."""
+
+    def response_ready(self) -> None: ...
+
+
+class PendingResponse:
+    """The place of an answer in its connection's order, while the answer is not there yet.
+
+    It is itself the callback of the handler's `Deferred`, so that a parked request costs one object.
+    """
+
+    __slots__ = ("_context", "_request", "_route", "_waiter", "close_reason", "parts", "ready")
+
+    def __init__(
+        self, route: Route | None, request: Any, context: RequestContext | None, waiter: ResponseWaiter | None
+    ) -> None:
+        self._route = route
+        self._request = request
+        self._context = context
+        self._waiter = waiter
+        self.ready = False
+        # None once ready: there is nothing to send (acks=0).
+        self.parts: list[Part] | None = None
+        self.close_reason: str | None = None
+
+    @classmethod
+    def answered(cls, parts: list[Part]) -> PendingResponse:
+        """An answer that is there already and only waits for those before it."""
+        pending = cls(None, None, None, None)
+        pending.parts = parts
+        pending.ready = True
+        return pending
+
+    def __call__(self, deferred: Deferred[Any]) -> None:
+        route, context, waiter = self._route, self._context, self._waiter
+        assert route is not None
+        assert context is not None
+        assert waiter is not None
+        try:
+            if deferred.error is None:
+                self.parts = route.encode(deferred.result(), context, self._request)
+            else:
+                self.parts = route.answer_error(deferred.error, context, self._request)
+        except CloseConnection as order:
+            self.close_reason = str(order)
+        self.ready = True
+        # Nothing below the connection needs these any more, least of all the frame that the request looks into.
+        self._route = self._request = self._context = self._waiter = None
+        waiter.response_ready()

@@ -1,0 +1,1 @@
+"""The one broker package that touches the operating system. See README.md."""

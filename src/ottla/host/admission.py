@@ -1,0 +1,76 @@
+"""Who may connect: the limits on the number of connections, per broker, per listener and per address.
+
+As in Kafka, a connection beyond `max.connections.per.ip` is accepted and closed at once, while at `max.connections`
+(of the broker or of one listener) the listener stops accepting, so that clients wait in its backlog until another
+connection ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["Admission", "AdmissionLimits"]
+
+UNLIMITED = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionLimits:
+    connections_max: int = UNLIMITED
+    connections_per_address_max: int = UNLIMITED
+    # By address, in the form the operating system gives it: host names are resolved before they come here.
+    connections_per_address_overrides: Mapping[str, int] = field(default_factory=dict)
+    connections_per_listener_max: Mapping[str, int] = field(default_factory=dict)
+
+
+class Admission:
+    """Counts open connections; shared by all listeners of a node."""
+
+    __slots__ = ("_by_address", "_by_listener", "_on_room", "_total", "limits")
+
+    def __init__(self, limits: AdmissionLimits) -> None:
+        self.limits = limits
+        self._total = 0
+        self._by_address: dict[str, int] = {}
+        self._by_listener: dict[str, int] = {}
+        self._on_room: list[Callable[[], object]] = []
+
+    @property
+    def connections(self) -> int:
+        return self._total
+
+    def has_room(self, listener_name: str) -> bool:
+        """Whether the listener may accept another connection at all."""
+        listener_max = self.limits.connections_per_listener_max.get(listener_name, UNLIMITED)
+        return self._total < self.limits.connections_max and self._by_listener.get(listener_name, 0) < listener_max
+
+    def admit(self, listener_name: str, address: str) -> bool:
+        """Counts the connection in, unless its address has too many already."""
+        limits = self.limits
+        address_max = limits.connections_per_address_overrides.get(address, limits.connections_per_address_max)
+        count = self._by_address.get(address, 0)
+        if count >= address_max:
+            return False
+        self._by_address[address] = count + 1
+        self._by_listener[listener_name] = self._by_listener.get(listener_name, 0) + 1
+        self._total += 1
+        return True
+
+    def release(self, listener_name: str, address: str) -> None:
+        """Counts a connection out that `admit` counted in."""
+        count = self._by_address[address] - 1
+        assert count >= 0
+        if count:
+            self._by_address[address] = count
+        else:
+            del self._by_address[address]
+        self._by_listener[listener_name] -= 1
+        self._total -= 1
+        waiting, self._on_room = self._on_room, []
+        for callback in waiting:
+            callback()
+
+    def when_room(self, callback: Callable[[], object]) -> None:
+        """Calls back once, when a connection has ended; whether there is room then is to be asked again."""
+        self._on_room.append(callback)

@@ -1,0 +1,60 @@
+"""Buffers that frames are read into.
+
+A request's record bytes are written to the segment from the very buffer they were received in, after its offsets were
+patched in place: so every frame has a writable buffer that nobody else touches while any view of it is alive.
+
+Small frames get a bytearray of their own. Large ones are worth reusing, since fresh memory costs page faults: a few
+are kept, and one is handed out again when the reference count shows that no view of it is left. Nobody has to give a
+buffer back, and a request that keeps its bytes for long merely keeps that one buffer away from the others.
+"""
+
+from __future__ import annotations
+
+import sys
+
+__all__ = ["SCRATCH_SIZE", "LargeBuffers"]
+
+# What one read may take from a socket when no large frame is under way; shared by all connections of a loop.
+SCRATCH_SIZE = 64 * 1024
+
+# Frames up to this size are cheaper to allocate than to look for.
+LARGE_SIZE_MIN = 64 * 1024
+
+# Kept for reuse; larger frames than this are rare and are given back to the system at once.
+LARGE_SIZE_MAX = 2 * 1024 * 1024
+
+BUFFERS_MAX = 16
+
+# The list's own reference, the loop variable and getrefcount's argument.
+REFERENCES_WHEN_FREE = 3
+
+
+class LargeBuffers:
+    __slots__ = ("_buffers",)
+
+    def __init__(self) -> None:
+        self._buffers: list[bytearray] = []
+
+    def take(self, size: int) -> bytearray:
+        """A buffer of at least `size` bytes, with arbitrary contents."""
+        if size < LARGE_SIZE_MIN or size > LARGE_SIZE_MAX:
+            return bytearray(size)
+        buffers = self._buffers
+        for buffer in buffers:
+            if len(buffer) >= size and sys.getrefcount(buffer) == REFERENCES_WHEN_FREE:
+                return buffer
+        buffer = bytearray(_rounded(size))
+        if len(buffers) >= BUFFERS_MAX:
+            # The oldest goes: sizes change with the workload, and a pool full of too small buffers helps nobody.
+            del buffers[0]
+        buffers.append(buffer)
+        return buffer
+
+    def clear(self) -> None:
+        """Gives everything back to the system: called when the node has been idle for a while."""
+        self._buffers.clear()
+
+
+def _rounded(size: int) -> int:
+    """The next power of two: frames of one producer differ by a few bytes and should share buffers."""
+    return 1 << (size - 1).bit_length()

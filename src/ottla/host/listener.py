@@ -1,0 +1,254 @@
+"""A listening socket, and the connections that came through it.
+
+Binding and listening are two steps: the port is taken early, so that a conflict stops the start before anything is
+touched and a port of 0 is known before the broker registers itself; clients are let in only when the node can answer.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import socket
+from typing import TYPE_CHECKING
+
+from ottla.broker.context import ConnectionContext, ListenerInfo
+from ottla.host.admission import Admission
+from ottla.host.connection import Connection, ConnectionSettings, FrameHandler, SharedReadState
+from ottla.host.logs import RateLimit
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.host.loop import EventLoop
+    from ottla.model.ports import Timer, World
+
+__all__ = ["BindError", "Listener", "SocketOptions", "bind"]
+
+logger = logging.getLogger("ottla.host.listener")
+
+# Taken from the backlog at one go, before the loop turns to those who are connected already.
+ACCEPTS_PER_TURN = 64
+
+# When the process is out of descriptors, accepting pauses for this long: the backlog keeps the clients.
+ACCEPT_RETRY_SECONDS = 0.2
+
+# Idle connections are looked for at this distance at most, and not more often than the least of these.
+IDLE_SWEEP_SECONDS_MIN = 0.05
+IDLE_SWEEP_SECONDS_MAX = 30.0
+
+REFUSAL_LINES_PER_SECOND = 5
+
+
+class BindError(OSError):
+    """The address cannot be listened on; the message is one sentence for whoever started the node."""
+
+
+class SocketOptions:
+    """Buffer sizes of -1 leave them to the operating system."""
+
+    __slots__ = ("backlog_size", "receive_buffer_bytes", "send_buffer_bytes")
+
+    def __init__(self, *, send_buffer_bytes: int = -1, receive_buffer_bytes: int = -1, backlog_size: int = 50) -> None:
+        self.send_buffer_bytes = send_buffer_bytes
+        self.receive_buffer_bytes = receive_buffer_bytes
+        self.backlog_size = backlog_size
+
+
+def bind(host: str, port: int, options: SocketOptions) -> socket.socket:
+    """Takes the port without listening on it yet; an empty host means every address of this machine."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        if not host and socket.has_dualstack_ipv6():
+            family, address = socket.AF_INET6, ("::", port, 0, 0)
+    except OSError as error:
+        raise BindError(f"The host name {host!r} of a listener cannot be resolved: {error.strerror}.") from None
+    bound = socket.socket(family, kind, protocol)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if not host else 1)
+        if options.receive_buffer_bytes > 0:
+            # Set before listening: the window scale is settled when a connection is made.
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes)
+        bound.setblocking(False)
+        bound.bind(address)
+        # A second process could bind, though not listen, beside a bound socket; listening makes the claim exclusive.
+        # Clients that come this early wait in the backlog until the node answers.
+        bound.listen(options.backlog_size)
+    except OSError as error:
+        bound.close()
+        shown = f"{host or '*'}:{port}"
+        if error.errno == errno.EADDRINUSE:
+            raise BindError(f"Port {port} is in use by another process, so {shown} cannot be listened on.") from None
+        raise BindError(f"Cannot listen on {shown}: {error.strerror}.") from None
+    return bound
+
+
+class Listener:
+    """Accepts, counts, and expires connections; owns them until they close."""
+
+    def __init__(
+        self,
+        *,
+        loop: EventLoop,
+        world: World,
+        broker: Broker,
+        dispatcher: FrameHandler,
+        bound_socket: socket.socket,
+        info: ListenerInfo,
+        admission: Admission,
+        shared: SharedReadState,
+        settings: ConnectionSettings,
+        options: SocketOptions,
+        idle_ms_max: int,
+    ) -> None:
+        self.info = info
+        self._loop = loop
+        self._world = world
+        self._broker = broker
+        self._dispatcher = dispatcher
+        self._socket = bound_socket
+        self._admission = admission
+        self._shared = shared
+        self._settings = settings
+        self._options = options
+        self._idle_seconds_max = idle_ms_max / 1000 if idle_ms_max >= 0 else None
+        self._connections: set[Connection] = set()
+        self._accepted = 0
+        self._accepting = False
+        self._sweep: Timer | None = None
+        self._refusals = RateLimit(world.clock, lines_per_second=REFUSAL_LINES_PER_SECOND)
+
+    @property
+    def connections(self) -> int:
+        return len(self._connections)
+
+    def open(self) -> None:
+        """Lets clients in."""
+        self._resume_accepting()
+        if self._idle_seconds_max is not None:
+            self._plan_sweep()
+
+    def stop_accepting(self) -> None:
+        """Lets nobody new in, and takes no further requests from those who are; pending answers still leave."""
+        if self._sweep is not None:
+            self._sweep.cancel()
+        if self._accepting:
+            self._accepting = False
+            self._loop.remove_reader(self._socket.fileno())
+        self._socket.close()
+        for connection in list(self._connections):
+            connection.stop_reading()
+
+    def close_connections(self) -> None:
+        """Ends what is still connected."""
+        for connection in list(self._connections):
+            connection.close()
+
+    def connection_closed(self, connection: Connection, reason: str | None) -> None:
+        context = connection.context
+        self._connections.discard(connection)
+        self._admission.release(self.info.name, context.client_host)
+        if reason is not None:
+            self._broker.statistics.frames_refused += 1
+            if (unsaid := self._refusals.admit()) is not None:
+                more = f" ({unsaid} such lines left out)" if unsaid else ""
+                logger.warning("closed the connection %s: %s%s", context.connection_id, reason, more)
+
+    # -- accepting -------------------------------------------------------------------------------------------------
+
+    def _resume_accepting(self) -> None:
+        if not self._accepting and self._socket.fileno() >= 0:
+            self._accepting = True
+            self._loop.add_reader(self._socket.fileno(), self._on_acceptable)
+
+    def _pause_accepting(self) -> None:
+        self._accepting = False
+        self._loop.remove_reader(self._socket.fileno())
+
+    def _on_acceptable(self) -> None:
+        for _ in range(ACCEPTS_PER_TURN):
+            if not self._admission.has_room(self.info.name):
+                self._pause_accepting()
+                self._admission.when_room(self._resume_accepting)
+                return
+            try:
+                accepted, address = self._socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                # Out of descriptors or memory: those who are connected are served on, the others wait in the backlog.
+                if (unsaid := self._refusals.admit()) is not None:
+                    logger.warning("cannot accept connections now: %s (%d such lines left out)", error, unsaid)
+                self._pause_accepting()
+                self._loop.call_later(ACCEPT_RETRY_SECONDS, self._resume_accepting)
+                return
+            self._admit(accepted, str(address[0]), int(address[1]))
+
+    def _admit(self, accepted: socket.socket, host: str, port: int) -> None:
+        host = host.removeprefix("::ffff:")
+        if not self._admission.admit(self.info.name, host):
+            accepted.close()
+            self._broker.statistics.connections_refused += 1
+            if (unsaid := self._refusals.admit()) is not None:
+                logger.warning(
+                    "refused a connection from %s: it has max.connections.per.ip already (%d such lines left out)",
+                    host,
+                    unsaid,
+                )
+            return
+        try:
+            self._set_options(accepted)
+        except OSError:
+            # The client is gone already.
+            accepted.close()
+            self._admission.release(self.info.name, host)
+            return
+        self._accepted += 1
+        self._broker.statistics.connections_accepted += 1
+        context = ConnectionContext(
+            listener=self.info,
+            client_host=host,
+            client_port=port,
+            connection_id=f"{self.info.host}:{self.info.port}-{host}:{port}-{self._accepted}",
+            authorizer=self._broker.authorizer,
+            quota=self._broker.quota,
+        )
+        self._connections.add(
+            Connection(
+                loop=self._loop,
+                world=self._world,
+                connected_socket=accepted,
+                context=context,
+                dispatcher=self._dispatcher,
+                owner=self,
+                shared=self._shared,
+                settings=self._settings,
+            )
+        )
+
+    def _set_options(self, accepted: socket.socket) -> None:
+        accepted.setblocking(False)
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if self._options.send_buffer_bytes > 0:
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._options.send_buffer_bytes)
+
+    # -- idle connections ------------------------------------------------------------------------------------------
+
+    def _plan_sweep(self) -> None:
+        assert self._idle_seconds_max is not None
+        delay = min(max(self._idle_seconds_max / 4, IDLE_SWEEP_SECONDS_MIN), IDLE_SWEEP_SECONDS_MAX)
+        self._sweep = self._loop.call_later(delay, self._close_idle)
+
+    def _close_idle(self) -> None:
+        """Ends connections on which nothing moved for connections.max.idle.ms, half-open and stuck ones included."""
+        assert self._idle_seconds_max is not None
+        oldest_allowed = self._loop.time() - self._idle_seconds_max
+        for connection in [one for one in self._connections if one.last_active < oldest_allowed]:
+            logger.debug("closed the connection %s: it was idle", connection.context.connection_id)
+            connection.close()
+        if not self._connections:
+            self._shared.large_buffers.clear()
+        self._plan_sweep()

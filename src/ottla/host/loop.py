@@ -1,0 +1,41 @@
+"""The event loop: uvloop where it can be imported, asyncio's own otherwise.
+
+The loop itself is the Scheduler port (`call_soon`, `call_later`). SIGTERM and SIGINT ask for a clean stop; the second
+signal while stopping is ignored, so that an impatient Ctrl-C does not cut a clean shutdown short.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+
+__all__ = ["EventLoop", "new_event_loop", "stop_on_signals"]
+
+EventLoop = asyncio.AbstractEventLoop
+
+
+def new_event_loop() -> EventLoop:
+    """A loop for this thread; it is made current, since some of asyncio's primitives look it up."""
+    try:
+        import uvloop
+    except ImportError:
+        loop: EventLoop = asyncio.new_event_loop()
+    else:
+        loop = uvloop.new_event_loop()
+    asyncio.set_event_loop(loop)
+    return loop
+
+
+def stop_on_signals(loop: EventLoop, stop: Callable[[], object]) -> None:
+    """Calls `stop` on the loop's thread at the first SIGTERM or SIGINT."""
+    stopping = False
+
+    def on_signal() -> None:
+        nonlocal stopping
+        if not stopping:
+            stopping = True
+            stop()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal)

@@ -1,0 +1,108 @@
+"""The Workers port: a few threads for what would stall the loop.
+
+Threads start when work arrives and there is no idle one, up to a fixed number, and stay. Finished work goes into one
+queue that the loop empties: while a wake-up is on its way, further results ride along with it, so that a burst of
+fsyncs costs one wake-up and not one each.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+from ottla.host.loop import EventLoop
+from ottla.model.deferred import Deferred
+
+__all__ = ["ThreadWorkers", "TooManyTasks"]
+
+logger = logging.getLogger("ottla.host.workers")
+
+T = TypeVar("T")
+
+# More waiting tasks than this is a leak or an overload: refuse instead of growing without end.
+TASKS_WAITING_MAX = 100_000
+
+_Task = tuple[Callable[..., Any], tuple[Any, ...], Deferred[Any]]
+
+
+class TooManyTasks(OSError):
+    """The workers' queue is full."""
+
+
+class ThreadWorkers:
+    def __init__(self, loop: EventLoop, *, threads_max: int) -> None:
+        assert threads_max > 0
+        self._loop = loop
+        self._threads_max = threads_max
+        self._threads: list[threading.Thread] = []
+        self._tasks: SimpleQueue[_Task | None] = SimpleQueue()
+        self._finished: deque[tuple[Deferred[Any], Any, BaseException | None]] = deque()
+        self._outstanding = 0
+        self._wake_up_sent = False
+        self._closed = False
+
+    @property
+    def outstanding(self) -> int:
+        """Tasks submitted whose results were not delivered yet."""
+        return self._outstanding
+
+    def submit(self, function: Callable[..., T], *arguments: Any) -> Deferred[T]:
+        assert not self._closed, "work submitted after the workers were closed"
+        if self._outstanding >= TASKS_WAITING_MAX:
+            return Deferred.failed(TooManyTasks(f"{self._outstanding} background tasks are waiting already"))
+        deferred: Deferred[T] = Deferred()
+        self._outstanding += 1
+        self._tasks.put((function, arguments, deferred))
+        if self._outstanding > len(self._threads) < self._threads_max:
+            self._start_thread()
+        return deferred
+
+    def close(self) -> None:
+        """Runs what was submitted to its end, delivers it, and ends the threads. Blocks: for the end of a node."""
+        self._closed = True
+        for _ in self._threads:
+            self._tasks.put(None)
+        for thread in self._threads:
+            thread.join()
+        self._deliver()
+
+    def _start_thread(self) -> None:
+        thread = threading.Thread(target=self._work, name=f"worker-{len(self._threads)}", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _work(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            function, arguments, deferred = task
+            value: Any = None
+            error: BaseException | None = None
+            try:
+                value = function(*arguments)
+            except BaseException as caught:  # noqa: BLE001 - whatever it is belongs to whoever waits for the result
+                error = caught
+            self._finished.append((deferred, value, error))
+            # Dropped now: an idle thread must not keep the last task's buffers alive.
+            del task, function, arguments, deferred, value, error
+            # Appended first, flag read second; `_deliver` clears first and reads second: no result is left behind.
+            if not self._wake_up_sent and not self._closed:
+                self._wake_up_sent = True
+                self._loop.call_soon_threadsafe(self._deliver)
+
+    def _deliver(self) -> None:
+        self._wake_up_sent = False
+        finished = self._finished
+        while finished:
+            deferred, value, error = finished.popleft()
+            self._outstanding -= 1
+            try:
+                if error is None:
+                    deferred.resolve(value)
+                else:
+                    deferred.fail(error)
+            except Exception:
+                # A defect in what waited for this result is no reason to lose the results after it.
+                logger.exception("what waited for a background task failed")

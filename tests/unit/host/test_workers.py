@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from ottla.host.workers import ThreadWorkers
+from ottla.model.deferred import Deferred
+
+
+def wait(loop: asyncio.AbstractEventLoop, *deferreds: Deferred[object]) -> None:
+    left = len(deferreds)
+    finished = loop.create_future()
+
+    def on_done(_: Deferred[object]) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            finished.set_result(None)
+
+    for deferred in deferreds:
+        deferred.when_done(on_done)
+    loop.run_until_complete(asyncio.wait_for(finished, 10))
+
+
+def test_result_and_failure_are_delivered_on_the_loops_thread(loop: asyncio.AbstractEventLoop) -> None:
+    workers = ThreadWorkers(loop, threads_max=2)
+    ran_on: list[int] = []
+    delivered_on: list[int] = []
+
+    def work(value: int) -> int:
+        ran_on.append(threading.get_ident())
+        return 10 // value
+
+    good, bad = workers.submit(work, 5), workers.submit(work, 0)
+    good.when_done(lambda _: delivered_on.append(threading.get_ident()))
+    wait(loop, good, bad)
+    assert good.result() == 2
+    assert isinstance(bad.error, ZeroDivisionError)
+    assert threading.get_ident() not in ran_on
+    assert delivered_on == [threading.get_ident()]
+    assert workers.outstanding == 0
+    workers.close()
+
+
+def test_no_more_threads_than_allowed_and_none_before_work_comes(loop: asyncio.AbstractEventLoop) -> None:
+    before = threading.active_count()
+    workers = ThreadWorkers(loop, threads_max=3)
+    assert threading.active_count() == before
+    gate = threading.Event()
+    waiting = [workers.submit(gate.wait) for _ in range(20)]
+    assert threading.active_count() == before + 3
+    gate.set()
+    wait(loop, *waiting)
+    workers.close()
+    assert threading.active_count() == before
+
+
+def test_close_runs_what_was_submitted_and_delivers_it(loop: asyncio.AbstractEventLoop) -> None:
+    workers = ThreadWorkers(loop, threads_max=1)
+    results = [workers.submit(pow, 2, exponent) for exponent in range(50)]
+    workers.close()
+    assert [result.result() for result in results] == [2**exponent for exponent in range(50)]
+
+
+def test_a_failing_callback_does_not_hold_up_the_other_results(loop: asyncio.AbstractEventLoop) -> None:
+    workers = ThreadWorkers(loop, threads_max=1)
+    first, second = workers.submit(int), workers.submit(int)
+
+    def fail(_: Deferred[int]) -> None:
+        raise RuntimeError("a defect")
+
+    first.when_done(fail)
+    wait(loop, second)
+    assert second.result() == 0
+    workers.close()
