@@ -146,6 +146,8 @@ def _decompress_snappy(data: Buffer, limit: int) -> bytes:
             # Streams may be joined, each with its own header.
             position += len(_XERIAL_HEADER)
             continue
+        if len(view) - position < 4:
+            break
         length = int.from_bytes(view[position : position + 4], "big", signed=True)
         position += 4
         if length < 0 or length > len(view) - position:
@@ -154,6 +156,8 @@ def _decompress_snappy(data: Buffer, limit: int) -> bytes:
         left -= len(block)
         parts.append(block)
         position += length
+    if position != len(view):
+        raise DecompressionFailed("A snappy stream ends inside a header or a block's length")
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
