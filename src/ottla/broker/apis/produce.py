@@ -36,7 +36,8 @@ from ottla.wire.messages.produce import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.replica.manager import HostedTopic, ReplicaManager
+    from ottla.replica.manager import HostedTopic
+    from ottla.wire.message import Records
 
 __all__ = ["error_response", "handle"]
 
@@ -55,15 +56,134 @@ def handle(
     acks = request.acks
     if not -1 <= acks <= 1:
         return error_response(request, context.api_version, KafkaError(ErrorCode.INVALID_REQUIRED_ACKS))
-    response = ProduceResponse()
-    waiting: WaitingProduce | None = None
-    replicas = broker.replicas
-    has_errors = False
+    call = _ProduceCall(request, context, broker)
     for topic in request.topic_data:
-        hosted = _hosted_topic(topic, context, replicas)
-        topic_error = None if hosted is not None and request.transactional_id is None else _topic_error(topic, request, context, replicas)
+        call.append_topic(topic)
+    if acks == 0:
+        if call.errors:
+            raise CloseConnection(f"a produce request with acks=0 failed: {call.errors[0]}")
+        return None
+    if context.api_version >= _LEADER_HINT_VERSION and call.errors:
+        call.add_leader_hints()
+    waiting = call.waiting
+    return call.response if waiting is None else waiting.start(request.timeout_ms)
+
+
+def error_response(request: ProduceRequest, version: int, error: KafkaError) -> ProduceResponse:  # noqa: ARG001
+    """Every partition of the request answered with the same error."""
+    if request.acks == 0:
+        raise CloseConnection(f"a produce request with acks=0 failed: {error}")
+    responses = []
+    for topic in request.topic_data:
+        answers = [PartitionProduceResponse(index=data.index) for data in topic.partition_data]
+        for answer in answers:
+            fill_error(answer, error)
+        responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
+    return ProduceResponse(responses=responses)
+
+
+class _ProduceCall:
+    """One request while it is being handled."""
+
+    __slots__ = ("acks", "context", "errors", "is_transactional", "replicas", "response", "uses_topic_ids", "waiting")
+
+    def __init__(self, request: ProduceRequest, context: RequestContext, broker: Broker) -> None:
+        self.acks = request.acks
+        self.is_transactional = request.transactional_id is not None
+        self.context = context
+        self.replicas = broker.replicas
+        self.uses_topic_ids = context.api_version >= _TOPIC_ID_VERSION
+        self.response = ProduceResponse()
+        self.waiting: WaitingProduce | None = None
+        self.errors: list[KafkaError] = []
+
+    def append_topic(self, topic: TopicProduceData) -> None:
+        replicas, context, acks = self.replicas, self.context, self.acks
         answers: list[PartitionProduceResponse] = []
-        response.responses.append(
+        self.response.responses.append(
             TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
         )
-    return response
+        hosted = replicas.by_id.get(topic.topic_id) if self.uses_topic_ids else replicas.by_name.get(topic.name)
+        topic_error = self._topic_error(topic, hosted)
+        for data in topic.partition_data:
+            answer = PartitionProduceResponse(index=data.index)
+            answers.append(answer)
+            try:
+                if topic_error is not None:
+                    raise topic_error
+                partition = None if hosted is None else hosted.partitions.get(data.index)
+                if partition is None:
+                    partition = self._find(topic, data.index)
+                outcome = append(
+                    partition,
+                    _batch(data.records),
+                    required_acks=acks,
+                    now_ms=context.received_ms,
+                    api_version=context.api_version,
+                    workers=replicas.workers,
+                )
+            except KafkaError as error:
+                fill_error(answer, error)
+                self.errors.append(error)
+                continue
+            if type(outcome) is Deferred:
+                self._waiting().wait_for_append(answer, partition, outcome)
+                continue
+            fill_appended(answer, outcome)
+            if acks == ACKS_ALL and partition.high_watermark <= outcome.last_offset:
+                self._waiting().wait_for_commit(answer, partition, outcome.last_offset)
+
+    def add_leader_hints(self) -> None:
+        """KIP-951: who leads, for partitions that we do not lead, so that the client need not ask for metadata."""
+        response = self.response
+        listener_name = self.context.listener_name
+        known: set[int] = set()
+        for topic in response.responses:
+            name = (self.replicas.topic_name(topic.topic_id) or "") if self.uses_topic_ids else topic.name
+            for answer in topic.partition_responses:
+                if answer.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                    continue
+                leader_id, epoch, endpoint = self.replicas.leader_hint(name, answer.index, listener_name)
+                answer.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch)
+                if endpoint is not None and leader_id not in known:
+                    known.add(leader_id)
+                    response.node_endpoints.append(
+                        NodeEndpoint(node_id=leader_id, host=endpoint.host, port=endpoint.port, rack=endpoint.rack)
+                    )
+
+    def _topic_error(self, topic: TopicProduceData, hosted: HostedTopic | None) -> KafkaError | None:
+        name = topic.name if hosted is None else hosted.name
+        if self.uses_topic_ids and hosted is None:
+            found = self.replicas.topic_name(topic.topic_id)
+            if found is None:
+                return KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+            name = found
+        if not self.context.allows(Operation.WRITE, ResourceType.TOPIC, name):
+            return KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        if name in _INTERNAL_TOPICS and self.context.client_id != _ADMIN_CLIENT_ID:
+            return KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Clients may not write to the internal topic {name}.")
+        if self.is_transactional:
+            return _no_transaction()
+        return None
+
+    def _find(self, topic: TopicProduceData, index: int) -> Partition:
+        if self.uses_topic_ids:
+            return self.replicas.find_by_id(topic.topic_id, index)
+        return self.replicas.find(topic.name, index)
+
+    def _waiting(self) -> WaitingProduce:
+        if self.waiting is None:
+            self.waiting = WaitingProduce(self.replicas.parking, self.response, required_acks=self.acks)
+        return self.waiting
+
+
+def _batch(records: Records) -> memoryview:
+    if not isinstance(records, memoryview) or not records:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "A produce request needs a record batch for each partition.")
+    if len(records) > _ATTRIBUTES_LOW_BYTE and records[_ATTRIBUTES_LOW_BYTE] & _TRANSACTIONAL_BIT:
+        raise _no_transaction()
+    return records
+
+
+def _no_transaction() -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_TXN_STATE, "No transaction is open: this broker does not do transactions yet.")

@@ -1,0 +1,57 @@
+"""DescribeProducers (key 61), version 0: the producers whose state a partition's leader keeps (KIP-664)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorization import Operation, ResourceType
+from ottla.broker.context import RequestContext
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.wire.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+__all__ = ["handle"]
+
+
+def handle(request: DescribeProducersRequest, context: RequestContext, broker: Broker) -> DescribeProducersResponse:
+    topics: list[TopicResponse] = []
+    for topic in request.topics:
+        is_allowed = context.allows(Operation.READ, ResourceType.TOPIC, topic.name)
+        answers = [
+            _describe(topic.name, index, broker)
+            if is_allowed
+            else PartitionResponse(partition_index=index, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            for index in topic.partition_indexes
+        ]
+        topics.append(TopicResponse(name=topic.name, partitions=answers))
+    return DescribeProducersResponse(topics=topics)
+
+
+def _describe(topic: str, index: int, broker: Broker) -> PartitionResponse:
+    try:
+        partition = broker.replicas.find(topic, index)
+        partition.check_leader()
+    except KafkaError as error:
+        return PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)
+    return PartitionResponse(
+        partition_index=index,
+        active_producers=[
+            ProducerState(
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                last_sequence=producer.last_sequence,
+                last_timestamp=producer.last_timestamp,
+                coordinator_epoch=producer.coordinator_epoch,
+                current_txn_start_offset=producer.current_txn_start_offset,
+            )
+            for producer in partition.log.active_producers()
+        ],
+    )

@@ -1,0 +1,85 @@
+"""Fetch (key 1), versions 4 to 18: consumers, and followers, which are consumers that may read to the end of the log.
+
+- 4: isolation level and aborted transactions (KIP-98)
+- 5: the log's start offset
+- 7: incremental sessions (KIP-227)
+- 9: the client's idea of the leader epoch is checked (KIP-320)
+- 10: zstd
+- 11: the client's rack, for reading from the nearest replica (KIP-392)
+- 12: flexible; the epoch last fetched, for finding where two logs part (KIP-595)
+- 13: topics are named by id (KIP-516)
+- 15: a follower tells its epoch (KIP-903)
+- 16: answers tell who leads when we do not (KIP-951)
+- 17, 18: directory id and high watermark of a Raft replica; of no meaning for partitions of topics
+
+Deliberate gap: the rack is read and not used while every partition has one replica; only leaders are read from.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
+from ottla.broker.context import RequestContext, Unlimited
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.replica.fetching import Fetch, FetchLimits
+from ottla.wire.messages.fetch import FetchRequest, FetchResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+__all__ = ["error_response", "handle"]
+
+_READ_COMMITTED = 1
+_REPLICA_STATE_VERSION = 15
+
+
+def handle(request: FetchRequest, context: RequestContext, broker: Broker) -> FetchResponse | Deferred[FetchResponse]:
+    version = context.api_version
+    replica_id, replica_epoch = request.replica_id, -1
+    if version >= _REPLICA_STATE_VERSION and request.replica_state is not None:
+        replica_id, replica_epoch = request.replica_state.replica_id, request.replica_state.replica_epoch
+    is_follower = replica_id >= 0
+    replicas = broker.replicas
+    plan = replicas.sessions.plan(request, version=version, is_follower=is_follower, now_ms=context.received_ms)
+    limits = FetchLimits(
+        max_bytes=min(request.max_bytes, broker.config.fetch_max_bytes),
+        min_bytes=request.min_bytes,
+        max_wait_ms=request.max_wait_ms,
+    )
+    quota = context.quota
+    fetch = Fetch(
+        replicas,
+        plan,
+        limits,
+        version=version,
+        read_committed=request.isolation_level == _READ_COMMITTED,
+        replica_id=replica_id,
+        replica_epoch=replica_epoch,
+        listener_name=context.listener_name,
+        throttle=None if type(quota) is Unlimited else lambda size: quota.fetched(context, size),
+    )
+    may_read_all = is_follower and context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+    allowed: dict[str, bool] = {}
+    for entry in plan.entries.values():
+        try:
+            partition = replicas.resolve(entry)
+        except KafkaError as error:
+            fetch.refuse(entry, error.code)
+            continue
+        topic = partition.topic
+        if topic not in allowed:
+            allowed[topic] = may_read_all or (
+                not is_follower and context.allows(Operation.READ, ResourceType.TOPIC, topic)
+            )
+        if allowed[topic]:
+            fetch.targets.append((entry, partition))
+        else:
+            fetch.refuse(entry, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return fetch.start()
+
+
+def error_response(request: FetchRequest, version: int, error: KafkaError) -> FetchResponse:  # noqa: ARG001
+    """The request as a whole failed; before version 7 there is no field to say so, and the answer is empty."""
+    return FetchResponse(error_code=error.code)

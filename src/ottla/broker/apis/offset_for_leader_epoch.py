@@ -1,0 +1,51 @@
+"""OffsetForLeaderEpoch (key 23), versions 2 to 4: where an epoch ends in the leader's log (KIP-101, KIP-320).
+
+- 2: the client's idea of the current epoch is checked
+- 3: the replica's id; 4: flexible
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorization import Operation, ResourceType
+from ottla.broker.context import RequestContext
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.wire.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+__all__ = ["handle"]
+
+
+def handle(
+    request: OffsetForLeaderEpochRequest, context: RequestContext, broker: Broker
+) -> OffsetForLeaderEpochResponse:
+    topics: list[OffsetForLeaderTopicResult] = []
+    for topic in request.topics:
+        if context.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic):
+            answers = [_end_of_epoch(topic.topic, wanted, broker) for wanted in topic.partitions]
+        else:
+            answers = [
+                EpochEndOffset(partition=wanted.partition, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                for wanted in topic.partitions
+            ]
+        topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=answers))
+    return OffsetForLeaderEpochResponse(topics=topics)
+
+
+def _end_of_epoch(topic: str, wanted: OffsetForLeaderPartition, broker: Broker) -> EpochEndOffset:
+    try:
+        partition = broker.replicas.find(topic, wanted.partition)
+        partition.check_leader(wanted.current_leader_epoch)
+        epoch, end_offset = partition.log.end_offset_for_epoch(wanted.leader_epoch)
+    except KafkaError as error:
+        return EpochEndOffset(partition=wanted.partition, error_code=error.code)
+    return EpochEndOffset(partition=wanted.partition, leader_epoch=epoch, end_offset=end_offset)

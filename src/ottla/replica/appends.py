@@ -1,0 +1,143 @@
+"""From the bytes of a produce request to the log, without stalling the loop and without changing their order.
+
+Most batches are checked by their header and written at once. A batch whose records have to be opened (the topic wants
+another codec, or keys on a compacted topic) and that is large is opened on a worker. While that lasts, later batches of
+the same partition wait behind it: an idempotent producer's sequence numbers, and every producer's order, depend on it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ports import Workers
+from ottla.records.header import ATTRIBUTES_POSITION, CODEC_MASK
+from ottla.records.validate import ProduceSettings, ValidatedRecords, validate_produce
+
+if TYPE_CHECKING:
+    from ottla.replica.partition import Partition
+    from ottla.storage.log import AppendResult
+
+__all__ = ["APPENDS_WAITING_MAX", "AppendQueue", "append"]
+
+# Batches that wait behind one on a worker, per partition. Their frames are counted by the connections they came on;
+# this bound only keeps one partition from holding all of them.
+APPENDS_WAITING_MAX = 1_000
+
+# Below this size, opening a batch costs less than handing it to another thread and back.
+_COSTLY_BYTES_MIN = 32 * 1024
+
+# The low byte of the attributes holds the codec.
+_CODEC_POSITION = ATTRIBUTES_POSITION + 1
+
+
+def append(
+    partition: Partition,
+    records: memoryview,
+    *,
+    required_acks: int,
+    now_ms: int,
+    api_version: int,
+    workers: Workers,
+) -> AppendResult | Deferred[AppendResult]:
+    """Checks and writes one partition's records of a produce request; raises KafkaError when they are refused."""
+    if partition.leader_state is None:
+        partition.check_leader()
+    settings = partition.produce_settings
+    assert settings is not None, "a leader has settings"
+    if partition.append_queue is None:
+        if settings.opens_no_records or not _is_costly(records, settings):
+            validated = validate_produce(records, settings=settings, now_ms=now_ms, api_version=api_version)
+            return partition.append_as_leader(validated, required_acks=required_acks, now_ms=now_ms)
+        partition.append_queue = AppendQueue(partition, workers)
+    return partition.append_queue.add(
+        _PendingAppend(records, required_acks=required_acks, now_ms=now_ms, api_version=api_version)
+    )
+
+
+class _PendingAppend:
+    __slots__ = ("api_version", "now_ms", "records", "required_acks", "result")
+
+    def __init__(self, records: memoryview, *, required_acks: int, now_ms: int, api_version: int) -> None:
+        self.records = records
+        self.required_acks = required_acks
+        self.now_ms = now_ms
+        self.api_version = api_version
+        self.result: Deferred[AppendResult] = Deferred()
+
+
+class AppendQueue:
+    """The batches of one partition that wait for a worker, in order of arrival; gone when the last is written."""
+
+    __slots__ = ("_in_flight", "_partition", "_waiting", "_workers")
+
+    def __init__(self, partition: Partition, workers: Workers) -> None:
+        self._partition = partition
+        self._workers = workers
+        self._waiting: deque[_PendingAppend] = deque()
+        self._in_flight: _PendingAppend | None = None
+
+    def add(self, pending: _PendingAppend) -> Deferred[AppendResult]:
+        if len(self._waiting) >= APPENDS_WAITING_MAX:
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT, f"{APPENDS_WAITING_MAX} batches are waiting to be written already."
+            )
+        self._waiting.append(pending)
+        if self._in_flight is None:
+            self._advance()
+        return pending.result
+
+    def _advance(self) -> None:
+        """Writes what can be written at once, up to the next batch for a worker."""
+        partition = self._partition
+        settings = partition.produce_settings
+        assert settings is not None, "a leader has settings"
+        # An answer may bring in the next request, which then goes ahead by itself: look again after each.
+        while self._waiting and self._in_flight is None:
+            pending = self._waiting.popleft()
+            if _is_costly(pending.records, settings):
+                self._in_flight = pending
+                self._workers.submit(_validate, pending, settings).when_done(self._on_validated)
+                return
+            try:
+                validated = Deferred.resolved(_validate(pending, settings))
+            except KafkaError as error:
+                validated = Deferred.failed(error)
+            self._append(pending, validated)
+        if self._in_flight is None and partition.append_queue is self:
+            partition.append_queue = None
+
+    def _on_validated(self, validated: Deferred[ValidatedRecords]) -> None:
+        pending, self._in_flight = self._in_flight, None
+        assert pending is not None, "a worker answered twice"
+        self._append(pending, validated)
+        self._advance()
+
+    def _append(self, pending: _PendingAppend, validated: Deferred[ValidatedRecords]) -> None:
+        if validated.error is not None:
+            pending.result.fail(validated.error)
+            return
+        try:
+            result = self._partition.append_as_leader(
+                validated.result(), required_acks=pending.required_acks, now_ms=pending.now_ms
+            )
+        except KafkaError as error:
+            pending.result.fail(error)
+        else:
+            pending.result.resolve(result)
+
+
+def _is_costly(records: memoryview, settings: ProduceSettings) -> bool:
+    """Whether these records have to be opened, and are too many to open them between two other requests."""
+    if settings.opens_no_records or len(records) < _COSTLY_BYTES_MIN:
+        return False
+    if settings.is_compacted:
+        return True
+    codec = records[_CODEC_POSITION] & CODEC_MASK
+    return settings.compression is not None and codec != settings.compression
+
+
+def _validate(pending: _PendingAppend, settings: ProduceSettings) -> ValidatedRecords:
+    return validate_produce(pending.records, settings=settings, now_ms=pending.now_ms, api_version=pending.api_version)

@@ -1,0 +1,296 @@
+"""Incremental fetch sessions (KIP-227): a consumer says once what it reads, then only what changed.
+
+The first request of a session is *full*: epoch 0, every partition listed. The broker answers it with a session id and
+keeps the list. Every later request is *incremental*: the same id, the epoch counted up by one, and only the partitions
+whose position changed, that are new, or that are to be forgotten. The answer in turn leaves out every partition for
+which there is nothing to tell. Epoch -1 closes the session named and opens none.
+
+A session costs memory, so there are only `max.incremental.fetch.session.cache.slots` of them. When all are taken, a
+newcomer may take the place of one that has not been used for two minutes, of a consumer's when it is itself a
+follower, or of a smaller one that is older than two minutes; otherwise it gets id 0 and goes on with full requests.
+
+Partitions that got data move to the end of their session's order: whoever fills the answer first this time is asked
+last the next time, so that a busy partition does not starve the others.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection, Iterable
+from random import Random
+from typing import TYPE_CHECKING
+
+from ottla.model.errors import ErrorCode
+from ottla.model.ids import Uuid
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, PartitionData
+
+if TYPE_CHECKING:
+    from ottla.replica.partition import Partition
+
+__all__ = ["FetchEntry", "FetchPlan", "FetchSession", "FetchSessions", "FetchedPartition"]
+
+NO_SESSION_ID = 0
+EPOCH_INITIAL = 0
+EPOCH_FINAL = -1
+_EPOCH_MAX = 0x7FFFFFFF
+_SESSION_ID_MAX = 0x7FFFFFFF
+_TOPIC_ID_VERSION = 13
+_UNUSED_MS_MAX = 120_000
+
+EntryKey = tuple[str | Uuid, int]
+
+
+class FetchEntry:
+    """One partition that somebody fetches, and what was last told about it."""
+
+    __slots__ = (
+        "current_leader_epoch",
+        "fetch_offset",
+        "index",
+        "last_fetched_epoch",
+        "max_bytes",
+        "partition",
+        "replica_log_start_offset",
+        "sent_high_watermark",
+        "sent_log_start_offset",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(self, topic: str, topic_id: Uuid, wanted: FetchPartition) -> None:
+        # Empty until the id is resolved, when the request names its topics by id.
+        self.topic = topic
+        self.topic_id = topic_id
+        self.index = wanted.partition
+        # Filled in by whoever reads, so that an unchanged entry is not looked up again.
+        self.partition: Partition | None = None
+        self.sent_high_watermark = -1
+        self.sent_log_start_offset = -1
+        self.update(wanted)
+
+    def update(self, wanted: FetchPartition) -> None:
+        self.fetch_offset = wanted.fetch_offset
+        self.max_bytes = wanted.partition_max_bytes
+        self.current_leader_epoch = wanted.current_leader_epoch
+        self.last_fetched_epoch = wanted.last_fetched_epoch
+        self.replica_log_start_offset = wanted.log_start_offset
+
+    def has_news(self, data: PartitionData) -> bool:
+        """Whether an incremental answer must name this partition; remembers what it tells."""
+        news = (
+            bool(data.records)
+            or data.preferred_read_replica != -1
+            or data.diverging_epoch is not None
+            or data.high_watermark != self.sent_high_watermark
+            or data.log_start_offset != self.sent_log_start_offset
+        )
+        if data.error_code != ErrorCode.NONE:
+            # Whatever follows an error is news again.
+            self.sent_high_watermark = -1
+            return True
+        self.sent_high_watermark = data.high_watermark
+        self.sent_log_start_offset = data.log_start_offset
+        return news
+
+
+FetchedPartition = tuple[FetchEntry, PartitionData]
+
+
+class FetchSession:
+    """What one consumer or follower reads, in the order in which its partitions are served."""
+
+    __slots__ = ("created_ms", "entries", "epoch", "id", "is_follower", "used_ms", "uses_topic_ids")
+
+    def __init__(
+        self,
+        *,
+        session_id: int,
+        entries: dict[EntryKey, FetchEntry],
+        is_follower: bool,
+        uses_topic_ids: bool,
+        now_ms: int,
+    ) -> None:
+        self.id = session_id
+        self.entries = entries
+        self.epoch = _next_epoch(EPOCH_INITIAL)
+        self.is_follower = is_follower
+        self.uses_topic_ids = uses_topic_ids
+        self.created_ms = now_ms
+        self.used_ms = now_ms
+
+
+class FetchPlan:
+    """What one fetch request asks for, after its session has been taken into account."""
+
+    __slots__ = ("entries", "epoch", "error", "is_follower", "opens_session", "session", "uses_topic_ids")
+
+    def __init__(
+        self,
+        entries: dict[EntryKey, FetchEntry],
+        *,
+        uses_topic_ids: bool,
+        is_follower: bool = False,
+        session: FetchSession | None = None,
+        opens_session: bool = False,
+        error: ErrorCode = ErrorCode.NONE,
+    ) -> None:
+        self.entries = entries
+        self.uses_topic_ids = uses_topic_ids
+        self.is_follower = is_follower
+        self.session = session
+        self.opens_session = opens_session
+        self.error = error
+        # The session must still be at this epoch when the answer is made: a parked request may have been overtaken.
+        self.epoch = EPOCH_FINAL if session is None else session.epoch
+
+    @property
+    def is_incremental(self) -> bool:
+        return self.session is not None
+
+
+class FetchSessions:
+    """All sessions of a broker, least recently used first."""
+
+    __slots__ = ("_random", "_sessions", "evictions", "slots_max")
+
+    def __init__(self, *, slots_max: int, random: Random) -> None:
+        self.slots_max = slots_max
+        self.evictions = 0
+        self._random = random
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def get(self, session_id: int) -> FetchSession | None:
+        return self._sessions.get(session_id)
+
+    @property
+    def partitions_cached(self) -> int:
+        return sum(len(session.entries) for session in self._sessions.values())
+
+    def plan(self, request: FetchRequest, *, version: int, is_follower: bool, now_ms: int) -> FetchPlan:
+        """Finds the request's session and brings it up to date with what the request says."""
+        uses_topic_ids = version >= _TOPIC_ID_VERSION
+        session_id = request.session_id
+        if request.session_epoch in (EPOCH_INITIAL, EPOCH_FINAL):
+            if session_id != NO_SESSION_ID:
+                self._sessions.pop(session_id, None)
+            entries: dict[EntryKey, FetchEntry] = {}
+            _merge(entries, request, uses_topic_ids=uses_topic_ids)
+            opens = request.session_epoch == EPOCH_INITIAL
+            return FetchPlan(entries, uses_topic_ids=uses_topic_ids, is_follower=is_follower, opens_session=opens)
+        session = self._sessions.get(session_id)
+        if session is None:
+            return FetchPlan({}, uses_topic_ids=uses_topic_ids, error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != request.session_epoch:
+            return FetchPlan({}, uses_topic_ids=uses_topic_ids, error=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.uses_topic_ids != uses_topic_ids:
+            return FetchPlan({}, uses_topic_ids=uses_topic_ids, error=ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        if request.topics:
+            _merge(session.entries, request, uses_topic_ids=uses_topic_ids)
+        for forgotten in request.forgotten_topics_data:
+            topic_key = forgotten.topic_id if uses_topic_ids else forgotten.topic
+            for index in forgotten.partitions:
+                session.entries.pop((topic_key, index), None)
+        if not session.entries:
+            del self._sessions[session_id]
+            return FetchPlan({}, uses_topic_ids=uses_topic_ids, is_follower=is_follower)
+        session.used_ms = now_ms
+        session.epoch = _next_epoch(session.epoch)
+        self._sessions.move_to_end(session_id)
+        return FetchPlan(session.entries, uses_topic_ids=uses_topic_ids, is_follower=is_follower, session=session)
+
+    def settle(
+        self, plan: FetchPlan, results: list[FetchedPartition], *, now_ms: int
+    ) -> tuple[ErrorCode, int, list[FetchedPartition]]:
+        """What to answer: an error for the whole request, the session's id, and the partitions to name."""
+        if plan.error is not ErrorCode.NONE:
+            return plan.error, NO_SESSION_ID, []
+        session = plan.session
+        if session is not None:
+            if session.epoch != plan.epoch:
+                return ErrorCode.INVALID_FETCH_SESSION_EPOCH, session.id, []
+            return ErrorCode.NONE, session.id, _settle_incremental(session, results)
+        if not plan.opens_session:
+            return ErrorCode.NONE, NO_SESSION_ID, results
+        for entry, data in results:
+            entry.has_news(data)
+        return ErrorCode.NONE, self._open(plan, now_ms), results
+
+    def _open(self, plan: FetchPlan, now_ms: int) -> int:
+        size = len(plan.entries)
+        if len(self._sessions) >= self.slots_max and not self._evict_for(
+            is_follower=plan.is_follower, size=size, now_ms=now_ms
+        ):
+            return NO_SESSION_ID
+        session_id = self._random.randrange(1, _SESSION_ID_MAX)
+        while session_id in self._sessions:
+            session_id = self._random.randrange(1, _SESSION_ID_MAX)
+        self._sessions[session_id] = FetchSession(
+            session_id=session_id,
+            entries=plan.entries,
+            is_follower=plan.is_follower,
+            uses_topic_ids=plan.uses_topic_ids,
+            now_ms=now_ms,
+        )
+        return session_id
+
+    def _evict_for(self, *, is_follower: bool, size: int, now_ms: int) -> bool:
+        if not self._sessions:
+            return False
+        victim = next(iter(self._sessions.values()))
+        if now_ms - victim.used_ms <= _UNUSED_MS_MAX:
+            candidates = [
+                session
+                for session in self._sessions.values()
+                if (is_follower and not session.is_follower) or now_ms - session.created_ms > _UNUSED_MS_MAX
+            ]
+            if not candidates:
+                return False
+            victim = min(candidates, key=_worth)
+            # Equals do not displace each other.
+            if (is_follower, size) <= _worth(victim):
+                return False
+        del self._sessions[victim.id]
+        self.evictions += 1
+        return True
+
+
+def _worth(session: FetchSession) -> tuple[bool, int]:
+    return session.is_follower, len(session.entries)
+
+
+def _next_epoch(epoch: int) -> int:
+    return 1 if epoch == _EPOCH_MAX else epoch + 1
+
+
+def _merge(entries: dict[EntryKey, FetchEntry], request: FetchRequest, *, uses_topic_ids: bool) -> None:
+    for topic in request.topics:
+        topic_key: str | Uuid = topic.topic_id if uses_topic_ids else topic.topic
+        for wanted in topic.partitions:
+            key = (topic_key, wanted.partition)
+            entry = entries.get(key)
+            if entry is None:
+                entries[key] = FetchEntry(topic.topic, topic.topic_id, wanted)
+            else:
+                entry.update(wanted)
+
+
+def _settle_incremental(session: FetchSession, results: Iterable[FetchedPartition]) -> list[FetchedPartition]:
+    told = [result for result in results if result[0].has_news(result[1])]
+    entries = session.entries
+    if len(entries) > 1:
+        for entry, data in told:
+            if data.records:
+                key = (entry.topic_id if session.uses_topic_ids else entry.topic, entry.index)
+                # The session may have been changed while this request was parked.
+                if entries.get(key) is entry:
+                    del entries[key]
+                    entries[key] = entry
+    return told
+
+
+def total_records_bytes(results: Collection[FetchedPartition]) -> int:
+    """How many bytes of records an answer carries."""
+    return sum(len(data.records) for _, data in results if data.records is not None)

@@ -1,0 +1,285 @@
+"""One fetch request, from its first read to its answer.
+
+A fetch reads its partitions in the session's order until the answer is full: `max_bytes` for the whole, and a limit per
+partition. The first batch of the first partition that has any is delivered whatever its size, or a consumer with small
+limits could never pass it (KIP-74). With less than `min_bytes` to give, the fetch is parked until its partitions have
+grown by what is missing, or until `max_wait_ms` is over.
+
+What is read is never loaded: the answer holds regions of segment files, which go from file to socket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.replica.fetch_sessions import FetchedPartition, FetchEntry, FetchPlan
+from ottla.replica.parked import Parked
+from ottla.replica.partition import Partition
+from ottla.wire.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+
+if TYPE_CHECKING:
+    from ottla.replica.manager import ReplicaManager
+
+__all__ = ["Fetch", "FetchLimits"]
+
+_NO_RECORDS = b""
+_LEADER_HINT_VERSION = 16
+_STORAGE_ERROR_VERSION = 6
+_LEADER_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+class FetchLimits:
+    """How much a fetch wants, and how long it is ready to wait for it."""
+
+    __slots__ = ("max_bytes", "max_wait_ms", "min_bytes")
+
+    def __init__(self, *, max_bytes: int, min_bytes: int, max_wait_ms: int) -> None:
+        self.max_bytes = max_bytes
+        # More than fits into an answer would never be reached.
+        self.min_bytes = min(min_bytes, max_bytes)
+        self.max_wait_ms = max_wait_ms
+
+
+class Fetch(Parked[FetchResponse]):
+    """Reads, waits, reads again, answers."""
+
+    __slots__ = (
+        "limits",
+        "listener_name",
+        "manager",
+        "missing_bytes",
+        "plan",
+        "read_committed",
+        "refused",
+        "replica_epoch",
+        "replica_id",
+        "targets",
+        "throttle",
+        "version",
+    )
+
+    def __init__(
+        self,
+        manager: ReplicaManager,
+        plan: FetchPlan,
+        limits: FetchLimits,
+        *,
+        version: int,
+        read_committed: bool,
+        replica_id: int = -1,
+        replica_epoch: int = -1,
+        listener_name: str = "",
+        throttle: Callable[[int], int] | None = None,
+    ) -> None:
+        super().__init__(manager.parking)
+        self.manager = manager
+        self.plan = plan
+        self.limits = limits
+        self.version = version
+        self.read_committed = read_committed
+        self.replica_id = replica_id
+        self.replica_epoch = replica_epoch
+        self.listener_name = listener_name
+        self.throttle = throttle
+        # What is read, and what was refused before any reading.
+        self.targets: list[tuple[FetchEntry, Partition]] = []
+        self.refused: list[FetchedPartition] = []
+        self.missing_bytes = 0
+
+    def refuse(self, entry: FetchEntry, error: ErrorCode) -> None:
+        """The partition is unknown or forbidden: it is named in the answer, but does not hasten it."""
+        self.refused.append((entry, _failed(entry.index, error)))
+
+    def start(self) -> FetchResponse | Deferred[FetchResponse]:
+        """The answer, if there is enough to give."""
+        targets, limits = self.targets, self.limits
+        results, size, is_urgent = self._read()
+        if is_urgent or size >= limits.min_bytes or limits.max_wait_ms <= 0 or not targets or self.parking.is_full:
+            return self._answer(results, size)
+        self.missing_bytes = limits.min_bytes - size
+        for _, partition in targets:
+            partition.parked_fetches[self] = None
+        return self.park(limits.max_wait_ms)
+
+    # Called while parked.
+
+    def on_readable(self, size_bytes: int) -> None:
+        self.missing_bytes -= size_bytes
+        if self.missing_bytes <= 0:
+            self.parking.wake(self)
+
+    def retry(self) -> None:
+        results, size, is_urgent = self._read()
+        if is_urgent or size >= self.limits.min_bytes:
+            self.unpark(self._answer(results, size))
+        else:
+            self.missing_bytes = self.limits.min_bytes - size
+
+    def on_timeout(self) -> None:
+        results, size, _ = self._read()
+        self.unpark(self._answer(results, size))
+
+    def leave(self) -> None:
+        for _, partition in self.targets:
+            partition.parked_fetches.pop(self, None)
+
+    def _read(self) -> tuple[list[FetchedPartition], int, bool]:
+        """What there is now, its size, and whether somebody has to be told something at once."""
+        results: list[FetchedPartition] = []
+        size = 0
+        remaining = self.limits.max_bytes
+        is_urgent = False
+        is_incremental = self.plan.session is not None
+        is_plain = not self.read_committed and self.replica_id < 0
+        for entry, partition in self.targets:
+            if (
+                is_incremental
+                and is_plain
+                and entry.fetch_offset == partition.high_watermark == entry.sent_high_watermark
+                and entry.sent_log_start_offset == partition.log.log_start_offset
+                and partition.leader_state is not None
+                and entry.current_leader_epoch in (-1, partition.leader_epoch)
+            ):
+                # At the end, and the client knows it: the usual case of a consumer that keeps up.
+                continue
+            data = self._read_partition(entry, partition, remaining, is_first=size == 0)
+            records = data.records
+            if records:
+                length = len(records)
+                size += length
+                remaining = max(0, remaining - length)
+                partition.bytes_out += length
+            elif data.error_code or data.diverging_epoch is not None:
+                is_urgent = True
+            results.append((entry, data))
+        return results, size, is_urgent
+
+    def _read_partition(
+        self, entry: FetchEntry, partition: Partition, remaining: int, *, is_first: bool
+    ) -> PartitionData:
+        try:
+            partition.check_leader(entry.current_leader_epoch)
+            if entry.last_fetched_epoch >= 0:
+                diverging = _divergence(partition, entry)
+                if diverging is not None:
+                    return diverging
+            return self._read_log(entry, partition, remaining, is_first=is_first)
+        except KafkaError as error:
+            return _failed(entry.index, error.code)
+
+    def _read_log(self, entry: FetchEntry, partition: Partition, remaining: int, *, is_first: bool) -> PartitionData:
+        log = partition.log
+        offset = entry.fetch_offset
+        high_watermark = partition.high_watermark
+        stable_offset = partition.last_stable_offset
+        is_follower = self.replica_id >= 0
+        if is_follower:
+            end_offset = log.log_end_offset
+        else:
+            end_offset = stable_offset if self.read_committed else high_watermark
+        if offset < log.log_start_offset or offset > log.log_end_offset:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if is_follower:
+            partition.on_follower_fetch(
+                self.replica_id,
+                fetch_offset=offset,
+                log_start_offset=entry.replica_log_start_offset,
+                now_ms=self.manager.clock.now_ms(),
+                replica_epoch=self.replica_epoch,
+            )
+            high_watermark = partition.high_watermark
+        data = PartitionData(
+            partition_index=entry.index,
+            high_watermark=high_watermark,
+            last_stable_offset=stable_offset,
+            log_start_offset=log.log_start_offset,
+            # An empty list tells a reader of committed data that nothing was aborted; others get null.
+            aborted_transactions=[] if self.read_committed else None,
+            records=_NO_RECORDS,
+        )
+        max_bytes = min(entry.max_bytes, remaining)
+        if offset < end_offset and (max_bytes > 0 or is_first):
+            read = log.read(offset, max_bytes=max_bytes, end_offset=end_offset, at_least_one_batch=is_first)
+            if read.region is not None:
+                data.records = read.region
+                if self.read_committed:
+                    data.aborted_transactions = [
+                        AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+                        for aborted in log.aborted_transactions(offset, end_offset)
+                    ]
+        return data
+
+    def _answer(self, results: list[FetchedPartition], size: int) -> FetchResponse:
+        manager = self.manager
+        results = [*results, *self.refused] if self.refused else results
+        error, session_id, told = manager.sessions.settle(self.plan, results, now_ms=manager.clock.now_ms())
+        response = FetchResponse(error_code=error, session_id=session_id, responses=_by_topic(told, self.plan))
+        if self.throttle is not None:
+            response.throttle_time_ms = self.throttle(size)
+        for entry, data in told:
+            if data.error_code:
+                self._finish_error(entry, data, response)
+        return response
+
+    def _finish_error(self, entry: FetchEntry, data: PartitionData, response: FetchResponse) -> None:
+        if data.error_code == ErrorCode.KAFKA_STORAGE_ERROR and self.version < _STORAGE_ERROR_VERSION:
+            # Clients of that time do not know the code and would give up instead of asking for the leader.
+            data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if self.version >= _LEADER_HINT_VERSION and data.error_code in _LEADER_ERRORS:
+            # KIP-951: tell where the leader is, so that the client need not ask for metadata first.
+            leader_id, epoch, endpoint = self.manager.leader_hint(entry.topic, entry.index, self.listener_name)
+            data.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch)
+            if endpoint is not None and all(known.node_id != leader_id for known in response.node_endpoints):
+                response.node_endpoints.append(
+                    NodeEndpoint(node_id=leader_id, host=endpoint.host, port=endpoint.port, rack=endpoint.rack)
+                )
+
+
+def _failed(index: int, error: ErrorCode) -> PartitionData:
+    return PartitionData(
+        partition_index=index, error_code=error, high_watermark=-1, aborted_transactions=None, records=_NO_RECORDS
+    )
+
+
+def _divergence(partition: Partition, entry: FetchEntry) -> PartitionData | None:
+    """Where the reader's log and ours part, if they do (KIP-595): it has to truncate before it goes on."""
+    log = partition.log
+    epoch, end_offset = log.end_offset_for_epoch(entry.last_fetched_epoch)
+    if epoch < 0 or end_offset < 0 or entry.fetch_offset < log.log_start_offset:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    if epoch >= entry.last_fetched_epoch and end_offset >= entry.fetch_offset:
+        return None
+    return PartitionData(
+        partition_index=entry.index,
+        high_watermark=partition.high_watermark,
+        last_stable_offset=partition.last_stable_offset,
+        log_start_offset=log.log_start_offset,
+        diverging_epoch=EpochEndOffset(epoch=epoch, end_offset=end_offset),
+        aborted_transactions=None,
+        records=_NO_RECORDS,
+    )
+
+
+def _by_topic(results: list[FetchedPartition], plan: FetchPlan) -> list[FetchableTopicResponse]:
+    """Groups neighbours of one topic; the order of partitions is the order of service and is kept."""
+    topics: list[FetchableTopicResponse] = []
+    current: FetchableTopicResponse | None = None
+    for entry, data in results:
+        if current is None or (
+            current.topic_id != entry.topic_id if plan.uses_topic_ids else current.topic != entry.topic
+        ):
+            current = FetchableTopicResponse(topic=entry.topic, topic_id=entry.topic_id)
+            topics.append(current)
+        current.partitions.append(data)
+    return topics

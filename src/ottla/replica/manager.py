@@ -1,0 +1,273 @@
+"""All partitions of this broker, kept in step with the cluster's metadata.
+
+`ReplicaManager` follows the metadata as a publisher: it creates and deletes logs, takes and gives up leadership, and
+hands changed topic settings to the logs. Handlers find partitions here by topic name (older protocol versions) or by
+topic id, which tells a topic from its namesake that was deleted before (KIP-516).
+
+Everything happens on the loop's thread; there are no locks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.model.config import LogConfig
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import TopicPartition, Uuid
+from ottla.records.validate import ProduceSettings
+from ottla.replica.fetch_sessions import FetchEntry, FetchSessions
+from ottla.replica.parked import Parking
+from ottla.replica.partition import Partition
+from ottla.replica.views import ClusterView, DeltaView, PartitionView, TopicView
+from ottla.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from ottla.model.config import BrokerConfig
+    from ottla.model.ports import World
+    from ottla.storage.manager import LogManager
+
+__all__ = ["HostedTopic", "LeaderEndpoint", "ReplicaManager"]
+
+_TOPIC_RESOURCE = 2
+_NO_LEADER = -1
+
+
+class LeaderEndpoint(NamedTuple):
+    """Where a leader is reached by clients of one listener."""
+
+    host: str
+    port: int
+    rack: str | None
+
+
+class HostedTopic:
+    """The partitions of one topic that have a replica here."""
+
+    __slots__ = ("name", "partitions", "topic_id")
+
+    def __init__(self, name: str, topic_id: Uuid) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.partitions: dict[int, Partition] = {}
+
+
+class ReplicaManager:
+    """Finds partitions, and makes them follow the metadata."""
+
+    __slots__ = (
+        "by_id",
+        "by_name",
+        "clock",
+        "config",
+        "image",
+        "logs",
+        "node_id",
+        "offline",
+        "parking",
+        "sessions",
+        "workers",
+    )
+
+    def __init__(self, *, node_id: int, config: BrokerConfig, world: World, logs: LogManager) -> None:
+        self.node_id = node_id
+        self.config = config
+        self.logs = logs
+        self.clock = world.clock
+        self.workers = world.workers
+        self.parking = Parking(world.scheduler)
+        self.sessions = FetchSessions(slots_max=config.max_incremental_fetch_session_cache_slots, random=world.random)
+        self.by_name: dict[str, HostedTopic] = {}
+        self.by_id: dict[Uuid, HostedTopic] = {}
+        # Replicas that should be here but whose directory is out of service.
+        self.offline: set[TopicPartition] = set()
+        self.image: ClusterView | None = None
+
+    # Looking up.
+
+    def get(self, topic: str, index: int) -> Partition | None:
+        hosted = self.by_name.get(topic)
+        return None if hosted is None else hosted.partitions.get(index)
+
+    def find(self, topic: str, index: int) -> Partition:
+        """The partition of a topic name; raises what a client has to be told when it is not here."""
+        hosted = self.by_name.get(topic)
+        if hosted is not None:
+            partition = hosted.partitions.get(index)
+            if partition is not None:
+                return partition
+        raise self._not_here(topic, index)
+
+    def find_by_id(self, topic_id: Uuid, index: int) -> Partition:
+        hosted = self.by_id.get(topic_id)
+        if hosted is not None:
+            partition = hosted.partitions.get(index)
+            if partition is not None:
+                return partition
+            raise self._not_here(hosted.name, index)
+        name = self.topic_name(topic_id)
+        if name is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+        raise self._not_here(name, index)
+
+    def topic_name(self, topic_id: Uuid) -> str | None:
+        hosted = self.by_id.get(topic_id)
+        if hosted is not None:
+            return hosted.name
+        topic = None if self.image is None else self.image.topics.by_id.get(topic_id)
+        return None if topic is None else topic.name
+
+    def resolve(self, entry: FetchEntry) -> Partition:
+        """The partition of an entry of a fetch request, remembered in the entry."""
+        partition = entry.partition
+        if partition is None or partition.refusal is not None:
+            if entry.topic_id:
+                partition = self.find_by_id(entry.topic_id, entry.index)
+                entry.topic = partition.topic
+            else:
+                partition = self.find(entry.topic, entry.index)
+            entry.partition = partition
+        return partition
+
+    def partitions(self) -> Iterator[Partition]:
+        for hosted in self.by_name.values():
+            yield from hosted.partitions.values()
+
+    def leader_hint(self, topic: str, index: int, listener_name: str) -> tuple[int, int, LeaderEndpoint | None]:
+        """(leader, epoch, its address) for a client that asked the wrong broker (KIP-951)."""
+        image = self.image
+        partition = None if image is None else image.topics.partition(topic, index)
+        if image is None or partition is None:
+            return _NO_LEADER, -1, None
+        broker = image.brokers.get(partition.leader)
+        endpoint = None if broker is None else broker.endpoints.get(listener_name)
+        if broker is None or endpoint is None:
+            return partition.leader, partition.leader_epoch, None
+        return partition.leader, partition.leader_epoch, LeaderEndpoint(endpoint.host, endpoint.port, broker.rack)
+
+    def _not_here(self, topic: str, index: int) -> KafkaError:
+        if TopicPartition(topic, index) in self.offline:
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+        if self.image is not None and self.image.topics.partition(topic, index) is not None:
+            return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    # Following the metadata.
+
+    def start(self, image: ClusterView) -> None:
+        """Brings logs and leadership in line with a whole image: at start-up, after the logs have been opened."""
+        self.image = image
+        for topic in image.topics.by_id.values():
+            self._apply_topic(topic.name, topic.topic_id, topic.partitions.items(), image)
+
+    def publish(self, delta: DeltaView, image: ClusterView) -> None:
+        """Follows one committed change of the metadata."""
+        self.image = image
+        for deleted in delta.topics.deleted.values():
+            self._delete_topic(deleted)
+        for topic_id, changed in delta.topics.changed.items():
+            self._apply_topic(changed.name, topic_id, changed.changed.items(), image)
+        for resource in delta.configs_changed:
+            if resource.type == _TOPIC_RESOURCE:
+                self._apply_topic_config(resource.name, image)
+
+    def on_broker_config(self, config: BrokerConfig) -> None:
+        """Broker defaults changed while running: every topic without a setting of its own follows."""
+        self.config = config
+        self.sessions.slots_max = config.max_incremental_fetch_session_cache_slots
+        if self.image is not None:
+            for name in self.by_name:
+                self._apply_topic_config(name, self.image)
+
+    def on_directory_failed(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """A log directory went out of service: its partitions answer with a retriable error until they are moved."""
+        for topic_partition in topic_partitions:
+            partition = self.get(topic_partition.topic, topic_partition.partition)
+            if partition is not None:
+                self.offline.add(topic_partition)
+                partition.refuse(ErrorCode.KAFKA_STORAGE_ERROR)
+                self._forget(partition)
+
+    def _apply_topic(
+        self, name: str, topic_id: Uuid, partitions: Iterable[tuple[int, PartitionView]], image: ClusterView
+    ) -> None:
+        config: LogConfig | None = None
+        for index, view in partitions:
+            partition = self.get(name, index)
+            if self.node_id not in view.replicas:
+                if partition is not None:
+                    self._delete(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                continue
+            if partition is None:
+                if config is None:
+                    config = LogConfig.from_overrides(self.config, image.configs.of_topic(name))
+                partition = self._create(TopicPartition(name, index), topic_id, config)
+                if partition is None:
+                    continue
+            self._apply_leadership(partition, view)
+
+    def _create(self, topic_partition: TopicPartition, topic_id: Uuid, config: LogConfig) -> Partition | None:
+        try:
+            log = self.logs.get_or_create(topic_partition, topic_id, config)
+        except StorageError:
+            self.offline.add(topic_partition)
+            return None
+        partition = Partition(
+            topic_partition,
+            topic_id,
+            log,
+            node_id=self.node_id,
+            parking=self.parking,
+            high_watermark=log.high_watermark,
+        )
+        partition.produce_settings = ProduceSettings.from_log_config(log.config)
+        hosted = self.by_id.get(topic_id)
+        if hosted is None:
+            hosted = self.by_id[topic_id] = self.by_name[topic_partition.topic] = HostedTopic(
+                topic_partition.topic, topic_id
+            )
+        hosted.partitions[topic_partition.partition] = partition
+        self.offline.discard(topic_partition)
+        return partition
+
+    def _apply_leadership(self, partition: Partition, view: PartitionView) -> None:
+        if view.leader == self.node_id:
+            partition.become_leader(
+                epoch=view.leader_epoch, partition_epoch=view.partition_epoch, replicas=view.replicas, isr=view.isr
+            )
+        else:
+            partition.become_follower(
+                leader_id=view.leader, epoch=view.leader_epoch, partition_epoch=view.partition_epoch
+            )
+
+    def _apply_topic_config(self, name: str, image: ClusterView) -> None:
+        hosted = self.by_name.get(name)
+        if hosted is None:
+            return
+        config = LogConfig.from_overrides(self.config, image.configs.of_topic(name))
+        settings = ProduceSettings.from_log_config(config)
+        for partition in hosted.partitions.values():
+            partition.log.config = config
+            partition.produce_settings = settings
+
+    def _delete_topic(self, topic: TopicView) -> None:
+        hosted = self.by_id.get(topic.topic_id)
+        if hosted is not None:
+            for partition in list(hosted.partitions.values()):
+                self._delete(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        for index in topic.partitions:
+            self.offline.discard(TopicPartition(topic.name, index))
+
+    def _delete(self, partition: Partition, error: ErrorCode) -> None:
+        """The replica leaves this broker: whoever waits for it is answered, and its log is removed."""
+        partition.refuse(error)
+        self._forget(partition)
+        self.logs.delete(partition.topic_partition)
+
+    def _forget(self, partition: Partition) -> None:
+        hosted = self.by_id[partition.topic_id]
+        del hosted.partitions[partition.index]
+        if not hosted.partitions:
+            del self.by_id[hosted.topic_id]
+            if self.by_name.get(hosted.name) is hosted:
+                del self.by_name[hosted.name]

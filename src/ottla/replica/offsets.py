@@ -1,0 +1,86 @@
+"""Which offset belongs to a timestamp, or to one of the names that stand for an offset.
+
+A consumer may only be told offsets it can read: below the high watermark, or below the last stable offset if it reads
+committed transactions. A follower or a debugging client sees the whole log.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.replica.partition import Partition
+
+__all__ = [
+    "EARLIEST",
+    "EARLIEST_LOCAL",
+    "EARLIEST_PENDING_UPLOAD",
+    "FoundOffset",
+    "LATEST",
+    "LATEST_TIERED",
+    "MAX_TIMESTAMP",
+    "NOTHING_FOUND",
+    "find_offset",
+]
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+
+_CONSUMER = -1
+_DEBUGGING = -2
+_READ_COMMITTED = 1
+
+
+class FoundOffset(NamedTuple):
+    offset: int
+    timestamp: int = -1
+    leader_epoch: int = -1
+
+
+NOTHING_FOUND = FoundOffset(-1)
+
+
+def find_offset(
+    partition: Partition, timestamp: int, *, current_leader_epoch: int, isolation_level: int, replica_id: int
+) -> FoundOffset:
+    """Looks an offset up; raises KafkaError, and gives `NOTHING_FOUND` when no record is that young."""
+    if replica_id == _DEBUGGING:
+        partition.check_replica(current_leader_epoch)
+    else:
+        partition.check_leader(current_leader_epoch)
+    log = partition.log
+    if replica_id != _CONSUMER:
+        end_offset = log.log_end_offset
+    elif isolation_level == _READ_COMMITTED:
+        end_offset = partition.last_stable_offset
+    else:
+        end_offset = partition.high_watermark
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        # Without remote storage the local log is all there is.
+        start_offset = log.log_start_offset
+        return FoundOffset(start_offset, -1, log.epoch_for_offset(start_offset))
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return NOTHING_FOUND
+    if timestamp == LATEST:
+        _check_high_watermark_known(partition, replica_id)
+        return FoundOffset(end_offset, -1, partition.leader_epoch)
+    found = log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    if found is not None and found.offset < end_offset:
+        return FoundOffset(found.offset, found.timestamp, log.epoch_for_offset(found.offset))
+    if found is not None:
+        _check_high_watermark_known(partition, replica_id)
+    return NOTHING_FOUND
+
+
+def _check_high_watermark_known(partition: Partition, replica_id: int) -> None:
+    """KIP-207: right after an election the high watermark lags, and an offset told now could go backwards."""
+    state = partition.leader_state
+    if replica_id == _CONSUMER and state is not None and state.epoch_start_offset > partition.high_watermark:
+        raise KafkaError(
+            ErrorCode.OFFSET_NOT_AVAILABLE,
+            f"The new leader of {partition} does not know yet how far its records are committed.",
+        )

@@ -1,0 +1,274 @@
+"""One partition on this broker: its log, who leads it, and how much of it may be read.
+
+`Partition` is the only place that decides what a request may do with a log: whether this broker leads, whether the
+client's idea of the leader epoch is current, how many in-sync replicas a write needs, and where reading ends (the high
+watermark, or the last stable offset for a reader of committed transactions). The log below it knows none of that.
+
+A partition that was deleted, or that lost its directory, stays a valid object with `refusal` set to the error every
+request gets from then on, so that whoever still holds it (a fetch session, a parked request) learns it from the object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import TopicPartition, Uuid
+from ottla.replica.leadership import FollowerProgress, LeaderState
+
+if TYPE_CHECKING:
+    from ottla.model.config import LogConfig
+    from ottla.records.validate import ProduceSettings, ValidatedRecords
+    from ottla.replica.appends import AppendQueue
+    from ottla.replica.parked import Parked, Parking
+    from ottla.storage.log import AppendResult, PartitionLog
+
+__all__ = ["Partition"]
+
+NO_EPOCH = -1
+ACKS_ALL = -1
+
+
+class Partition:
+    """Reads and writes of one partition, as its leader (or a follower) allows them."""
+
+    __slots__ = (
+        "append_queue",
+        "bytes_in",
+        "bytes_out",
+        "high_watermark",
+        "index",
+        "leader_epoch",
+        "leader_id",
+        "leader_state",
+        "log",
+        "node_id",
+        "parked_fetches",
+        "parked_produces",
+        "parking",
+        "partition_epoch",
+        "produce_settings",
+        "refusal",
+        "topic",
+        "topic_id",
+        "unseen_bytes",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: Uuid,
+        log: PartitionLog,
+        *,
+        node_id: int,
+        parking: Parking,
+        high_watermark: int = 0,
+    ) -> None:
+        self.topic, self.index = topic_partition
+        self.topic_id = topic_id
+        self.log = log
+        self.node_id = node_id
+        self.parking = parking
+        self.leader_id = -1
+        self.leader_epoch = NO_EPOCH
+        self.partition_epoch = -1
+        self.leader_state: LeaderState | None = None
+        self.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
+        self.refusal: ErrorCode | None = None
+        # Set while a batch of this partition is being opened on a worker: whatever comes after it has to wait.
+        self.append_queue: AppendQueue | None = None
+        self.produce_settings: ProduceSettings | None = None
+        self.parked_fetches: dict[Parked[Any], None] = {}
+        self.parked_produces: dict[Parked[Any], None] = {}
+        # Appended since the high watermark last moved: what parked readers could not see yet.
+        self.unseen_bytes = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.index)
+
+    @property
+    def config(self) -> LogConfig:
+        return self.log.config
+
+    @property
+    def is_leader(self) -> bool:
+        return self.leader_state is not None
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Everything before it is decided: no open transaction begins below it."""
+        unstable = self.log.first_unstable_offset
+        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+
+    # Leadership.
+
+    def become_leader(self, *, epoch: int, partition_epoch: int, replicas: Iterable[int], isr: Iterable[int]) -> None:
+        """Takes (or keeps) the lead. A new epoch starts where the log ends and gets its line in the epoch file."""
+        state = self.leader_state
+        if state is not None and state.epoch == epoch:
+            state.assign(replicas=replicas, isr=isr)
+        else:
+            start_offset = self.log.log_end_offset
+            self.log.assign_leader_epoch(epoch, start_offset)
+            state = self.leader_state = LeaderState(
+                node_id=self.node_id, epoch=epoch, epoch_start_offset=start_offset, replicas=replicas, isr=isr
+            )
+            self.wake_all()
+        self.leader_id = self.node_id
+        self.leader_epoch = epoch
+        self.partition_epoch = partition_epoch
+        self.advance_high_watermark()
+
+    def become_follower(self, *, leader_id: int, epoch: int, partition_epoch: int) -> None:
+        """Hands the lead to another broker; everybody who waits here is told at once."""
+        was_leader = self.leader_state is not None
+        self.leader_state = None
+        self.leader_id = leader_id
+        self.leader_epoch = epoch
+        self.partition_epoch = partition_epoch
+        if was_leader:
+            self.wake_all()
+
+    def refuse(self, error: ErrorCode) -> None:
+        """From now on every request is answered with this error: the partition is deleted, or its disk is gone."""
+        self.refusal = error
+        self.leader_state = None
+        self.wake_all()
+
+    def follower_progress(self, node_id: int) -> FollowerProgress | None:
+        state = self.leader_state
+        return None if state is None else state.followers.get(node_id)
+
+    def on_follower_fetch(
+        self, node_id: int, *, fetch_offset: int, log_start_offset: int, now_ms: int, replica_epoch: int = -1
+    ) -> None:
+        """A follower asked for an offset, which proves what it holds; may move the high watermark."""
+        progress = self.follower_progress(node_id)
+        if progress is None:
+            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"Broker {node_id} holds no replica of {self}.")
+        progress.on_fetch(
+            fetch_offset=fetch_offset,
+            log_start_offset=log_start_offset,
+            leader_end_offset=self.log.log_end_offset,
+            now_ms=now_ms,
+            replica_epoch=replica_epoch,
+        )
+        self.advance_high_watermark()
+
+    def advance_high_watermark(self) -> None:
+        """Moves the high watermark to what every in-sync replica holds, and wakes whoever waited for that."""
+        state = self.leader_state
+        if state is None:
+            return
+        high_watermark = state.high_watermark(self.log.log_end_offset)
+        if high_watermark > self.high_watermark:
+            self.high_watermark = high_watermark
+            self.log.high_watermark = high_watermark
+            size, self.unseen_bytes = self.unseen_bytes, 0
+            if self.parked_fetches:
+                for parked in self.parked_fetches:
+                    parked.on_readable(size)
+            for parked in self.parked_produces:
+                self.parking.wake(parked)
+
+    def wake_all(self) -> None:
+        wake = self.parking.wake
+        for parked in self.parked_fetches:
+            wake(parked)
+        for parked in self.parked_produces:
+            wake(parked)
+
+    # Checks.
+
+    def check_leader(self, current_leader_epoch: int = NO_EPOCH) -> LeaderState:
+        """This broker leads, and the client knows the current epoch (KIP-320); otherwise raises."""
+        if self.refusal is not None:
+            raise KafkaError(self.refusal)
+        if current_leader_epoch != NO_EPOCH and current_leader_epoch != self.leader_epoch:
+            self._refuse_epoch(current_leader_epoch)
+        state = self.leader_state
+        if state is None:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"Broker {self.leader_id} leads {self}.")
+        return state
+
+    def check_replica(self, current_leader_epoch: int = NO_EPOCH) -> None:
+        """Enough for a debugging reader: a replica is here, and the client knows the current epoch."""
+        if self.refusal is not None:
+            raise KafkaError(self.refusal)
+        if current_leader_epoch != NO_EPOCH and current_leader_epoch != self.leader_epoch:
+            self._refuse_epoch(current_leader_epoch)
+
+    def check_enough_replicas(self, state: LeaderState) -> None:
+        """`min.insync.replicas` for acks=all, before anything is written; never more than there are replicas."""
+        needed = min(self.log.config.min_insync_replicas, state.replica_count)
+        if len(state.isr) < needed:
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{self} has {len(state.isr)} in-sync replicas, and acks=all needs {needed}.",
+            )
+
+    def commit_error(self, required_offset: int) -> ErrorCode | None:
+        """For a write that waits for followers: its final result, or None while it has to wait."""
+        state = self.leader_state
+        if state is None:
+            return self.refusal or ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if self.high_watermark < required_offset:
+            return None
+        if len(state.isr) < min(self.log.config.min_insync_replicas, state.replica_count):
+            return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return ErrorCode.NONE
+
+    # Writing.
+
+    def append_as_leader(self, records: ValidatedRecords, *, required_acks: int, now_ms: int) -> AppendResult:
+        """Writes validated batches at the end; raises KafkaError with nothing written."""
+        state = self.leader_state
+        if state is None:
+            state = self.check_leader()
+        if required_acks == ACKS_ALL and not state.is_alone:
+            self.check_enough_replicas(state)
+        result = self.log.append_as_leader(records, leader_epoch=state.epoch, now_ms=now_ms)
+        if not result.duplicate:
+            size = len(records.buffer)
+            self.bytes_in += size
+            self.unseen_bytes += size
+            if state.is_alone:
+                self.advance_high_watermark()
+        return result
+
+    def delete_records_before(self, offset: int) -> int:
+        """Gives up everything before the offset (-1: before the high watermark); returns the low watermark."""
+        state = self.check_leader()
+        cleanup_policy = self.log.config.cleanup_policy
+        if "compact" in cleanup_policy and "delete" not in cleanup_policy:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"Records of {self.topic} cannot be deleted: its cleanup.policy does not contain 'delete'.",
+            )
+        target = self.high_watermark if offset == -1 else offset
+        if target < 0 or target > self.high_watermark:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"Records of {self} can be deleted up to its high watermark {self.high_watermark}, not to {target}.",
+            )
+        if target > self.log.log_start_offset:
+            self.log.advance_log_start_offset(target)
+        return state.low_watermark(self.log.log_start_offset)
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.index}"
+
+    def _refuse_epoch(self, current_leader_epoch: int) -> None:
+        if current_leader_epoch < self.leader_epoch:
+            raise KafkaError(
+                ErrorCode.FENCED_LEADER_EPOCH,
+                f"The leader epoch of {self} is {self.leader_epoch}, not {current_leader_epoch} any more.",
+            )
+        raise KafkaError(
+            ErrorCode.UNKNOWN_LEADER_EPOCH,
+            f"The leader epoch of {self} is {self.leader_epoch} here, not yet {current_leader_epoch}.",
+        )

@@ -1,0 +1,103 @@
+"""What replication needs to see of the cluster's metadata.
+
+`ottla.metadata` fulfils these by its images and deltas; the two packages do not import each other, so that a partition
+can be tested with a few plain values and the metadata without a log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from ottla.model.ids import Uuid
+
+__all__ = ["BrokerView", "ClusterView", "DeltaView", "EndpointView", "PartitionView", "TopicView"]
+
+
+class PartitionView(Protocol):
+    @property
+    def replicas(self) -> tuple[int, ...]: ...
+    @property
+    def isr(self) -> tuple[int, ...]: ...
+    @property
+    def leader(self) -> int: ...
+    @property
+    def leader_epoch(self) -> int: ...
+    @property
+    def partition_epoch(self) -> int: ...
+
+
+class TopicView(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def topic_id(self) -> Uuid: ...
+    @property
+    def partitions(self) -> Mapping[int, PartitionView]: ...
+
+
+class _Topics(Protocol):
+    def partition(self, topic: str, partition: int) -> PartitionView | None: ...
+    @property
+    def by_name(self) -> Mapping[str, TopicView]: ...
+    @property
+    def by_id(self) -> Mapping[Uuid, TopicView]: ...
+
+
+class _Configs(Protocol):
+    def of_topic(self, name: str) -> Mapping[str, str]: ...
+
+
+class EndpointView(Protocol):
+    @property
+    def host(self) -> str: ...
+    @property
+    def port(self) -> int: ...
+
+
+class BrokerView(Protocol):
+    @property
+    def endpoints(self) -> Mapping[str, EndpointView]: ...
+    @property
+    def rack(self) -> str | None: ...
+
+
+class ClusterView(Protocol):
+    """A `MetadataImage`."""
+
+    @property
+    def topics(self) -> _Topics: ...
+    @property
+    def configs(self) -> _Configs: ...
+    @property
+    def brokers(self) -> Mapping[int, BrokerView]: ...
+
+
+class _TopicDelta(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def changed(self) -> Mapping[int, PartitionView]: ...
+
+
+class _TopicsDelta(Protocol):
+    @property
+    def changed(self) -> Mapping[Uuid, _TopicDelta]: ...
+    @property
+    def deleted(self) -> Mapping[Uuid, TopicView]: ...
+
+
+class _ConfigResource(Protocol):
+    @property
+    def type(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+
+
+class DeltaView(Protocol):
+    """A `MetadataDelta`."""
+
+    @property
+    def topics(self) -> _TopicsDelta: ...
+    @property
+    def configs_changed(self) -> Iterable[_ConfigResource]: ...
