@@ -14,22 +14,13 @@ from ottla.broker.statistics import NodeStatistics
 
 if TYPE_CHECKING:
     from ottla.metadata.controller import Controller
-    from ottla.metadata.image import MetadataImage
+    from ottla.metadata.publishers import Publishers
     from ottla.model.config import BrokerConfig
     from ottla.model.ports import World
     from ottla.replica.manager import ReplicaManager
     from ottla.storage.manager import LogManager
 
-__all__ = ["Broker", "MetadataHolder"]
-
-
-class MetadataHolder:
-    """The newest committed image; replaced as a whole after every commit, so a reader keeps a consistent one."""
-
-    __slots__ = ("image",)
-
-    def __init__(self, image: MetadataImage) -> None:
-        self.image = image
+__all__ = ["Broker"]
 
 
 class Broker:
@@ -58,7 +49,7 @@ class Broker:
         world: World,
         node_id: int,
         cluster_id: str,
-        metadata: MetadataHolder,
+        metadata: Publishers,
         logs: LogManager,
         replicas: ReplicaManager,
         controller: Controller,
@@ -70,6 +61,7 @@ class Broker:
         self.world = world
         self.node_id = node_id
         self.cluster_id = cluster_id
+        # `metadata.image` is the newest committed image: take it once per request, it is replaced as a whole.
         self.metadata = metadata
         self.logs = logs
         self.replicas = replicas

@@ -27,7 +27,7 @@ from ottla.broker.pending import Part, PendingResponse, ResponseWaiter
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.api import API_SPECS, ApiKey
-from ottla.wire.codec import MalformedMessage, decode
+from ottla.wire.codec import MalformedMessage, decoder
 from ottla.wire.framing import parse_request_header, response_parts
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Dispatcher:
                 return self._unknown_api_versions(frame, connection)
         try:
             header = parse_request_header(frame)
-            request, _ = decode(route.request_class, frame, header.api_version, header.body_position)
+            request, _ = route.decode(frame, header.body_position)
         except MalformedMessage as error:
             raise CloseConnection(f"a malformed {route.name} request of version {route.version}: {error}") from None
         context = RequestContext(
@@ -97,13 +97,15 @@ class Dispatcher:
         spec = HANDLERS.get(api_key)
         if spec is None:
             raise CloseConnection(f"a request of API key {api_key}, which this broker does not serve")
-        if not spec.min_version <= version <= spec.max_version:
+        api = API_SPECS[ApiKey(api_key)]
+        # Versions may be advertised that cannot be read: see ApiSpec.
+        if not spec.min_version <= version <= spec.max_version or not api.is_readable(version):
             if api_key == ApiKey.API_VERSIONS:
                 return None
-            name = API_SPECS[ApiKey(api_key)].name
+            lowest = max(spec.min_version, api.schema_min_version)
             raise CloseConnection(
-                f"a {name} request of version {version}, "
-                f"where this broker speaks versions {spec.min_version} to {spec.max_version}"
+                f"a {api.name} request of version {version}, "
+                f"where this broker speaks versions {lowest} to {spec.max_version}"
             )
         try:
             module = import_module(f"ottla.broker.apis.{spec.module}")
@@ -125,14 +127,14 @@ class Dispatcher:
 class _Route:
     """One API key in one version, with everything resolved."""
 
-    __slots__ = ("_error_response", "api_key", "handle", "name", "request_class", "statistics", "version")
+    __slots__ = ("_error_response", "api_key", "decode", "handle", "name", "statistics", "version")
 
     def __init__(self, api_key: int, version: int, module: Any, statistics: ApiStatistics) -> None:
         spec = API_SPECS[ApiKey(api_key)]
         self.api_key = api_key
         self.version = version
         self.name: str = spec.name
-        self.request_class: Any = spec.request_class
+        self.decode = decoder(spec.request_class, version)
         self.handle: Callable[[Any, RequestContext, Broker], Any] = module.handle
         self._error_response: Callable[[Any, int, KafkaError], Any] | None = getattr(module, "error_response", None)
         self.statistics = statistics
