@@ -20,6 +20,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.support import jars
@@ -106,7 +107,7 @@ def broker_properties(
     return "\n".join(parts)
 
 
-def as_lines(settings: dict[str, object]) -> str:
+def as_lines(settings: Mapping[str, object]) -> str:
     return "".join(f"{key}={value}\n" for key, value in settings.items())
 
 

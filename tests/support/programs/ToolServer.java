@@ -47,7 +47,9 @@ public class ToolServer {
         ObjectMapper json = new ObjectMapper();
         Exit.setExitProcedure(ToolServer::exit);
         Exit.setHaltProcedure(ToolServer::exit);
-        Exit.setShutdownHookAdder((name, hook) -> { });
+        // A tool's shutdown hooks flush and close its clients; they run when its main method has ended.
+        List<Runnable> hooks = new ArrayList<>();
+        Exit.setShutdownHookAdder((name, hook) -> hooks.add(hook));
         for (String line = requests.readLine(); line != null; line = requests.readLine()) {
             JsonNode request = json.readTree(line);
             ByteArrayOutputStream out = new ByteArrayOutputStream();
@@ -58,13 +60,17 @@ public class ToolServer {
             System.setIn(new ByteArrayInputStream(request.path("stdin").asText("").getBytes(StandardCharsets.UTF_8)));
             long start = System.nanoTime();
             int status = run(request);
+            String words = firstStatus != null ? firstWords : err.toString(StandardCharsets.UTF_8);
+            err.reset();
+            hooks.forEach(Runnable::run);
+            hooks.clear();
             ObjectNode answer = json.createObjectNode();
             answer.put("millis", (System.nanoTime() - start) / 1_000_000);
             System.out.flush();
             System.err.flush();
             answer.put("status", status);
             answer.put("stdout", out.toString(StandardCharsets.UTF_8));
-            answer.put("stderr", firstStatus != null ? firstWords : err.toString(StandardCharsets.UTF_8));
+            answer.put("stderr", words + err.toString(StandardCharsets.UTF_8));
             answers.println(json.writeValueAsString(answer));
             answers.flush();
         }

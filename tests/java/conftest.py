@@ -1,0 +1,68 @@
+"""One broker and one JVM for all tests here; topics are named after the test, so that none meets another's."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.brokers import ApacheKafka, Broker, OttlaNode
+from tests.support.java import ToolResult, ToolServer, unavailable_reason
+
+Tool = Callable[..., ToolResult]
+
+# Tools whose first argument is a verb, after which the address goes.
+VERBS = {"ClusterTool", "TransactionsCommand"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(item.fspath).parent.name == "java":
+            item.add_marker(pytest.mark.java)
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """Ottla, or Apache Kafka where `BROKER=kafka` asks for it."""
+    require_java()
+    kind = ApacheKafka if os.environ.get("BROKER") == "kafka" else OttlaNode
+    settings = {"log.segment.bytes": "1048576", "auto.create.topics.enable": "false"}
+    with kind(tmp_path_factory.mktemp("broker"), settings) as node:
+        yield node
+
+
+@pytest.fixture(scope="session")
+def java() -> Iterator[ToolServer]:
+    require_java()
+    with ToolServer() as server:
+        yield server
+
+
+@pytest.fixture
+def run(java: ToolServer, broker: Broker) -> Tool:
+    """Runs a tool against the broker and expects it to succeed, unless `status` says otherwise."""
+
+    def run(tool: str, *arguments: str | int, stdin: str = "", status: int | None = 0) -> ToolResult:
+        words = [str(argument) for argument in arguments]
+        position = 1 if tool in VERBS and not words[0].startswith("-") else 0
+        # This one tool has the address before its verb.
+        position = 0 if tool == "TransactionsCommand" else position
+        words[position:position] = ["--bootstrap-server", broker.bootstrap]
+        result = java.run(tool, *words, stdin=stdin)
+        assert status is None or result.status == status, result.stdout + result.stderr
+        return result
+
+    return run
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    return re.sub(r"[^a-zA-Z0-9._-]", "-", str(request.node.name))
+
+
+def require_java() -> None:
+    if reason := unavailable_reason():
+        pytest.skip(f"Java tests: {reason}")
