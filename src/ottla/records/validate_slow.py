@@ -141,12 +141,20 @@ def _accept(batch: Batch, target: Codec, settings: ProduceSettings, now_ms: int)
             "Producers may not set the timestamp type LogAppendTime themselves", code=ErrorCode.INVALID_TIMESTAMP
         )
     if settings.is_compacted or target != header.codec or not settings.uses_append_time:
-        payload = open_payload(view, header, limit=settings.decompressed_bytes_max)
+        payload = _opened(view, header, settings)
         max_timestamp, is_consecutive = _check_records(payload, header, settings, now_ms)
         if target != header.codec or not is_consecutive:
             return _pack_anew(payload, header, target, max_timestamp, settings, now_ms, is_consecutive)
     _stamp(view, header, now_ms if settings.uses_append_time else max_timestamp, settings)
     return view
+
+
+def _opened(view: memoryview, header: BatchHeader, settings: ProduceSettings) -> memoryview:
+    # The checksum was right, so sending the same bytes again would not help: the error must not be a retriable one.
+    try:
+        return open_payload(view, header, limit=settings.decompressed_bytes_max)
+    except CorruptRecords as error:
+        raise InvalidRecords(error.message) from error
 
 
 def _check_records(
@@ -277,6 +285,6 @@ def _convert(batches: list[Batch], target: Codec, settings: ProduceSettings, now
     )
     header = read_header(converted)
     # The checks are the same as for a batch that came as magic 2.
-    payload = open_payload(converted, header, limit=settings.decompressed_bytes_max)
+    payload = _opened(converted, header, settings)
     _check_records(payload, header, settings, now_ms)
     return converted

@@ -238,7 +238,7 @@ def test_unpacking_makes_the_batch_too_large() -> None:
 def test_unpacking_is_bounded() -> None:
     batch = build_batch([Record(key=b"k", value=bytes(1_000_000), timestamp=NOW_MS)], codec=Codec.ZSTD)
     settings = ProduceSettings(is_compacted=True, decompressed_bytes_max=100_000)
-    assert refused(batch, settings).code == ErrorCode.CORRUPT_MESSAGE
+    assert refused(batch, settings).code == ErrorCode.INVALID_RECORD
 
 
 def test_wrong_offset_deltas_are_renumbered() -> None:
