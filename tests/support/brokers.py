@@ -20,7 +20,7 @@ from typing import ClassVar, Self
 from tests.support import jars
 from tests.support.java import PROGRAMS, java_command
 
-__all__ = ["ApacheKafka", "Broker", "BrokerFailedError", "OttlaNode", "free_ports"]
+__all__ = ["ApacheKafka", "Broker", "BrokerFailedError", "OttlaFromFile", "OttlaNode", "free_ports"]
 
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 30.0
@@ -133,7 +133,7 @@ class ApacheKafka(Broker):
 
     def start(self) -> Self:
         properties = self.directory / "server.properties"
-        properties.write_text("".join(f"{key}={value}\n" for key, value in self._properties().items()))
+        write_properties(properties, self._ports, self.log_directory, self.node_id, self.settings)
         if not (self.log_directory / "meta.properties").exists():
             command = [*self._java("-Xmx128m", "-XX:TieredStopAtLevel=1"), "kafka.tools.StorageTool", "format"]
             command += ["-t", CLUSTER_ID, "-c", str(properties)]
@@ -150,19 +150,25 @@ class ApacheKafka(Broker):
         logging = f"-Dlog4j2.configurationFile={PROGRAMS / 'log4j2-broker.properties'}"
         return [java_command(), *options, logging, "-cp", jars.class_path(jars.TOOLS)]
 
-    def _properties(self) -> dict[str, str]:
-        client, controller = (f"127.0.0.1:{port}" for port in self._ports)
-        return {
-            **KAFKA_SETTINGS,
-            "process.roles": "broker,controller",
-            "node.id": str(self.node_id),
-            "controller.quorum.voters": f"{self.node_id}@{controller}",
-            "controller.listener.names": "CONTROLLER",
-            "listeners": f"PLAINTEXT://{client},CONTROLLER://{controller}",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-            "log.dirs": str(self.log_directory),
-            **self.settings,
-        }
+
+class OttlaFromFile(Broker):
+    """One Ottla node from a server.properties file of Kafka's kind, as `ottla node --config` starts it."""
+
+    name = "ottla"
+
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None, *, node_id: int = 1) -> None:
+        super().__init__(directory, settings)
+        self.node_id = node_id
+        self._ports = free_ports(2)
+
+    def start(self) -> Self:
+        properties = self.directory / "server.properties"
+        write_properties(properties, self._ports, self.log_directory, self.node_id, self.settings)
+        self._output.write_text("")
+        self._spawn([str(Path(sys.executable).parent / "ottla"), "node", "--config", str(properties)])
+        self._wait_for(r"^ready\b")
+        self.bootstrap = f"127.0.0.1:{self._ports[0]}"
+        return self
 
 
 class OttlaNode(Broker):
@@ -195,6 +201,25 @@ class OttlaNode(Broker):
         assert found is not None, properties
         self.log_directory = Path(found.group(1).split(",")[0])
         return self
+
+
+def write_properties(
+    file: Path, ports: list[int], log_directory: Path, node_id: int, settings: Mapping[str, str]
+) -> None:
+    """A server.properties for one combined node; `settings` have the last word."""
+    client, controller = (f"127.0.0.1:{port}" for port in ports)
+    lines = {
+        **KAFKA_SETTINGS,
+        "process.roles": "broker,controller",
+        "node.id": str(node_id),
+        "controller.quorum.voters": f"{node_id}@{controller}",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": f"PLAINTEXT://{client},CONTROLLER://{controller}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "log.dirs": str(log_directory),
+        **settings,
+    }
+    file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
 
 
 def free_ports(count: int) -> list[int]:
