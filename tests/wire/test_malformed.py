@@ -1,0 +1,118 @@
+"""Whatever bytes arrive, a decoder answers with a message or MalformedMessage, and allocates no more than it may."""
+
+from __future__ import annotations
+
+import contextlib
+import tracemalloc
+from random import Random
+
+import pytest
+
+from ottla.wire.codec import MalformedMessage, decode, encode
+from ottla.wire.framing import parse_request_header
+from ottla.wire.message import Message
+from ottla.wire.metadata_codec import decode_record
+from tests.wire.values import MESSAGES, message_at, versions_of
+
+GIANT_LENGTHS = (
+    b"\x7f\xff\xff\xff",
+    b"\xff\xff\xff\xff",
+    b"\x80\x00\x00\x00",
+    b"\xff\xff\xff\xff\x07",
+    b"\xff\xff\xff\xff\x0f",
+    b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+    b"\x7f\xff",
+)
+
+
+def damaged(encoded: bytes, random: Random) -> bytes:
+    """The bytes after one of the accidents, or attacks, that may happen to them."""
+    changed = bytearray(encoded)
+    match random.randrange(5):
+        case 0:
+            return encoded[: random.randrange(len(encoded) + 1)]
+        case 1:
+            for _ in range(random.choice((1, 1, 2, 5))):
+                if changed:
+                    changed[random.randrange(len(changed))] ^= 1 << random.randrange(8)
+        case 2:
+            position = random.randrange(len(changed) + 1)
+            giant = random.choice(GIANT_LENGTHS)
+            changed[position : position + len(giant)] = giant
+        case 3:
+            position = random.randrange(len(changed) + 1)
+            changed[position:position] = random.choice(GIANT_LENGTHS)
+        case 4:
+            changed = bytearray(random.randbytes(random.randrange(60)))
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("cls", MESSAGES, ids=lambda cls: cls.__name__)
+def test_damaged_bytes_are_a_message_or_malformed(cls: type[Message]) -> None:
+    for version in versions_of(cls):
+        random = Random(f"damage {cls.__name__} {version}")
+        for _ in range(4):
+            encoded = encode(message_at(cls, version, random), version)
+            for _ in range(15):
+                data = damaged(encoded, random)
+                try:
+                    _, end = decode(cls, memoryview(data), version)
+                except MalformedMessage:
+                    continue
+                assert 0 <= end <= len(data)
+
+
+@pytest.mark.parametrize("cls", MESSAGES, ids=lambda cls: cls.__name__)
+def test_every_truncation_is_malformed(cls: type[Message]) -> None:
+    version = cls.VERSIONS[1]
+    random = Random(f"truncate {cls.__name__}")
+    encoded = encode(message_at(cls, version, random), version)
+    positions = range(len(encoded)) if len(encoded) < 300 else sorted(random.sample(range(len(encoded)), 300))
+    for position in positions:
+        with pytest.raises(MalformedMessage):
+            decode(cls, memoryview(encoded)[:position], version)
+
+
+def test_giant_lengths_allocate_nothing() -> None:
+    random = Random("giant")
+    cases = []
+    for cls in MESSAGES:
+        version = cls.VERSIONS[1]
+        encoded = encode(message_at(cls, version, random), version)
+        for giant in GIANT_LENGTHS:
+            position = random.randrange(len(encoded) + 1)
+            cases.append((cls, version, encoded[:position] + giant + encoded[position:]))
+            cases.append((cls, version, giant * 3))
+            # So that functions are compiled before memory is counted.
+        decode(cls, memoryview(encoded), version)
+    tracemalloc.start()
+    try:
+        for cls, version, data in cases:
+            tracemalloc.reset_peak()
+            before = tracemalloc.get_traced_memory()[0]
+            with contextlib.suppress(MalformedMessage):
+                decode(cls, memoryview(data), version)
+            peak = tracemalloc.get_traced_memory()[1] - before
+            assert peak < 100_000 + 100 * len(data), (cls, version, data[:40])
+    finally:
+        tracemalloc.stop()
+
+
+def test_damaged_metadata_records() -> None:
+    random = Random("metadata")
+    for _ in range(3000):
+        data = bytes((1, random.randrange(30), random.randrange(4))) + random.randbytes(random.randrange(40))
+        with contextlib.suppress(MalformedMessage):
+            decode_record(memoryview(damaged(data, random)))
+
+
+def test_damaged_request_headers() -> None:
+    random = Random("headers")
+    good = b"\0\0\0\x09\0\0\0\x05\0\x07clientA\x02\x00\x01a\x05\x02bc"
+    for _ in range(5000):
+        data = damaged(good, random)
+        try:
+            header = parse_request_header(memoryview(data))
+        except MalformedMessage:
+            continue
+        assert 10 <= header.body_position <= len(data)
