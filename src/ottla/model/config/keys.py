@@ -188,7 +188,8 @@ def parse_value(name: str, kind: ConfigType, text: str) -> ConfigValue:
             raise ConfigError(f"{name} is {text!r}, but it must be true or false.", key=name)
         return lowered == "true"
     if kind is ConfigType.LIST:
-        return tuple(part.strip() for part in trimmed.split(",")) if trimmed else ()
+        # A repeated entry counts once (KIP-1161).
+        return tuple(dict.fromkeys(part.strip() for part in trimmed.split(","))) if trimmed else ()
     if kind is ConfigType.DOUBLE:
         try:
             return float(trimmed)

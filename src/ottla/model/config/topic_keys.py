@@ -10,38 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ottla.model.config.keys import (
-    HONOURED,
-    ConfigKey,
-    ConfigType,
-    ConfigValue,
-    Importance,
-    Status,
-    UpdateMode,
-    refused,
-)
-from ottla.model.config.validators import (
-    OneOf,
-    SomeOf,
-    ThrottledReplicas,
-    Validator,
-    at_least,
-    between,
-)
+from ottla.model.config.columns import BOOLEAN, CLUSTER_WIDE, DOUBLE, INT, LIST, LONG, LONG_MAX, MEDIUM, STRING
+from ottla.model.config.keys import HONOURED, ConfigKey, ConfigType, ConfigValue, Status
+from ottla.model.config.statuses import TIERED_STORAGE
+from ottla.model.config.validators import OneOf, SomeOf, ThrottledReplicas, Validator, at_least, between
 
 __all__ = ["COMPRESSION_TYPES", "REMOVED_TOPIC_KEYS", "TOPIC_KEYS"]
 
-BOOLEAN, STRING, INT, LONG, DOUBLE, LIST = (
-    ConfigType.BOOLEAN,
-    ConfigType.STRING,
-    ConfigType.INT,
-    ConfigType.LONG,
-    ConfigType.DOUBLE,
-    ConfigType.LIST,
-)
-LONG_MAX: Final = (1 << 63) - 1
 COMPRESSION_TYPES: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
-NO_TIERED_STORAGE: Final = refused("tiered storage is not available")
 
 
 def _key(
@@ -60,8 +36,8 @@ def _key(
         kind,
         default,
         validator,
-        Importance.MEDIUM,
-        UpdateMode.CLUSTER_WIDE,
+        MEDIUM,
+        CLUSTER_WIDE,
         status,
         documentation,
         internal,
@@ -99,9 +75,9 @@ _KEYS = (
     _key("leader.replication.throttled.replicas", LIST, (), ThrottledReplicas(), (),
          "Replicas (partition:broker pairs, or *) whose serving of followers is throttled."),
     _key("local.retention.bytes", LONG, -2, at_least(-2), ("log.local.retention.bytes",),
-         "Bytes kept on local disk of a tiered topic; -2 takes retention.bytes.", status=NO_TIERED_STORAGE),
+         "Bytes kept on local disk of a tiered topic; -2 takes retention.bytes.", status=TIERED_STORAGE),
     _key("local.retention.ms", LONG, -2, at_least(-2), ("log.local.retention.ms",),
-         "Time kept on local disk of a tiered topic; -2 takes retention.ms.", status=NO_TIERED_STORAGE),
+         "Time kept on local disk of a tiered topic; -2 takes retention.ms.", status=TIERED_STORAGE),
     _key("max.compaction.lag.ms", LONG, LONG_MAX, at_least(1), ("log.cleaner.max.compaction.lag.ms",),
          "Longest time a record may stay out of reach of compaction."),
     _key("max.message.bytes", INT, 1_048_588, at_least(0), ("message.max.bytes",),
@@ -122,11 +98,11 @@ _KEYS = (
     _key("preallocate", BOOLEAN, False, None, ("log.preallocate",),
          "Whether a new segment file gets its full size on disk at once."),
     _key("remote.log.copy.disable", BOOLEAN, False, None, (),
-         "Whether a tiered topic stops copying segments to remote storage.", status=NO_TIERED_STORAGE),
+         "Whether a tiered topic stops copying segments to remote storage.", status=TIERED_STORAGE),
     _key("remote.log.delete.on.disable", BOOLEAN, False, None, (),
-         "Whether remote data goes when tiering is switched off for the topic.", status=NO_TIERED_STORAGE),
+         "Whether remote data goes when tiering is switched off for the topic.", status=TIERED_STORAGE),
     _key("remote.storage.enable", BOOLEAN, False, None, (),
-         "Whether closed segments are copied to remote storage.", status=NO_TIERED_STORAGE),
+         "Whether closed segments are copied to remote storage.", status=TIERED_STORAGE),
     _key("retention.bytes", LONG, -1, None, ("log.retention.bytes",),
          "Size above which a partition drops its oldest closed segments; -1 for no limit."),
     _key("retention.ms", LONG, 604_800_000, at_least(-1),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
 __all__ = ["AnyList", "NonEmpty", "OneOf", "Range", "SomeOf", "ThrottledReplicas", "Validator", "at_least", "between"]
@@ -65,7 +64,7 @@ class OneOf:
 
 
 class AnyList:
-    """A list without blanks or repetitions."""
+    """A list without blank entries."""
 
     __slots__ = ("may_be_empty",)
 
@@ -75,17 +74,17 @@ class AnyList:
     @property
     def allowed(self) -> str:
         size = "a list" if self.may_be_empty else "a list of at least one entry"
-        return f"{size} in which no entry is blank or repeated"
+        return f"{size} in which no entry is blank"
 
     def accepts(self, value: object) -> bool:
         if value is None:
             return True
         assert isinstance(value, tuple)
-        return _is_clean(value) and (self.may_be_empty or bool(value))
+        return "" not in value and (self.may_be_empty or bool(value))
 
 
 class SomeOf:
-    """A list drawn from known words, none of them repeated."""
+    """A list drawn from known words."""
 
     __slots__ = ("may_be_empty", "values")
 
@@ -101,7 +100,7 @@ class SomeOf:
         assert isinstance(value, tuple)
         if not value:
             return self.may_be_empty
-        return _is_clean(value) and all(part in self.values for part in value)
+        return all(part in self.values for part in value)
 
 
 class NonEmpty:
@@ -125,10 +124,6 @@ class ThrottledReplicas:
         if value in ((), ("*",)):
             return True
         return all(_is_pair_of_numbers(part) for part in value)
-
-
-def _is_clean(values: Sequence[str]) -> bool:
-    return "" not in values and len(set(values)) == len(values)
 
 
 def _is_pair_of_numbers(text: str) -> bool:

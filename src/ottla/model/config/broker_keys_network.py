@@ -1,0 +1,103 @@
+"""Broker keys: listeners, connections, sockets, requests."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.model.config.columns import (
+    CLUSTER_WIDE,
+    HIGH,
+    INT,
+    INT_MAX,
+    LIST,
+    LONG,
+    LOW,
+    MEDIUM,
+    PER_BROKER,
+    READ_ONLY,
+    STRING,
+)
+from ottla.model.config.keys import HONOURED, ConfigKey
+from ottla.model.config.statuses import (
+    CONNECTION_RATE,
+    LISTENERS_TOGETHER,
+    NO_AUTHENTICATION,
+    ONE_LOOP,
+    ONE_NODE,
+    PARKED,
+    SECURITY,
+)
+from ottla.model.config.validators import AnyList, OneOf, at_least
+
+__all__ = ["NETWORK_KEYS"]
+
+# A table is read by its columns: name, type, default, what is accepted, importance, update mode, status; the sentence.
+# fmt: off
+NETWORK_KEYS: Final = (
+    ConfigKey("listeners", LIST, ("PLAINTEXT://:9092",), AnyList(may_be_empty=False), HIGH, PER_BROKER, HONOURED,
+              "Addresses the node listens on, as NAME://host:port entries."),
+    ConfigKey("advertised.listeners", LIST, None, AnyList(may_be_empty=False), HIGH, READ_ONLY, HONOURED,
+              "Addresses clients are told to connect to; those of listeners when not set."),
+    ConfigKey("listener.security.protocol.map", STRING,
+              "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT", None,
+              LOW, PER_BROKER, HONOURED,
+              "Which security protocol each listener name stands for."),
+    ConfigKey("inter.broker.listener.name", STRING, None, None, MEDIUM, READ_ONLY, HONOURED,
+              "Listener over which brokers talk to each other."),
+    ConfigKey("security.inter.broker.protocol", STRING,
+              "PLAINTEXT", OneOf("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"), MEDIUM, READ_ONLY, SECURITY,
+              "Security protocol between brokers, when inter.broker.listener.name is not set."),
+    ConfigKey("early.start.listeners", LIST, None, AnyList(), HIGH, READ_ONLY, LISTENERS_TOGETHER,
+              "Listeners that open before the node has its metadata."),
+    ConfigKey("socket.send.buffer.bytes", INT, 102_400, None, HIGH, READ_ONLY, HONOURED,
+              "Size of a socket's send buffer; -1 leaves it to the operating system."),
+    ConfigKey("socket.receive.buffer.bytes", INT, 102_400, None, HIGH, READ_ONLY, HONOURED,
+              "Size of a socket's receive buffer; -1 leaves it to the operating system."),
+    ConfigKey("socket.request.max.bytes", INT, 100 << 20, at_least(1), HIGH, READ_ONLY, HONOURED,
+              "Largest request; a connection that announces a larger one is closed."),
+    ConfigKey("socket.listen.backlog.size", INT, 50, at_least(1), MEDIUM, READ_ONLY, HONOURED,
+              "Connections the operating system may hold until they are accepted."),
+    ConfigKey("socket.connection.setup.timeout.ms", LONG, 10_000, None, MEDIUM, READ_ONLY, ONE_NODE,
+              "Time the first attempt to connect to another node may take."),
+    ConfigKey("socket.connection.setup.timeout.max.ms", LONG, 30_000, None, MEDIUM, READ_ONLY, ONE_NODE,
+              "Longest time an attempt to connect to another node may take."),
+    ConfigKey("connections.max.idle.ms", LONG, 600_000, None, MEDIUM, READ_ONLY, HONOURED,
+              "Idle time after which a connection is closed."),
+    ConfigKey("connections.max.reauth.ms", LONG, 0, None, MEDIUM, READ_ONLY, SECURITY,
+              "Time after which an authenticated client must authenticate again; 0 for never."),
+    ConfigKey("connection.failed.authentication.delay.ms", INT, 100, at_least(0), LOW, READ_ONLY, NO_AUTHENTICATION,
+              "Pause before a connection that failed to authenticate is closed."),
+    ConfigKey("max.connections", INT, INT_MAX, at_least(0), MEDIUM, CLUSTER_WIDE, HONOURED,
+              "Most connections the node accepts."),
+    ConfigKey("max.connections.per.ip", INT, INT_MAX, at_least(0), MEDIUM, CLUSTER_WIDE, HONOURED,
+              "Most connections from one address."),
+    ConfigKey("max.connections.per.ip.overrides", STRING, "", None, MEDIUM, CLUSTER_WIDE, HONOURED,
+              "Other limits for single addresses, as host:limit entries."),
+    ConfigKey("max.connection.creation.rate", INT, INT_MAX, at_least(0), MEDIUM, CLUSTER_WIDE, CONNECTION_RATE,
+              "Most connections the node accepts in a second."),
+    ConfigKey("num.network.threads", INT, 3, at_least(1), HIGH, CLUSTER_WIDE, ONE_LOOP,
+              "Threads that read requests from and write answers to sockets."),
+    ConfigKey("num.io.threads", INT, 8, at_least(1), HIGH, CLUSTER_WIDE, ONE_LOOP,
+              "Threads that handle requests."),
+    ConfigKey("queued.max.requests", INT, 500, at_least(1), HIGH, READ_ONLY, ONE_LOOP,
+              "Requests waiting for a thread before reading stops."),
+    ConfigKey("queued.max.request.bytes", LONG, -1, None, MEDIUM, READ_ONLY, ONE_LOOP,
+              "Bytes of requests waiting for a thread before reading stops."),
+    ConfigKey("request.timeout.ms", INT, 30_000, None, HIGH, READ_ONLY, HONOURED,
+              "Longest time the node waits for another node's answer to a request."),
+    ConfigKey("fetch.max.bytes", INT, 55 << 20, at_least(1024), MEDIUM, READ_ONLY, HONOURED,
+              "Most bytes in the answer to one fetch."),
+    ConfigKey("max.incremental.fetch.session.cache.slots", INT, 1000, at_least(0), MEDIUM, READ_ONLY, HONOURED,
+              "Most incremental fetch sessions the node keeps."),
+    ConfigKey("max.request.partition.size.limit", INT, 2000, at_least(1), MEDIUM, READ_ONLY, HONOURED,
+              "Most partitions in the answer to one request for topic partitions."),
+    ConfigKey("fetch.purgatory.purge.interval.requests", INT, 1000, None, MEDIUM, READ_ONLY, PARKED,
+              "Finished fetches after which the list of waiting ones is tidied."),
+    ConfigKey("producer.purgatory.purge.interval.requests", INT, 1000, None, MEDIUM, READ_ONLY, PARKED,
+              "Finished produce requests after which the list of waiting ones is tidied."),
+    ConfigKey("delete.records.purgatory.purge.interval.requests", INT, 1, None, MEDIUM, READ_ONLY, PARKED,
+              "Finished deletions after which the list of waiting ones is tidied."),
+    ConfigKey("share.fetch.purgatory.purge.interval.requests", INT, 1000, None, MEDIUM, READ_ONLY, PARKED,
+              "Finished share fetches after which the list of waiting ones is tidied."),
+)
+# fmt: on

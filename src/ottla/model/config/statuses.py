@@ -1,0 +1,71 @@
+"""Why a key is inert or refused: one sentence for all the keys that share the reason.
+
+Whoever builds the missing part takes its constant away here; what then no longer compiles has to become honoured.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.model.config.keys import inert, refused
+
+__all__ = [
+    "CORDONING",
+    "CONNECTION_RATE",
+    "DYNAMIC_QUORUM",
+    "FIXED_PARTS",
+    "GROUP_COMMIT",
+    "GROUPS",
+    "JAVA_TLS",
+    "KERBEROS",
+    "LISTENERS_TOGETHER",
+    "METRICS",
+    "NO_AUTHENTICATION",
+    "NO_AUTHORIZER",
+    "ONE_LOOP",
+    "ONE_NODE",
+    "ONE_REPLICA",
+    "ONE_VOTER",
+    "PARKED",
+    "PLUG_INS",
+    "QUOTAS",
+    "QUOTA_WINDOWS",
+    "SECURITY",
+    "TELEMETRY",
+    "TIERED_STORAGE",
+    "TOKENS",
+    "TRANSACTIONS",
+    "TWO_PHASE_COMMIT",
+    "UNSTABLE",
+]
+
+# Inert: there is nothing the key could change.
+FIXED_PARTS: Final = inert("it tunes a part of Apache Kafka that this node does not have")
+GROUPS: Final = inert("it is kept for the group coordinator, which this node does not have yet")
+GROUP_COMMIT: Final = inert("records that arrive while the metadata log is flushed are written together next")
+JAVA_TLS: Final = inert("it names a part of Java's TLS")
+LISTENERS_TOGETHER: Final = inert("all listeners open together once the node is ready")
+METRICS: Final = inert("metrics are counted from the start on, without windows")
+NO_AUTHENTICATION: Final = inert("there is no authentication yet that could fail")
+ONE_LOOP: Final = inert("one thread owns a node's state and a host runs one node per core, so there is no pool to size")
+ONE_NODE: Final = inert("nodes do not connect to each other yet")
+ONE_REPLICA: Final = inert("every partition has one replica for now")
+ONE_VOTER: Final = inert("the quorum has one voter for now, which neither fetches nor stands for election")
+PARKED: Final = inert("a waiting request leaves its list the moment it is finished")
+QUOTA_WINDOWS: Final = inert("quotas are not available yet")
+TELEMETRY: Final = inert("clients cannot push metrics yet")
+TRANSACTIONS: Final = inert("it is kept for the transaction coordinator, which this node does not have yet")
+
+# Refused: doing without would not be what was asked for.
+CONNECTION_RATE: Final = refused("the rate of new connections cannot be limited yet")
+CORDONING: Final = refused("directories cannot be cordoned yet")
+DYNAMIC_QUORUM: Final = refused("the set of voters cannot change yet")
+KERBEROS: Final = refused("Kerberos is not available")
+NO_AUTHORIZER: Final = refused("there is no authorizer yet, and a node must not look protected when it is not")
+PLUG_INS: Final = refused("plug-in classes of Apache Kafka cannot be loaded")
+QUOTAS: Final = refused("quotas are not available yet")
+SECURITY: Final = refused("TLS and SASL are not available yet")
+TIERED_STORAGE: Final = refused("tiered storage is not available")
+TOKENS: Final = refused("delegation tokens are not available yet")
+TWO_PHASE_COMMIT: Final = refused("two-phase commit is not available yet")
+UNSTABLE: Final = refused("nothing that is still under development is offered")
