@@ -1,0 +1,274 @@
+"""Connections from this node to others.
+
+A connection is opened by the first request for its endpoint and purpose, asks ApiVersions first so that both sides may
+be of different releases, then sends what waited meanwhile. Requests are pipelined and answers are matched in order.
+When anything goes wrong, every request under way fails and the connection is forgotten: the next request opens a new
+one. There is no retry here, because only the asker knows whether asking again makes sense.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import socket
+import struct
+from collections import deque
+from collections.abc import Callable
+from typing import cast
+
+from ottla.host.loop import EventLoop
+from ottla.model.deferred import Deferred
+from ottla.model.ports import Timer
+from ottla.wire.api import API_SPECS, ApiKey, ApiSpec
+from ottla.wire.codec import MalformedMessage, decode
+from ottla.wire.framing import request_parts
+from ottla.wire.message import Message
+from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.peers import Endpoint, PeerUnreachable
+
+__all__ = ["PeerConnections"]
+
+logger = logging.getLogger("ottla.host.peers")
+
+_SIZE = struct.Struct(">i")
+_API_VERSIONS_VERSION = 3
+_RECEIVE_SIZE = 256 * 1024
+
+# A peer that does not take what we send is a peer that is gone: nothing here sends many small requests.
+REQUESTS_WAITING_MAX = 1000
+
+
+class _Asked:
+    """A request that waits to be sent or answered."""
+
+    __slots__ = ("api_version", "deferred", "request", "spec", "timer", "version_max")
+
+    def __init__(self, request: Message, spec: ApiSpec, version_max: int, deferred: Deferred[Message]) -> None:
+        self.request = request
+        self.spec = spec
+        self.version_max = version_max
+        self.api_version = -1
+        self.deferred = deferred
+        self.timer: Timer | None = None
+
+    def finish(self, response: Message) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+        self.deferred.resolve(response)
+
+    def fail(self, error: PeerUnreachable) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+        self.deferred.fail(error)
+
+
+class _PeerConnection:
+    """One socket: connecting, then asking for versions, then open, then closed."""
+
+    def __init__(
+        self,
+        loop: EventLoop,
+        endpoint: Endpoint,
+        client_id: str,
+        response_bytes_max: int,
+        forget: Callable[[_PeerConnection], None],
+    ) -> None:
+        self._loop = loop
+        self.endpoint = endpoint
+        self._client_id = client_id
+        self._response_bytes_max = response_bytes_max
+        self._forget = forget
+        self._versions: dict[int, tuple[int, int]] | None = None
+        self._unsent: deque[_Asked] = deque()
+        self._unanswered: deque[_Asked] = deque()
+        self._outgoing = bytearray()
+        self._incoming = bytearray()
+        self._correlation_id = 0
+        self._connected = False
+        self._writing = True
+        self._closed = False
+        self._socket = socket.socket(socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET)
+        self._socket.setblocking(False)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        code = self._socket.connect_ex((endpoint.host, endpoint.port))
+        if code not in (0, errno.EINPROGRESS):
+            loop.call_soon(self.close, f"cannot connect: {errno.errorcode.get(code, code)}")
+        else:
+            loop.add_writer(self._socket.fileno(), self._on_connected)
+
+    def send(self, asked: _Asked, timeout_ms: int) -> None:
+        if len(self._unsent) + len(self._unanswered) >= REQUESTS_WAITING_MAX:
+            asked.fail(PeerUnreachable(f"{self.endpoint} has {REQUESTS_WAITING_MAX} unanswered requests"))
+            return
+        asked.timer = self._loop.call_later(timeout_ms / 1000, self.close, f"no answer within {timeout_ms} ms")
+        if self._versions is None:
+            self._unsent.append(asked)
+        else:
+            self._write_request(asked)
+
+    def close(self, reason: str) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        fileno = self._socket.fileno()
+        self._loop.remove_reader(fileno)
+        self._loop.remove_writer(fileno)
+        self._socket.close()
+        self._forget(self)
+        error = PeerUnreachable(f"{self.endpoint}: {reason}")
+        for asked in (*self._unanswered, *self._unsent):
+            if not asked.deferred.done:
+                asked.fail(error)
+        self._unanswered.clear()
+        self._unsent.clear()
+
+    def _on_connected(self) -> None:
+        code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            self.close(f"cannot connect: {errno.errorcode.get(code, code)}")
+            return
+        self._connected = True
+        self._loop.remove_writer(self._socket.fileno())
+        self._writing = False
+        self._loop.add_reader(self._socket.fileno(), self._on_readable)
+        question: Deferred[Message] = Deferred()
+        question.when_done(self._on_versions)
+        asked = _Asked(
+            ApiVersionsRequest(client_software_name="ottla", client_software_version="1"),
+            API_SPECS[ApiKey.API_VERSIONS],
+            _API_VERSIONS_VERSION,
+            question,
+        )
+        asked.api_version = _API_VERSIONS_VERSION
+        self._write(asked)
+
+    def _on_versions(self, answer: Deferred[Message]) -> None:
+        if answer.error is not None:
+            return
+        response = cast(ApiVersionsResponse, answer.result())
+        self._versions = {row.api_key: (row.min_version, row.max_version) for row in response.api_keys}
+        while self._unsent and not self._closed:
+            self._write_request(self._unsent.popleft())
+
+    def _write_request(self, asked: _Asked) -> None:
+        assert self._versions is not None
+        spec = asked.spec
+        theirs = self._versions.get(int(spec.key))
+        if theirs is None:
+            asked.fail(PeerUnreachable(f"{self.endpoint} does not speak {spec.name}"))
+            return
+        version = min(asked.version_max, spec.schema_max_version, theirs[1])
+        if version < max(spec.schema_min_version, theirs[0]):
+            asked.fail(PeerUnreachable(f"{self.endpoint} speaks {spec.name} {theirs[0]}-{theirs[1]}, we do not"))
+            return
+        asked.api_version = version
+        self._write(asked)
+
+    def _write(self, asked: _Asked) -> None:
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        for part in request_parts(
+            int(asked.spec.key), asked.api_version, self._correlation_id, self._client_id, asked.request
+        ):
+            assert isinstance(part, bytes | bytearray | memoryview)
+            self._outgoing += part
+        self._unanswered.append(asked)
+        if not self._writing:
+            self._on_writable()
+
+    def _on_writable(self) -> None:
+        try:
+            sent = self._socket.send(self._outgoing)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except OSError as error:
+            self.close(str(error))
+            return
+        del self._outgoing[:sent]
+        if self._outgoing and not self._writing:
+            self._writing = True
+            self._loop.add_writer(self._socket.fileno(), self._on_writable)
+        elif not self._outgoing and self._writing:
+            self._writing = False
+            self._loop.remove_writer(self._socket.fileno())
+
+    def _on_readable(self) -> None:
+        try:
+            received = self._socket.recv(_RECEIVE_SIZE)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self.close(str(error))
+            return
+        if not received:
+            self.close("the peer closed the connection")
+            return
+        self._incoming += received
+        while not self._closed and len(self._incoming) >= 4:
+            (size,) = _SIZE.unpack_from(self._incoming)
+            if not 4 <= size <= self._response_bytes_max:
+                self.close(f"a response of {size} bytes")
+                return
+            if len(self._incoming) < 4 + size:
+                return
+            # The frame gets bytes of its own: record bytes in it are kept and written to a log.
+            frame = bytearray(memoryview(self._incoming)[4 : 4 + size])
+            del self._incoming[: 4 + size]
+            self._on_response(memoryview(frame))
+
+    def _on_response(self, frame: memoryview) -> None:
+        if not self._unanswered:
+            self.close("a response nobody asked for")
+            return
+        asked = self._unanswered.popleft()
+        header_size = 5 if asked.spec.response_header_version(asked.api_version) else 4
+        try:
+            response, _ = decode(asked.spec.response_class, frame, asked.api_version, header_size)
+        except MalformedMessage as error:
+            asked.fail(PeerUnreachable(f"{self.endpoint}: malformed response: {error}"))
+            self.close("malformed response")
+            return
+        asked.finish(response)
+
+
+class PeerConnections:
+    """The Peers port on sockets; one connection for each endpoint and purpose."""
+
+    def __init__(self, loop: EventLoop, *, client_id: str, response_bytes_max: int) -> None:
+        self._loop = loop
+        self._client_id = client_id
+        self._response_bytes_max = response_bytes_max
+        self._connections: dict[tuple[Endpoint, str], _PeerConnection] = {}
+
+    def send(
+        self, endpoint: Endpoint, request: Message, *, purpose: str, timeout_ms: int, version_max: int = 32767
+    ) -> Deferred[Message]:
+        deferred: Deferred[Message] = Deferred()
+        asked = _Asked(request, API_SPECS[ApiKey(request.API_KEY)], version_max, deferred)
+        try:
+            connection = self._connections.get((endpoint, purpose)) or self._open(endpoint, purpose)
+        except OSError as error:
+            return Deferred.failed(PeerUnreachable(f"{endpoint}: {error}"))
+        connection.send(asked, timeout_ms)
+        return deferred
+
+    def disconnect(self, endpoint: Endpoint, *, purpose: str) -> None:
+        connection = self._connections.get((endpoint, purpose))
+        if connection is not None:
+            connection.close("no longer needed")
+
+    def close(self) -> None:
+        for connection in list(self._connections.values()):
+            connection.close("this node is stopping")
+
+    def _open(self, endpoint: Endpoint, purpose: str) -> _PeerConnection:
+        key = (endpoint, purpose)
+
+        def forget(connection: _PeerConnection) -> None:
+            if self._connections.get(key) is connection:
+                del self._connections[key]
+
+        connection = _PeerConnection(
+            self._loop, endpoint, f"{self._client_id}-{purpose}", self._response_bytes_max, forget
+        )
+        self._connections[key] = connection
+        return connection

@@ -1,0 +1,140 @@
+"""Requests from one node to another over real sockets on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable
+
+import pytest
+
+from ottla.host.peers import PeerConnections
+from ottla.model.deferred import Deferred
+from ottla.wire.framing import parse_request, response_parts
+from ottla.wire.message import Message
+from ottla.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.wire.peers import Endpoint, PeerUnreachable
+
+Answer = Callable[[Message], Message | None]
+
+
+class FakePeer:
+    """Speaks Heartbeat 0-2; answers through `answer`, where None means silence."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self.versions: list[int] = []
+        self.connections = 0
+
+    async def start(self) -> Endpoint:
+        self.server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        host, port = self.server.sockets[0].getsockname()
+        return Endpoint(host, port)
+
+    async def stop(self) -> None:
+        self.server.close()
+        await self.server.wait_closed()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            while True:
+                (size,) = struct.unpack(">i", await reader.readexactly(4))
+                header, request = parse_request(memoryview(bytearray(await reader.readexactly(size))))
+                response: Message | None
+                if isinstance(request, ApiVersionsRequest):
+                    response = ApiVersionsResponse(api_keys=[ApiVersion(api_key=12, min_version=0, max_version=2)])
+                else:
+                    self.versions.append(header.api_version)
+                    response = self.answer(request)
+                if response is None:
+                    continue
+                parts = response_parts(header.api_key, header.api_version, header.correlation_id, response)
+                writer.write(b"".join(bytes(part) for part in parts))  # type: ignore[arg-type]
+        except asyncio.IncompleteReadError:
+            pass
+        finally:
+            writer.close()
+
+
+async def finished(deferred: Deferred[Message]) -> Message:
+    done = asyncio.Event()
+    deferred.when_done(lambda _: done.set())
+    await asyncio.wait_for(done.wait(), 10)
+    return deferred.result()
+
+
+def run(answer: Answer, scenario: Callable[[PeerConnections, Endpoint, FakePeer], object]) -> None:
+    async def main() -> None:
+        peer = FakePeer(answer)
+        endpoint = await peer.start()
+        peers = PeerConnections(asyncio.get_running_loop(), client_id="1", response_bytes_max=1_000_000)
+        try:
+            await scenario(peers, endpoint, peer)  # type: ignore[misc]
+        finally:
+            peers.close()
+            await peer.stop()
+
+    asyncio.run(main())
+
+
+def test_answers_come_back_in_the_version_both_speak() -> None:
+    async def scenario(peers: PeerConnections, endpoint: Endpoint, peer: FakePeer) -> None:
+        asked = [
+            peers.send(endpoint, HeartbeatRequest(group_id=str(number)), purpose="test", timeout_ms=5000)
+            for number in range(3)
+        ]
+        answers = [await finished(deferred) for deferred in asked]
+        assert [answer.error_code for answer in answers] == [0, 1, 2]  # type: ignore[attr-defined]
+        assert peer.versions == [2, 2, 2]
+        assert peer.connections == 1
+
+    def answer(request: Message) -> Message:
+        assert isinstance(request, HeartbeatRequest)
+        return HeartbeatResponse(error_code=int(request.group_id))
+
+    run(answer, scenario)
+
+
+def test_each_purpose_has_its_own_connection() -> None:
+    async def scenario(peers: PeerConnections, endpoint: Endpoint, peer: FakePeer) -> None:
+        silent = peers.send(endpoint, HeartbeatRequest(group_id="silent"), purpose="a", timeout_ms=5000)
+        answered = peers.send(endpoint, HeartbeatRequest(group_id="x"), purpose="b", timeout_ms=5000)
+        await finished(answered)
+        assert not silent.done
+        assert peer.connections == 2
+
+    def answer(request: Message) -> Message | None:
+        assert isinstance(request, HeartbeatRequest)
+        return None if request.group_id == "silent" else HeartbeatResponse()
+
+    run(answer, scenario)
+
+
+def test_a_silent_peer_fails_everything_under_way_and_the_next_request_connects_anew() -> None:
+    silent = True
+
+    async def scenario(peers: PeerConnections, endpoint: Endpoint, peer: FakePeer) -> None:
+        nonlocal silent
+        asked = peers.send(endpoint, HeartbeatRequest(), purpose="test", timeout_ms=50)
+        with pytest.raises(PeerUnreachable, match="no answer within 50 ms"):
+            await finished(asked)
+        silent = False
+        await finished(peers.send(endpoint, HeartbeatRequest(), purpose="test", timeout_ms=5000))
+        assert peer.connections == 2
+
+    run(lambda _: None if silent else HeartbeatResponse(), scenario)
+
+
+def test_a_closed_port_and_an_unknown_api_are_unreachable() -> None:
+    async def scenario(peers: PeerConnections, endpoint: Endpoint, peer: FakePeer) -> None:
+        asked = peers.send(Endpoint("127.0.0.1", 1), HeartbeatRequest(), purpose="test", timeout_ms=5000)
+        with pytest.raises(PeerUnreachable):
+            await finished(asked)
+        from ottla.wire.messages.list_groups import ListGroupsRequest
+
+        with pytest.raises(PeerUnreachable, match="does not speak ListGroups"):
+            await finished(peers.send(endpoint, ListGroupsRequest(), purpose="test", timeout_ms=5000))
+
+    run(lambda _: HeartbeatResponse(), scenario)
