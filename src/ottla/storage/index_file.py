@@ -1,0 +1,208 @@
+"""What the offset and the time index have in common: fixed-size entries, appended in order, searched by bisection.
+
+Nothing is held in Python objects. New entries gather in a small buffer and reach the file a page at a time (a crash
+loses them, which is why recovery rebuilds the indexes of everything after the recovery point); a search reads single
+entries until one page is left, and keeps that page, since a reader moves forward through it. An index carries no
+checksum: what it says is only a hint where to begin, which `segment` checks against the batch found there.
+
+Apache Kafka preallocates index files and trims them when the segment closes; after its crash a tail of zeros is
+left, which is not part of the index.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from struct import Struct
+from typing import Any, ClassVar
+
+from ottla.model.ports import File
+from ottla.storage.errors import is_disk_full
+from ottla.storage.open_files import OpenFiles
+
+__all__ = ["IndexFile"]
+
+_PAGE_BYTES = 4096
+_PENDING_BYTES_MAX = 1024
+
+
+class IndexFile:
+    """Entries of one segment's index, oldest first; the file opens on first use."""
+
+    __slots__ = (
+        "_file",
+        "_page",
+        "_page_first",
+        "_pending",
+        "_pool",
+        "_stored",
+        "base_offset",
+        "path",
+        "recently_used",
+    )
+
+    ENTRY: ClassVar[Struct]
+
+    def __init__(self, path: str, base_offset: int, pool: OpenFiles, *, is_new: bool = False) -> None:
+        self.path = path
+        self.base_offset = base_offset
+        self.recently_used = False
+        self._pool = pool
+        self._file: File | None = None
+        self._page = b""
+        self._page_first = 0
+        self._pending = bytearray()
+        # -1 means: not looked at yet.
+        self._stored = 0 if is_new else -1
+
+    @property
+    def entry_count(self) -> int:
+        if self._stored < 0:
+            self._opened()
+        return self._stored + len(self._pending) // self.ENTRY.size
+
+    def entry(self, number: int) -> tuple[Any, ...]:
+        """The entry as stored, relative offset and all."""
+        size = self.ENTRY.size
+        if self._stored < 0:
+            self._opened()
+        if number >= self._stored:
+            return self.ENTRY.unpack_from(self._pending, (number - self._stored) * size)
+        inside = number - self._page_first
+        if inside >= 0 and (inside + 1) * size <= len(self._page):
+            return self.ENTRY.unpack_from(self._page, inside * size)
+        return self.ENTRY.unpack(self._opened().read(number * size, size))
+
+    def append_entry(self, *values: int) -> None:
+        self._pending += self.ENTRY.pack(*values)
+        if len(self._pending) >= _PENDING_BYTES_MAX:
+            try:
+                self.write_pending()
+            except OSError as error:
+                # The batch this entry points to is in the log already. A full disk may not undo that: the entries
+                # wait for room (there cannot be many, since the log itself does not grow meanwhile).
+                if not is_disk_full(error):
+                    raise
+
+    def write_pending(self) -> None:
+        if self._pending:
+            file = self._opened()
+            if file.size != self._stored * self.ENTRY.size:
+                file.truncate(self._stored * self.ENTRY.size)
+            file.append(self._pending)
+            self._stored += len(self._pending) // self.ENTRY.size
+            self._pending = bytearray()
+
+    def search(self, field: int, target: int) -> int:
+        """The number of the last entry whose field is at most `target`, or -1; both fields grow with the number."""
+        if self._stored < 0:
+            self._opened()
+        size = self.ENTRY.size
+        if self._pending and self.ENTRY.unpack_from(self._pending)[field] <= target:
+            return self._stored + self._bisect(self._pending, field, target) - 1
+        if self._stored == 0:
+            return -1
+        if self._page and self.ENTRY.unpack_from(self._page)[field] <= target:
+            count = len(self._page) // size
+            is_last_page = self._page_first + count == self._stored
+            if is_last_page or target < self.ENTRY.unpack_from(self._page, (count - 1) * size)[field]:
+                return self._page_first + self._bisect(self._page, field, target) - 1
+        low, high = 0, self._stored
+        file = self._opened()
+        self.recently_used = True
+        while (high - low) * size > _PAGE_BYTES:
+            middle = (low + high) // 2
+            if self.ENTRY.unpack(file.read(middle * size, size))[field] <= target:
+                low = middle
+            else:
+                high = middle
+        self._page = file.read(low * size, (high - low) * size)
+        self._page_first = low
+        return low + self._bisect(self._page, field, target) - 1
+
+    def truncate_entries(self, count: int) -> None:
+        """Keeps the first `count` entries."""
+        size = self.ENTRY.size
+        if count >= self.entry_count:
+            return
+        if count >= self._stored:
+            del self._pending[(count - self._stored) * size :]
+            return
+        self._pending.clear()
+        self._opened().truncate(count * size)
+        self._stored = count
+        self._page = b""
+        self._page_first = 0
+
+    def reset(self) -> None:
+        """Empties the index, whatever is in its file."""
+        self._opened().truncate(0)
+        self._stored = 0
+        self._pending.clear()
+        self._page = b""
+        self._page_first = 0
+
+    def looks_whole(self) -> bool:
+        """Whether the file can be an index: a whole number of entries, that grow. Cheap: it looks at the ends only."""
+        file = self._opened()
+        size = self.ENTRY.size
+        if file.size % size or file.size < self._stored * size:
+            return False
+        count = self.entry_count
+        return count < 2 or all(first <= last for first, last in zip(self.entry(0), self.entry(count - 1), strict=True))
+
+    def sync_file(self) -> File:
+        """Writes what is pending and returns the file, for a worker to make durable."""
+        self.write_pending()
+        return self._opened()
+
+    def release(self) -> bool:
+        self.write_pending()
+        self._file = None
+        self._page = b""
+        self._page_first = 0
+        return True
+
+    def close(self) -> None:
+        if self._file is not None or self._pending:
+            self.release()
+            self._pool.forget(self)
+
+    def discard(self) -> None:
+        """Drops the file and whatever was pending: the file is about to be removed."""
+        self._pending.clear()
+        self._file = None
+        self._pool.forget(self)
+
+    def use_pool(self, pool: OpenFiles) -> None:
+        self.close()
+        self._pool = pool
+
+    def _opened(self) -> File:
+        file = self._file
+        if file is None:
+            file = self._file = self._pool.open(self, self.path)
+            if self._stored < 0:
+                self._stored = self._count_stored(file)
+        return file
+
+    def _count_stored(self, file: File) -> int:
+        """Entries in the file, without a preallocated tail of zeros."""
+        size = self.ENTRY.size
+        count = file.size // size
+        zeros = bytes(size)
+        if count == 0 or file.read((count - 1) * size, size) != zeros:
+            return count
+        low, high = 0, count - 1
+        while low < high:
+            middle = (low + high) // 2
+            if file.read(middle * size, size) == zeros:
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def _bisect(self, block: bytes | bytearray, field: int, target: int) -> int:
+        unpack_from, size = self.ENTRY.unpack_from, self.ENTRY.size
+        return bisect_right(
+            range(len(block) // size), target, key=lambda number: unpack_from(block, number * size)[field]
+        )

@@ -1,0 +1,129 @@
+"""Which leader epoch began at which offset (KIP-101): how a follower finds where its log parts from the leader's.
+
+Epochs and offsets both grow. The file `leader-epoch-checkpoint` follows every change; a change is rare (an election),
+and what a crash loses is read back from the batches, which carry their leader's epoch.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import NamedTuple
+
+from ottla.model.ports import Files
+from ottla.storage.checkpoints import CorruptCheckpoint, format_lines, parse_lines
+from ottla.storage.names import LEADER_EPOCH_FILE
+
+__all__ = ["EpochEnd", "EpochStart", "LeaderEpochs"]
+
+_UNDEFINED = -1
+
+
+class EpochStart(NamedTuple):
+    epoch: int
+    start_offset: int
+
+
+class EpochEnd(NamedTuple):
+    """The largest epoch at or below the one asked for, and the offset after its last record; -1, -1 when unknown."""
+
+    epoch: int
+    end_offset: int
+
+
+class LeaderEpochs:
+    """`latest` is -1 while no epoch is known."""
+
+    __slots__ = ("_entries", "_files", "directory", "latest")
+
+    def __init__(self, files: Files, directory: str) -> None:
+        self._files = files
+        self.directory = directory
+        self._entries: list[EpochStart] = []
+        self.latest = _UNDEFINED
+
+    @classmethod
+    def load(cls, files: Files, directory: str) -> LeaderEpochs:
+        """From the checkpoint. A damaged one counts as empty: truncation then falls back on the high watermark."""
+        epochs = cls(files, directory)
+        if files.exists(epochs.path):
+            try:
+                lines = parse_lines(files.read_bytes(epochs.path), fields=2)
+                entries = [EpochStart(int(epoch), int(start_offset)) for epoch, start_offset in lines]
+            except (CorruptCheckpoint, ValueError):
+                return epochs
+            for epoch, start_offset in entries:
+                epochs._assign(epoch, start_offset)
+        return epochs
+
+    @property
+    def path(self) -> str:
+        return f"{self.directory}/{LEADER_EPOCH_FILE}"
+
+    @property
+    def entries(self) -> tuple[EpochStart, ...]:
+        return tuple(self._entries)
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """The epoch begins at the offset; entries it contradicts go."""
+        if self._assign(epoch, start_offset):
+            self._write()
+
+    def previous_epoch(self, epoch: int) -> int:
+        """The largest epoch below, or -1."""
+        number = bisect_right(self._entries, (epoch, -1)) - 1
+        return self._entries[number].epoch if number >= 0 else _UNDEFINED
+
+    def epoch_of(self, offset: int) -> int:
+        """The epoch that wrote the offset, or -1."""
+        number = bisect_right(self._entries, offset, key=lambda entry: entry.start_offset) - 1
+        return self._entries[number].epoch if number >= 0 else _UNDEFINED
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
+        """The answer to OffsetForLeaderEpoch."""
+        if epoch == _UNDEFINED or not self._entries or epoch > self.latest:
+            return EpochEnd(_UNDEFINED, _UNDEFINED)
+        if epoch == self.latest:
+            return EpochEnd(epoch, log_end_offset)
+        number = bisect_right(self._entries, epoch, key=lambda entry: entry.epoch)
+        if number == 0:
+            # Older than everything we have: it can only have ended where our first epoch begins.
+            return EpochEnd(epoch, self._entries[0].start_offset)
+        return EpochEnd(self._entries[number - 1].epoch, self._entries[number].start_offset)
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """The log now ends at the offset: later epochs go."""
+        kept = [entry for entry in self._entries if entry.start_offset < end_offset]
+        self._replace(kept)
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """The log now begins at the offset: the epoch that wrote it begins there."""
+        number = bisect_right(self._entries, start_offset, key=lambda entry: entry.start_offset)
+        if number == 0:
+            return
+        first = EpochStart(self._entries[number - 1].epoch, start_offset)
+        self._replace([first, *self._entries[number:]])
+
+    def clear(self) -> None:
+        self._replace([])
+
+    def _assign(self, epoch: int, start_offset: int) -> bool:
+        if epoch < 0 or start_offset < 0:
+            return False
+        entry = EpochStart(epoch, start_offset)
+        if self._entries and self._entries[-1].epoch == epoch and self._entries[-1].start_offset <= start_offset:
+            return False
+        kept = [old for old in self._entries if old.epoch < epoch and old.start_offset < start_offset]
+        self._entries = [*kept, entry]
+        self.latest = epoch
+        return True
+
+    def _replace(self, entries: list[EpochStart]) -> None:
+        if entries != self._entries:
+            self._entries = entries
+            self.latest = entries[-1].epoch if entries else _UNDEFINED
+            self._write()
+
+    def _write(self) -> None:
+        # Not durable by itself: the log's next flush makes it so, and until then the batches say the same.
+        lines = (f"{entry.epoch} {entry.start_offset}" for entry in self._entries)
+        self._files.write_atomically(self.path, format_lines(lines), durable=False)

@@ -1,0 +1,635 @@
+"""One partition's log: an ordered run of segments, the last of which is appended to.
+
+Everything here runs on the thread that owns the node's state. An append is: stamp offsets and epoch into the buffer
+in place, ask the producer state, roll if the active segment is full, one write, and note the indexes. A read finds a
+run of whole batches and returns it as a region of a file; the bytes never pass through Python.
+
+Durability: an append is in the page cache when it returns (replication, not fsync, protects it; as in Kafka). `flush`
+makes everything up to the current end durable on a worker and then moves the recovery point. It is called when a
+segment rolls, by `flush.messages` and `flush.ms`, and before a clean shutdown. A result whose `flushed` is set should
+be acknowledged only when that resolves.
+
+Failures: a full disk raises `DiskFull` and leaves everything as it was; every other OSError is reported to the log
+directory's owner (`on_failure`) and the log refuses work from then on with `LogDirectoryOffline`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from ottla.model.config import LogConfig
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import TopicPartition
+from ottla.model.ports import FileRegion, World
+from ottla.records.header import BASE_OFFSET, LEADER_EPOCH, LEADER_EPOCH_POSITION, BatchHeader
+from ottla.records.iterate import iterate_batches
+from ottla.records.validate import AppendOrigin, ValidatedRecords
+from ottla.storage import lookups
+from ottla.storage.deletion import mark_deleted, remove_later
+from ottla.storage.errors import DiskFull, LogDirectoryOffline, StorageError, is_disk_full
+from ottla.storage.flusher import Flusher, sync_job
+from ottla.storage.leader_epochs import EpochEnd, LeaderEpochs
+from ottla.storage.lookups import ReadResult
+from ottla.storage.names import SWAP_SUFFIX
+from ottla.storage.open_files import OpenFiles
+from ottla.storage.producer_state import ProducerBatch, ProducerEntry
+from ottla.storage.producers import ProducerLedger, marker_of
+from ottla.storage.segment import Segment
+from ottla.storage.segments import Segments
+from ottla.storage.time_index import TimestampOffset
+from ottla.storage.transaction_index import AbortedTransaction
+
+__all__ = ["AppendResult", "PartitionLog", "ReadResult"]
+
+_NEVER = (1 << 63) - 1
+
+_RECENT_MAX = 64
+"""Batches of the active segment whose place is remembered, so that reads near the end need no search."""
+
+
+class AppendResult(NamedTuple):
+    first_offset: int
+    last_offset: int
+    append_time_ms: int
+    """The broker's time where the topic uses it, else -1."""
+    log_start_offset: int
+    duplicate: bool = False
+    """The batch was appended before; the offsets are those it got then."""
+    flushed: Deferred[None] | None = None
+    """Set when `flush.messages` was reached: acknowledge after it resolves."""
+
+
+class PartitionLog:
+    """Made by `recovery.open_log`."""
+
+    __slots__ = (
+        "_flush_target",
+        "_flusher",
+        "_next_offset",
+        "_offline",
+        "_on_failure",
+        "_pool",
+        "_recent",
+        "_roll_jitter_ms",
+        "_unsynced_paths",
+        "_world",
+        "config",
+        "directory",
+        "epochs",
+        "high_watermark",
+        "last_flush_ms",
+        "log_start_offset",
+        "producers",
+        "recovery_point",
+        "segments",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        world: World,
+        pool: OpenFiles,
+        *,
+        topic_partition: TopicPartition,
+        directory: str,
+        config: LogConfig,
+        segments: Iterable[Segment],
+        producers: ProducerLedger,
+        epochs: LeaderEpochs,
+        log_start_offset: int,
+        next_offset: int,
+        recovery_point: int,
+        on_failure: Callable[[OSError], None] | None = None,
+    ) -> None:
+        self._world = world
+        self._pool = pool
+        self.topic_partition = topic_partition
+        self.directory = directory
+        self.config = config
+        self.segments = Segments(segments)
+        self.producers = producers
+        self.epochs = epochs
+        self.log_start_offset = log_start_offset
+        self.high_watermark = log_start_offset
+        self.recovery_point = recovery_point
+        self.last_flush_ms = world.clock.now_ms()
+        self._next_offset = next_offset
+        self._on_failure = on_failure
+        self._offline: StorageError | None = None
+        self._recent: dict[int, int] = {}
+        self._roll_jitter_ms = self._draw_jitter()
+        self._unsynced_paths: list[str] = []
+        self._flush_target = next_offset
+        self._flusher = Flusher(world.workers, collect=self._collect_flush, on_done=self._on_flush_done)
+
+    def __repr__(self) -> str:
+        return f"PartitionLog({self.topic_partition}, {self.log_start_offset}..{self._next_offset})"
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset the next record will get."""
+        return self._next_offset
+
+    @property
+    def size_bytes(self) -> int:
+        return self.segments.size_bytes
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """Where a read-committed fetch has to stop; None when nothing is undecided."""
+        first = self.producers.state.first_unstable_offset
+        return first if first is None else max(first, self.log_start_offset)
+
+    @property
+    def last_stable_offset(self) -> int:
+        first = self.first_unstable_offset
+        return self.high_watermark if first is None else min(first, self.high_watermark)
+
+    @property
+    def is_offline(self) -> bool:
+        return self._offline is not None
+
+    def active_producers(self) -> list[ProducerEntry]:
+        return list(self.producers.state.entries())
+
+    # ---- appending
+
+    def append_as_leader(
+        self,
+        records: ValidatedRecords,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+    ) -> AppendResult:
+        """Assigns offsets and the epoch in the buffer itself and appends it."""
+        buffer = records.buffer
+        headers = records.headers
+        offset = first_offset = self._next_offset
+        for header, position in zip(headers, records.positions, strict=True):
+            header.base_offset = offset
+            header.leader_epoch = leader_epoch
+            BASE_OFFSET.pack_into(buffer, position, offset)
+            LEADER_EPOCH.pack_into(buffer, position + LEADER_EPOCH_POSITION, leader_epoch)
+            offset += header.last_offset_delta + 1
+        if headers[0].producer_id >= 0 or len(headers) > 1:
+            duplicate = self._check_producers(headers, records.positions, buffer, origin)
+            if duplicate is not None:
+                return AppendResult(
+                    duplicate.first_offset, duplicate.last_offset, duplicate.timestamp, self.log_start_offset, True
+                )
+        flushed = self._append(buffer, headers, offset, now_ms)
+        return AppendResult(first_offset, offset - 1, records.append_time_ms, self.log_start_offset, False, flushed)
+
+    def append_built(
+        self, buffer: bytearray, *, leader_epoch: int, now_ms: int, origin: AppendOrigin = AppendOrigin.COORDINATOR
+    ) -> AppendResult:
+        """`append_as_leader` for batches that the node itself has built."""
+        view = memoryview(buffer)
+        batches = list(iterate_batches(view))
+        assert batches
+        records = ValidatedRecords(
+            view, [batch.header for batch in batches], [batch.position for batch in batches], -1, 0, 0, -1
+        )
+        return self.append_as_leader(records, leader_epoch=leader_epoch, now_ms=now_ms, origin=origin)
+
+    def append_as_follower(self, buffer: bytes | bytearray | memoryview, *, now_ms: int | None = None) -> AppendResult:
+        """Appends whole batches as the leader wrote them; a part of a batch at the end of the buffer is left out."""
+        view = memoryview(buffer)
+        batches = list(iterate_batches(view))
+        if not batches:
+            return AppendResult(self._next_offset, self._next_offset - 1, -1, self.log_start_offset)
+        headers = [batch.header for batch in batches]
+        expected = self._next_offset
+        for header in headers:
+            if header.base_offset < expected:
+                raise KafkaError(
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
+                    f"{self.topic_partition} expects offset {expected} next, but was given {header.base_offset}",
+                )
+            expected = header.next_offset
+        first_offset = headers[0].base_offset
+        end = batches[-1].position + headers[-1].size
+        now = self._world.clock.now_ms() if now_ms is None else now_ms
+        flushed = self._append(view[:end], headers, expected, now)
+        return AppendResult(first_offset, expected - 1, -1, self.log_start_offset, False, flushed)
+
+    def _append(
+        self, buffer: memoryview, headers: list[BatchHeader], next_offset: int, now_ms: int
+    ) -> Deferred[None] | None:
+        if self._offline is not None:
+            raise self._offline
+        config = self.config
+        if len(buffer) > config.segment_bytes:
+            raise KafkaError(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"{len(buffer)} bytes are more than a whole segment of {self.topic_partition} "
+                f"({config.segment_bytes} bytes)",
+            )
+        try:
+            self._assign_epochs(headers)
+            segment = self.segments.active
+            if segment.size > config.segment_bytes - len(buffer) or self._should_roll(
+                segment, headers, next_offset, now_ms
+            ):
+                segment = self._roll(max(headers[0].base_offset, self._next_offset), now_ms)
+            position = segment.size
+            segment.append(buffer, headers, index_interval_bytes=config.index_interval_bytes, now_ms=now_ms)
+        except OSError as error:
+            raise self._failure(error, "append to") from error
+        recent = self._recent
+        start = position
+        for header in headers:
+            if header.magic == 2:
+                recent[header.base_offset] = position
+            position += 12 + header.batch_length
+        while len(recent) > _RECENT_MAX:
+            del recent[next(iter(recent))]
+        self._next_offset = next_offset
+        self._update_producers(headers, buffer, segment, start)
+        if next_offset - self.recovery_point >= config.flush_messages:
+            return self.flush()
+        return None
+
+    def _assign_epochs(self, headers: list[BatchHeader]) -> None:
+        epochs = self.epochs
+        for header in headers:
+            if header.leader_epoch != epochs.latest:
+                if header.magic == 2:
+                    epochs.assign(header.leader_epoch, header.base_offset)
+                    self._unsynced_paths.append(epochs.path)
+                elif epochs.entries:
+                    # Old formats carry no epoch: without a gapless history, truncation goes by the high watermark.
+                    epochs.clear()
+
+    def _check_producers(
+        self, headers: list[BatchHeader], positions: list[int], buffer: memoryview, origin: AppendOrigin
+    ) -> ProducerBatch | None:
+        state = self.producers.state
+        if len(headers) == 1:
+            duplicate = state.check(headers[0], origin)
+        else:
+            duplicate = state.check_all(headers, origin)
+        for header, position in zip(headers, positions, strict=True):
+            if header.attributes & 0x20 and header.producer_id >= 0:
+                marker = marker_of(header, buffer[position : position + header.size])
+                if marker is not None:
+                    state.check_marker(header, marker)
+        return duplicate
+
+    def _update_producers(self, headers: list[BatchHeader], buffer: memoryview, segment: Segment, start: int) -> None:
+        producers = self.producers
+        position = 0
+        for header in headers:
+            if header.producer_id >= 0:
+                try:
+                    producers.update(header, buffer[position : position + header.size], segment)
+                except OSError as error:
+                    # The marker is in the log, its entry is not in the transaction index: only recovery can mend it.
+                    raise self._fail(error, f"index the marker at {start + position} of") from error
+            position += 12 + header.batch_length
+        producers.state.end_offset = self._next_offset
+
+    # ---- rolling
+
+    def roll(self, *, now_ms: int | None = None) -> Segment:
+        """Closes the active segment, unless it is empty, and begins a new one."""
+        if self._offline is not None:
+            raise self._offline
+        if self.segments.active.size == 0:
+            return self.segments.active
+        try:
+            return self._roll(self._next_offset, self._world.clock.now_ms() if now_ms is None else now_ms)
+        except OSError as error:
+            raise self._failure(error, "roll") from error
+
+    def _should_roll(self, segment: Segment, headers: list[BatchHeader], next_offset: int, now_ms: int) -> bool:
+        if segment.size == 0:
+            return not segment.holds_relative(next_offset - 1)
+        config = self.config
+        age_limit = config.segment_ms - self._roll_jitter_ms
+        first = segment.first_timestamp
+        if first >= 0:
+            largest = headers[0].max_timestamp if len(headers) == 1 else max(h.max_timestamp for h in headers)
+            is_old = largest - first > age_limit
+        else:
+            is_old = now_ms - segment.created_ms > age_limit
+        return (
+            is_old
+            or segment.offset_index.is_full(config.segment_index_bytes)
+            or segment.time_index.is_full(config.segment_index_bytes)
+            or not segment.holds_relative(next_offset - 1)
+        )
+
+    def _roll(self, base_offset: int, now_ms: int) -> Segment:
+        old = self.segments.active
+        preallocate_bytes = self.config.segment_bytes if self.config.preallocate else 0
+        if old.base_offset == base_offset and old.size == 0:
+            # The empty active segment cannot take the offset relatively, or its index is full: begin it anew.
+            return old
+        new = Segment.create(
+            self.directory, base_offset, self._pool, now_ms=now_ms, preallocate_bytes=preallocate_bytes
+        )
+        try:
+            # With the snapshot, a restart after a crash reads the log from here, not from its beginning.
+            self.producers.state.end_offset = base_offset
+            path = self.producers.take_snapshot(durable=False)
+            old.close_for_appends()
+        except OSError:
+            new.remove_files()
+            raise
+        if path is not None:
+            self._unsynced_paths.append(path)
+        self._unsynced_paths.append(self.directory)
+        self.segments.add(new)
+        if old.size == 0:
+            self._remove_now(old)
+        self._recent.clear()
+        self._roll_jitter_ms = self._draw_jitter()
+        self._world.scheduler.call_soon(self.flush)
+        return new
+
+    def _draw_jitter(self) -> int:
+        limit = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        return self._world.random.randrange(limit) if limit > 0 else 0
+
+    def _remove_now(self, segment: Segment) -> None:
+        self.segments.remove([segment])
+        segment.remove_files()
+
+    # ---- reading
+
+    def read(self, offset: int, *, max_bytes: int, end_offset: int, at_least_one_batch: bool = True) -> ReadResult:
+        """Whole batches from the one that holds `offset` on, below `end_offset` and within `max_bytes`.
+
+        A read ends with its segment. With `at_least_one_batch`, the first batch is returned however large it is.
+        """
+        next_offset = self._next_offset
+        if not self.log_start_offset <= offset <= next_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"Offset {offset} of {self.topic_partition} is not between {self.log_start_offset} and {next_offset}",
+            )
+        if self._offline is not None:
+            raise self._offline
+        segment = self.segments.active
+        if offset >= end_offset or offset == next_offset:
+            return ReadResult(None, segment.base_offset, segment.size)
+        try:
+            return self._read(segment, offset, max_bytes, min(end_offset, next_offset), at_least_one_batch)
+        except OSError as error:
+            raise self._fail(error, "read") from error
+
+    def _read(
+        self, segment: Segment, offset: int, max_bytes: int, end_offset: int, at_least_one_batch: bool
+    ) -> ReadResult:
+        position = self._recent.get(offset)
+        if position is None:
+            if offset < segment.base_offset:
+                segment = self.segments[self.segments.number_of(offset)]
+            place = segment.find(offset)
+            while place is None:
+                # Compaction may have left the end of a segment empty.
+                following = self.segments.after(segment)
+                if following is None:
+                    return ReadResult(None, segment.base_offset, segment.size)
+                segment = following
+                place = segment.find(offset)
+            position = place[0]
+        end = self._position_of_end(segment, end_offset)
+        length = end - position
+        if length > max_bytes:
+            length = lookups.cut_to_batches(
+                segment, position, end, max_bytes=max_bytes, at_least_one_batch=at_least_one_batch
+            )
+        if length <= 0:
+            return ReadResult(None, segment.base_offset, position)
+        return ReadResult(FileRegion(segment.file, position, length), segment.base_offset, position)
+
+    def _position_of_end(self, segment: Segment, end_offset: int) -> int:
+        """Where in the segment the batch of `end_offset` begins, or the segment's end when that is further on."""
+        if end_offset == self._next_offset:
+            return segment.size
+        if segment is self.segments.active:
+            position = self._recent.get(end_offset)
+            if position is not None:
+                return position
+        else:
+            following = self.segments.after(segment)
+            if following is not None and following.base_offset <= end_offset:
+                return segment.size
+        place = segment.find(end_offset)
+        return segment.size if place is None else place[0]
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
+        """The first record whose timestamp is at least the given one."""
+        return lookups.find_timestamp(self.segments, timestamp, log_start_offset=self.log_start_offset)
+
+    def offset_of_max_timestamp(self) -> TimestampOffset | None:
+        return lookups.max_timestamp_record(self.segments, log_start_offset=self.log_start_offset)
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
+        return self.epochs.end_offset_for(epoch, self._next_offset)
+
+    def aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
+        """The aborted transactions with records in [start, end)."""
+        return lookups.aborted_transactions(self.segments, start, end)
+
+    # ---- flushing
+
+    def flush(self) -> Deferred[None]:
+        """Resolves when everything appended before the call is durable."""
+        if self._offline is not None:
+            return Deferred.failed(self._offline)
+        if self.recovery_point >= self._next_offset and not self._unsynced_paths:
+            return Deferred.resolved(None)
+        return self._flusher.flush()
+
+    def _collect_flush(self) -> Callable[[], None]:
+        self._flush_target = self._next_offset
+        paths, self._unsynced_paths = self._unsynced_paths, []
+        active = self.segments.active
+        open_files = [active.file]
+        for segment in self.segments.from_offset(self.recovery_point):
+            if segment is not active:
+                open_files.extend(segment.syncable_files())
+        return sync_job(self._world.files, open_files, list(dict.fromkeys(paths)))
+
+    def _on_flush_done(self, error: BaseException | None) -> BaseException | None:
+        if isinstance(error, OSError):
+            # After a failed fsync nobody knows what the disk holds: even a full disk takes the directory out here.
+            return self._fail(error, "flush")
+        if error is None:
+            self.recovery_point = max(self.recovery_point, self._flush_target)
+            self.last_flush_ms = self._world.clock.now_ms()
+        return error
+
+    # ---- failing
+
+    def _failure(self, error: OSError, action: str) -> StorageError:
+        """What to raise for an OSError in a write that has left nothing behind."""
+        if is_disk_full(error):
+            return DiskFull(f"No room to {action} {self.topic_partition} in {self.directory}: {error.strerror}")
+        return self._fail(error, action)
+
+    def _fail(self, error: OSError, action: str) -> StorageError:
+        """The log directory is broken: refuse everything from now on, and tell its owner."""
+        if self._offline is None:
+            self._offline = LogDirectoryOffline(f"Could not {action} {self.topic_partition}: {error}")
+            if self._on_failure is not None:
+                self._on_failure(error)
+        return self._offline
+
+    # ---- moving the ends
+
+    def update_high_watermark(self, offset: int) -> None:
+        """Tells the log how far replication has come: transactions that ended below it are settled."""
+        self.high_watermark = offset
+        state = self.producers.state
+        if state.has_unreplicated:
+            state.on_high_watermark(offset)
+
+    def advance_log_start_offset(self, offset: int) -> bool:
+        """Records below the offset are deleted, at once for readers and with their segments on disk (KIP-107)."""
+        if offset > self.high_watermark:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"Records of {self.topic_partition} can be deleted up to {self.high_watermark}, not {offset}",
+            )
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        self.epochs.truncate_from_start(offset)
+        self.producers.state.on_log_start_offset(offset)
+        return True
+
+    def truncate_to(self, offset: int) -> bool:
+        """Cuts everything at and above the offset; whether there was anything to cut."""
+        if offset >= self._next_offset:
+            return False
+        if offset < self.segments[0].base_offset:
+            self.truncate_fully_and_start_at(offset)
+            return True
+        try:
+            self._truncate_to(offset)
+        except OSError as error:
+            raise self._fail(error, "truncate") from error
+        return True
+
+    def _truncate_to(self, offset: int) -> None:
+        number = self.segments.number_of(offset)
+        later = self.segments.from_offset(offset)[1:]
+        keep = self.segments[number]
+        if later:
+            self.segments.remove(later)
+            self._remove_later(mark_deleted(later, self.producers))
+        keep.truncate_to(offset)
+        self.epochs.truncate_from_end(offset)
+        self._reset_end(offset)
+        self.producers.rebuild(
+            list(self.segments),
+            log_start_offset=self.log_start_offset,
+            end_offset=offset,
+            now_ms=self._world.clock.now_ms(),
+            rebuild_transactions_from=_NEVER,
+        )
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Throws everything away and begins anew at the offset."""
+        try:
+            old = list(self.segments)
+            paths = mark_deleted(old, self.producers)
+            self.segments.replace_all(
+                Segment.create(self.directory, offset, self._pool, now_ms=self._world.clock.now_ms())
+            )
+            self._remove_later(paths)
+            self.epochs.clear()
+            self.producers.clear(offset)
+        except OSError as error:
+            raise self._fail(error, "empty") from error
+        self._reset_end(offset)
+        self.log_start_offset = offset
+        self.high_watermark = offset
+
+    def _reset_end(self, offset: int) -> None:
+        self._next_offset = offset
+        self._recent.clear()
+        self.recovery_point = min(self.recovery_point, offset)
+        self.high_watermark = min(self.high_watermark, offset)
+        # A flush on its way has synced bytes that are gone: it may not move the recovery point past the cut.
+        self._flush_target = min(self._flush_target, offset)
+
+    # ---- taking segments out
+
+    def delete_segments(self, segments: Sequence[Segment]) -> None:
+        """Removes closed segments from the log's beginning; readers lose them now, the disk a while later."""
+        if self._offline is not None:
+            raise self._offline
+        try:
+            if segments and segments[-1] is self.segments.active:
+                self._roll(self._next_offset, self._world.clock.now_ms())
+            gone = list(segments)
+            self.segments.remove(gone)
+            paths = mark_deleted(gone, self.producers)
+        except OSError as error:
+            raise self._failure(error, "delete segments of") from error
+        self._remove_later(paths)
+        start = self.segments[0].base_offset
+        if start > self.log_start_offset:
+            self.log_start_offset = start
+            self.epochs.truncate_from_start(start)
+            self.producers.state.on_log_start_offset(start)
+
+    def replace_segments(self, old: Sequence[Segment], new: Sequence[Segment]) -> None:
+        """Puts cleaned segments (suffix `.cleaned`, complete and synced) in the place of closed ones.
+
+        First they become `.swap`, which is the point of no return: a crash after that finishes the replacement.
+        """
+        try:
+            for segment in reversed(new):
+                segment.rename_suffix(SWAP_SUFFIX)
+            # Snapshots belong to offsets that are still there.
+            kept = {segment.base_offset for segment in new}
+            self.segments.replace(old, new)
+            paths = mark_deleted([segment for segment in old if segment.base_offset not in kept], self.producers)
+            paths += mark_deleted([segment for segment in old if segment.base_offset in kept], None)
+            for segment in new:
+                segment.rename_suffix("")
+        except OSError as error:
+            raise self._fail(error, "replace segments of") from error
+        self._unsynced_paths.append(self.directory)
+        self._remove_later(paths)
+
+    def _remove_later(self, paths: list[str]) -> None:
+        remove_later(self._world, paths, delay_ms=self.config.file_delete_delay_ms)
+
+    # ---- closing and moving
+
+    def take_offline(self, error: StorageError) -> None:
+        """The directory failed elsewhere: refuse everything, touch nothing."""
+        if self._offline is None:
+            self._offline = error
+        for segment in self.segments:
+            segment.discard()
+
+    def relocate(self, directory: str) -> None:
+        """The partition's directory was renamed; open files stay open."""
+        self.directory = directory
+        self.epochs.directory = directory
+        self.producers.directory = directory
+        self._unsynced_paths = []
+        for segment in self.segments:
+            segment.relocate(directory=directory)
+
+    def close(self) -> None:
+        """Writes what a clean shutdown needs and closes the files. Flush first: closing is not syncing."""
+        if self._offline is None:
+            try:
+                self.producers.take_snapshot(durable=False)
+            except OSError as error:
+                raise self._failure(error, "close") from error
+        for segment in self.segments:
+            segment.close()
+        self._offline = self._offline or LogDirectoryOffline(f"{self.topic_partition} is closed")

@@ -1,0 +1,124 @@
+"""The names of files and directories, as Apache Kafka gives them."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from ottla.model.ids import TopicPartition, Uuid
+
+__all__ = [
+    "CLEANED_SUFFIX",
+    "CLEAN_SHUTDOWN_FILE",
+    "CLUSTER_METADATA_TOPIC",
+    "DELETED_SUFFIX",
+    "DirectoryKind",
+    "INDEX_SUFFIX",
+    "LEADER_EPOCH_FILE",
+    "LOCK_FILE",
+    "LOG_START_OFFSET_FILE",
+    "LOG_SUFFIX",
+    "META_PROPERTIES_FILE",
+    "PARTITION_METADATA_FILE",
+    "ParsedDirectory",
+    "RECOVERY_POINT_FILE",
+    "REPLICATION_OFFSET_FILE",
+    "SEGMENT_SUFFIXES",
+    "SNAPSHOT_SUFFIX",
+    "SWAP_SUFFIX",
+    "TIME_INDEX_SUFFIX",
+    "TRANSACTION_INDEX_SUFFIX",
+    "delete_directory_name",
+    "future_directory_name",
+    "offset_file_name",
+    "offset_of_file",
+    "parse_directory_name",
+    "stray_directory_name",
+]
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+TRANSACTION_INDEX_SUFFIX = ".txnindex"
+SNAPSHOT_SUFFIX = ".snapshot"
+SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+
+DELETED_SUFFIX = ".deleted"
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+
+LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
+PARTITION_METADATA_FILE = "partition.metadata"
+META_PROPERTIES_FILE = "meta.properties"
+LOCK_FILE = ".lock"
+CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
+RECOVERY_POINT_FILE = "recovery-point-offset-checkpoint"
+REPLICATION_OFFSET_FILE = "replication-offset-checkpoint"
+LOG_START_OFFSET_FILE = "log-start-offset-checkpoint"
+
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+
+_DELETE_DIRECTORY_SUFFIX = "-delete"
+_FUTURE_DIRECTORY_SUFFIX = "-future"
+_STRAY_DIRECTORY_SUFFIX = "-stray"
+_FILE_NAME_LENGTH_MAX = 255
+"""What the usual file systems allow; a topic name may have 249 characters, so marked directories cut it short."""
+
+
+class DirectoryKind(Enum):
+    """What a partition's directory is there for."""
+
+    CURRENT = ""
+    DELETED = _DELETE_DIRECTORY_SUFFIX
+    FUTURE = _FUTURE_DIRECTORY_SUFFIX
+    STRAY = _STRAY_DIRECTORY_SUFFIX
+
+
+class ParsedDirectory(NamedTuple):
+    topic_partition: TopicPartition
+    kind: DirectoryKind
+
+
+def offset_file_name(offset: int, suffix: str) -> str:
+    return f"{offset:020d}{suffix}"
+
+
+def offset_of_file(name: str) -> int | None:
+    """The offset that begins a file's name, or None for a file of another kind."""
+    digits = name.split(".", 1)[0]
+    return int(digits) if len(digits) == 20 and digits.isascii() and digits.isdigit() else None
+
+
+def parse_directory_name(name: str) -> ParsedDirectory | None:
+    """Which partition a directory holds, or None when it holds none."""
+    kind = DirectoryKind.CURRENT
+    stem = name
+    for marked in (DirectoryKind.DELETED, DirectoryKind.FUTURE, DirectoryKind.STRAY):
+        if name.endswith(marked.value):
+            # The unique part between the last dot and the mark keeps a topic deleted and created again apart.
+            stem, dot, unique = name.removesuffix(marked.value).rpartition(".")
+            if not dot or not unique:
+                return None
+            kind = marked
+            break
+    topic, dash, partition = stem.rpartition("-")
+    if not dash or not topic or not (partition.isascii() and partition.isdigit()):
+        return None
+    return ParsedDirectory(TopicPartition(topic, int(partition)), kind)
+
+
+def delete_directory_name(topic_partition: TopicPartition, unique: Uuid) -> str:
+    return _marked_name(topic_partition, unique, DirectoryKind.DELETED)
+
+
+def future_directory_name(topic_partition: TopicPartition, unique: Uuid) -> str:
+    return _marked_name(topic_partition, unique, DirectoryKind.FUTURE)
+
+
+def stray_directory_name(topic_partition: TopicPartition, unique: Uuid) -> str:
+    return _marked_name(topic_partition, unique, DirectoryKind.STRAY)
+
+
+def _marked_name(topic_partition: TopicPartition, unique: Uuid, kind: DirectoryKind) -> str:
+    suffix = f"-{topic_partition.partition}.{unique.bytes.hex()}{kind.value}"
+    return topic_partition.topic[: _FILE_NAME_LENGTH_MAX - len(suffix)] + suffix

@@ -1,0 +1,46 @@
+"""The sparse offset index: 8 bytes (offset relative to the segment's base, position of the batch) for every
+`index.interval.bytes` of log. The offset is the last one of the batch that begins at the position."""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from ottla.storage.index_file import IndexFile
+
+__all__ = ["OffsetIndex"]
+
+
+class OffsetIndex(IndexFile):
+    __slots__ = ()
+
+    ENTRY = Struct(">ii")
+
+    def is_full(self, bytes_max: int) -> bool:
+        return self.entry_count >= bytes_max // self.ENTRY.size
+
+    def append(self, offset: int, position: int) -> None:
+        self.append_entry(offset - self.base_offset, position)
+
+    def lookup(self, offset: int) -> tuple[int, int]:
+        """(offset, position) of the last entry at or below `offset`, or the segment's beginning."""
+        number = self.search(0, offset - self.base_offset)
+        if number < 0:
+            return self.base_offset, 0
+        relative, position = self.entry(number)
+        return self.base_offset + relative, position
+
+    def last(self) -> tuple[int, int]:
+        count = self.entry_count
+        if count == 0:
+            return self.base_offset, 0
+        relative, position = self.entry(count - 1)
+        return self.base_offset + relative, position
+
+    def boundary_at_most(self, position: int) -> int:
+        """The last indexed position, a batch's beginning, at or before `position`; 0 when there is none."""
+        number = self.search(1, position)
+        return 0 if number < 0 else int(self.entry(number)[1])
+
+    def truncate_to(self, offset: int) -> None:
+        """Drops the entries of batches that reach `offset` or beyond."""
+        self.truncate_entries(self.search(0, offset - self.base_offset - 1) + 1)

@@ -1,0 +1,329 @@
+"""What a log remembers of its producers: the machine behind idempotent and transactional writes (KIP-98).
+
+For each producer id: its epoch, the last five batches (sequence numbers and where they went), and the open
+transaction, if any. A batch seen before is answered with its first offset; a gap in the sequence is refused; an older
+epoch is fenced. The machine decides (`check`) before the append and is told (`update`) after it, so a refused or
+failed append leaves it as it was. It does no input/output: snapshots are in `producer_snapshot`.
+
+A transaction is *ongoing* from its first batch to its marker, and *unreplicated* until the high watermark passes the
+marker; the first offset of either kind is where a read-committed fetch has to stop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.records.control import EndTransactionMarker
+from ottla.records.header import BatchHeader
+from ottla.records.validate import AppendOrigin
+
+__all__ = [
+    "BATCHES_KEPT",
+    "CompletedTransaction",
+    "ProducerBatch",
+    "ProducerEntry",
+    "ProducerState",
+    "is_expired",
+]
+
+BATCHES_KEPT = 5
+"""As many as an idempotent producer may have in flight."""
+
+_NONE = -1
+_SEQUENCE_MASK = 0x7FFFFFFF
+
+
+class ProducerBatch(NamedTuple):
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def first_sequence(self) -> int:
+        return (self.last_sequence - self.offset_delta) & _SEQUENCE_MASK
+
+    @property
+    def first_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+
+class CompletedTransaction(NamedTuple):
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    """Of the marker."""
+    is_aborted: bool
+
+
+class ProducerEntry:
+    """One producer id on one partition."""
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "current_transaction_first_offset",
+        "epoch",
+        "last_timestamp",
+        "producer_id",
+    )
+
+    def __init__(
+        self,
+        producer_id: int,
+        *,
+        epoch: int = _NONE,
+        coordinator_epoch: int = _NONE,
+        last_timestamp: int = _NONE,
+        current_transaction_first_offset: int = _NONE,
+        batches: tuple[ProducerBatch, ...] = (),
+    ) -> None:
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.coordinator_epoch = coordinator_epoch
+        self.last_timestamp = last_timestamp
+        self.current_transaction_first_offset = current_transaction_first_offset
+        self.batches = batches
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else _NONE
+
+    @property
+    def last_offset(self) -> int:
+        return self.batches[-1].last_offset if self.batches else _NONE
+
+    @property
+    def last_offset_delta(self) -> int:
+        return self.batches[-1].offset_delta if self.batches else 0
+
+    def copy(self) -> ProducerEntry:
+        return ProducerEntry(
+            self.producer_id,
+            epoch=self.epoch,
+            coordinator_epoch=self.coordinator_epoch,
+            last_timestamp=self.last_timestamp,
+            current_transaction_first_offset=self.current_transaction_first_offset,
+            batches=self.batches,
+        )
+
+    def find_duplicate(self, header: BatchHeader) -> ProducerBatch | None:
+        """The batch kept with the same epoch and exactly the same sequence numbers."""
+        if header.producer_epoch == self.epoch and header.base_sequence != _NONE:
+            last_sequence = (header.base_sequence + header.last_offset_delta) & _SEQUENCE_MASK
+            for batch in self.batches:
+                if batch.last_sequence == last_sequence and batch.offset_delta == header.last_offset_delta:
+                    return batch
+        return None
+
+    def check(self, header: BatchHeader, origin: AppendOrigin) -> None:
+        """Raises what is wrong with this batch as the producer's next one."""
+        if header.producer_epoch < self.epoch and origin is not AppendOrigin.REPLICATION:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"Producer {self.producer_id} wrote with epoch {header.producer_epoch}, "
+                f"but epoch {self.epoch} has been seen",
+            )
+        if header.attributes & 0x20:
+            return
+        if origin is AppendOrigin.CLIENT:
+            self._check_sequence(header)
+        if self.current_transaction_first_offset >= 0 and not header.is_transactional:
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"Producer {self.producer_id} wrote outside its open transaction at offset {header.base_offset}",
+            )
+
+    def add(self, header: BatchHeader) -> None:
+        """The batch is in the log."""
+        if header.producer_epoch != self.epoch:
+            self.epoch = header.producer_epoch
+            self.batches = ()
+        batch = ProducerBatch(
+            header.last_sequence,
+            header.base_offset + header.last_offset_delta,
+            header.last_offset_delta,
+            header.max_timestamp,
+        )
+        self.batches = (*self.batches[1 - BATCHES_KEPT :], batch)
+        self.last_timestamp = header.max_timestamp
+        if header.is_transactional and self.current_transaction_first_offset < 0:
+            self.current_transaction_first_offset = header.base_offset
+
+    def _check_sequence(self, header: BatchHeader) -> None:
+        sequence = header.base_sequence
+        if header.producer_epoch != self.epoch:
+            # A new epoch begins at 0. Nothing is known of a producer whose records retention has taken: then any
+            # sequence may come next.
+            if sequence != 0 and self.epoch != _NONE:
+                raise KafkaError(
+                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                    f"Producer {self.producer_id} began epoch {header.producer_epoch} with sequence {sequence} "
+                    f"instead of 0 (last epoch {self.epoch})",
+                )
+            return
+        last = self.last_sequence
+        if sequence != (0 if last == _SEQUENCE_MASK else last + 1):
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"Producer {self.producer_id} sent sequence {sequence} after {last}",
+            )
+
+
+class ProducerState:
+    """All producers of one log. `end_offset` is the offset up to which batches have been taken into account."""
+
+    __slots__ = ("_ongoing", "_producers", "_unreplicated", "end_offset")
+
+    def __init__(self) -> None:
+        self._producers: dict[int, ProducerEntry] = {}
+        # First offset of each open transaction -> producer id. Offsets only grow, so insertion order is their order.
+        self._ongoing: dict[int, int] = {}
+        # First offset -> offset of the marker, for transactions that ended above the high watermark.
+        self._unreplicated: dict[int, int] = {}
+        self.end_offset = 0
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def entries(self) -> Iterator[ProducerEntry]:
+        return iter(self._producers.values())
+
+    def get(self, producer_id: int) -> ProducerEntry | None:
+        return self._producers.get(producer_id)
+
+    def load(self, entry: ProducerEntry) -> None:
+        """An entry out of a snapshot."""
+        self._producers[entry.producer_id] = entry
+        if entry.current_transaction_first_offset >= 0:
+            self._ongoing[entry.current_transaction_first_offset] = entry.producer_id
+            self._ongoing = dict(sorted(self._ongoing.items()))
+
+    def check(self, header: BatchHeader, origin: AppendOrigin) -> ProducerBatch | None:
+        """Raises, or returns the duplicate to be answered with, or None when the batch may be appended."""
+        entry = self._producers.get(header.producer_id)
+        if entry is None:
+            return None
+        if origin is AppendOrigin.CLIENT:
+            duplicate = entry.find_duplicate(header)
+            if duplicate is not None:
+                return duplicate
+        entry.check(header, origin)
+        return None
+
+    def check_all(self, headers: list[BatchHeader], origin: AppendOrigin) -> ProducerBatch | None:
+        """`check` for several batches of one append, each seen in the light of those before it."""
+        working: dict[int, ProducerEntry] = {}
+        for header in headers:
+            if header.producer_id < 0:
+                continue
+            entry = working.get(header.producer_id)
+            if entry is None:
+                known = self._producers.get(header.producer_id)
+                entry = working[header.producer_id] = (
+                    ProducerEntry(header.producer_id) if known is None else known.copy()
+                )
+            if origin is AppendOrigin.CLIENT:
+                duplicate = entry.find_duplicate(header)
+                if duplicate is not None:
+                    return duplicate
+            entry.check(header, origin)
+            if not header.is_control:
+                entry.add(header)
+        return None
+
+    def check_marker(self, header: BatchHeader, marker: EndTransactionMarker) -> None:
+        """A coordinator that has been replaced may not end a transaction any more."""
+        entry = self._producers.get(header.producer_id)
+        if entry is not None and entry.coordinator_epoch > marker.coordinator_epoch:
+            raise KafkaError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"The marker for producer {header.producer_id} comes from coordinator epoch "
+                f"{marker.coordinator_epoch}, but epoch {entry.coordinator_epoch} has been seen",
+            )
+
+    def update(self, header: BatchHeader) -> None:
+        """A data batch of a producer is in the log."""
+        entry = self._producers.get(header.producer_id)
+        if entry is None:
+            entry = self._producers[header.producer_id] = ProducerEntry(header.producer_id)
+        had_transaction = entry.current_transaction_first_offset >= 0
+        entry.add(header)
+        if not had_transaction and entry.current_transaction_first_offset >= 0:
+            self._ongoing[entry.current_transaction_first_offset] = header.producer_id
+
+    def update_marker(
+        self, header: BatchHeader, marker: EndTransactionMarker, timestamp: int
+    ) -> CompletedTransaction | None:
+        """A marker is in the log; what it ended, if there was anything to end."""
+        entry = self._producers.get(header.producer_id)
+        if entry is None:
+            entry = self._producers[header.producer_id] = ProducerEntry(header.producer_id)
+        if header.producer_epoch != entry.epoch:
+            entry.epoch = header.producer_epoch
+            entry.batches = ()
+        entry.coordinator_epoch = marker.coordinator_epoch
+        entry.last_timestamp = timestamp
+        first_offset = entry.current_transaction_first_offset
+        if first_offset < 0:
+            return None
+        entry.current_transaction_first_offset = _NONE
+        return CompletedTransaction(header.producer_id, first_offset, header.base_offset, not marker.is_commit)
+
+    def last_stable_offset_after(self, completed: CompletedTransaction) -> int:
+        """Where the last stable offset goes once this transaction has ended."""
+        for first_offset, producer_id in self._ongoing.items():
+            if producer_id != completed.producer_id:
+                return first_offset
+        return completed.last_offset + 1
+
+    def complete(self, completed: CompletedTransaction) -> None:
+        producer_id = self._ongoing.pop(completed.first_offset, None)
+        assert producer_id == completed.producer_id, f"{completed} was never begun"
+        self._unreplicated[completed.first_offset] = completed.last_offset
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """The first offset whose fate is open, or known but not yet replicated."""
+        if not self._ongoing and not self._unreplicated:
+            return None
+        ongoing = next(iter(self._ongoing), None)
+        unreplicated = min(self._unreplicated) if self._unreplicated else None
+        if ongoing is None or (unreplicated is not None and unreplicated < ongoing):
+            return unreplicated
+        return ongoing
+
+    @property
+    def first_undecided_offset(self) -> int | None:
+        return next(iter(self._ongoing), None)
+
+    @property
+    def has_unreplicated(self) -> bool:
+        return bool(self._unreplicated)
+
+    def on_high_watermark(self, offset: int) -> None:
+        for first_offset in [first for first, marker in self._unreplicated.items() if marker < offset]:
+            del self._unreplicated[first_offset]
+
+    def on_log_start_offset(self, offset: int) -> None:
+        self.on_high_watermark(offset)
+        self.end_offset = max(self.end_offset, offset)
+
+    def expire(self, now_ms: int, expiration_ms: int) -> int:
+        """Forgets producers idle for `producer.id.expiration.ms`, but none with an open transaction."""
+        expired = [entry.producer_id for entry in self._producers.values() if is_expired(entry, now_ms, expiration_ms)]
+        for producer_id in expired:
+            del self._producers[producer_id]
+        return len(expired)
+
+    def clear(self, end_offset: int) -> None:
+        self._producers.clear()
+        self._ongoing.clear()
+        self._unreplicated.clear()
+        self.end_offset = end_offset
+
+
+def is_expired(entry: ProducerEntry, now_ms: int, expiration_ms: int) -> bool:
+    return entry.current_transaction_first_offset < 0 and now_ms - entry.last_timestamp >= expiration_ms

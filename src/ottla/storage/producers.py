@@ -1,0 +1,171 @@
+"""Producer state with its files: taking snapshots, and building the state again from snapshot and log."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from ottla.model.ports import Files
+from ottla.records.control import EndTransactionMarker, read_end_transaction_marker
+from ottla.records.header import BatchHeader
+from ottla.records.iterate import Batch, iterate_records
+from ottla.storage.names import DELETED_SUFFIX
+from ottla.storage.producer_snapshot import (
+    CorruptSnapshot,
+    decode_snapshot,
+    encode_snapshot,
+    list_snapshots,
+    snapshot_path,
+)
+from ottla.storage.producer_state import ProducerState, is_expired
+from ottla.storage.scan import scan_headers
+from ottla.storage.segment import Segment
+from ottla.storage.transaction_index import AbortedTransaction
+
+__all__ = ["ProducerLedger", "marker_of"]
+
+
+class ProducerLedger:
+    """A log's `ProducerState`, and the snapshots of it in the partition's directory."""
+
+    __slots__ = ("_files", "_snapshots", "directory", "expiration_ms", "state")
+
+    def __init__(self, files: Files, directory: str, *, expiration_ms: int) -> None:
+        self._files = files
+        self.directory = directory
+        self.expiration_ms = expiration_ms
+        self.state = ProducerState()
+        self._snapshots = list_snapshots(files, directory)
+
+    @property
+    def snapshots(self) -> tuple[int, ...]:
+        """Offsets of the snapshots on disk, lowest first."""
+        return tuple(self._snapshots)
+
+    def take_snapshot(self, *, durable: bool) -> str | None:
+        """Writes the state as of its end offset, unless that is on disk already; returns the path of what is new."""
+        offset = self.state.end_offset
+        if self._snapshots and self._snapshots[-1] >= offset:
+            return None
+        path = snapshot_path(self.directory, offset)
+        self._files.write_atomically(path, encode_snapshot(self.state.entries()), durable=durable)
+        self._snapshots.append(offset)
+        return path
+
+    def update(self, header: BatchHeader, batch: memoryview, segment: Segment) -> None:
+        """A batch with a producer id is in the log: note it, and note an aborted transaction in the index."""
+        state = self.state
+        if not header.is_control:
+            state.update(header)
+            return
+        marker = marker_of(header, batch)
+        if marker is None:
+            return
+        completed = state.update_marker(header, marker, header.max_timestamp)
+        if completed is not None:
+            if completed.is_aborted:
+                segment.transaction_index.append(
+                    AbortedTransaction(
+                        completed.producer_id,
+                        completed.first_offset,
+                        completed.last_offset,
+                        state.last_stable_offset_after(completed),
+                    )
+                )
+            state.complete(completed)
+
+    def rebuild(
+        self,
+        segments: Sequence[Segment],
+        *,
+        log_start_offset: int,
+        end_offset: int,
+        now_ms: int,
+        rebuild_transactions_from: int,
+    ) -> None:
+        """The state as of `end_offset`: the latest whole snapshot, then the batches after it.
+
+        Transaction indexes of segments from `rebuild_transactions_from` on are written anew on the way.
+        """
+        self._forget([offset for offset in self._snapshots if offset > end_offset])
+        start = self._load_latest(log_start_offset, now_ms)
+        for number, segment in enumerate(segments):
+            follows = segments[number + 1].base_offset if number + 1 < len(segments) else end_offset
+            if follows <= start:
+                continue
+            is_indexed_anew = segment.base_offset >= rebuild_transactions_from
+            if is_indexed_anew:
+                segment.transaction_index.truncate_to(max(start, segment.base_offset))
+            self._replay_segment(segment, start=start, end_offset=end_offset, writes_index=is_indexed_anew)
+        self.state.end_offset = end_offset
+
+    def remove_strays(self, segment_bases: Collection[int]) -> None:
+        """Removes snapshots that belong to no segment, but for the latest, which a clean shutdown left."""
+        strays = [offset for offset in self._snapshots if offset not in segment_bases]
+        if strays and strays[-1] >= max(segment_bases, default=0):
+            strays.pop()
+        self._forget(strays)
+
+    def remove_before(self, offset: int) -> None:
+        self._forget([snapshot for snapshot in self._snapshots if snapshot < offset])
+
+    def mark_deleted(self, offset: int) -> str | None:
+        """Renames a deleted segment's snapshot out of the way; the path to be removed later."""
+        if offset not in self._snapshots:
+            return None
+        self._snapshots.remove(offset)
+        path = snapshot_path(self.directory, offset)
+        self._files.rename(path, path + DELETED_SUFFIX)
+        return path + DELETED_SUFFIX
+
+    def clear(self, end_offset: int) -> None:
+        """The log begins anew at the offset."""
+        self._forget(list(self._snapshots))
+        self.state.clear(end_offset)
+
+    def _load_latest(self, log_start_offset: int, now_ms: int) -> int:
+        """Fills the state from the latest whole snapshot and returns its offset; damaged ones are removed."""
+        while self._snapshots:
+            offset = self._snapshots[-1]
+            try:
+                entries = decode_snapshot(self._files.read_bytes(snapshot_path(self.directory, offset)))
+            except CorruptSnapshot:
+                self._forget([offset])
+                continue
+            self.state.clear(offset)
+            for entry in entries:
+                if not is_expired(entry, now_ms, self.expiration_ms):
+                    self.state.load(entry)
+            return offset
+        self.state.clear(log_start_offset)
+        return log_start_offset
+
+    def _replay_segment(self, segment: Segment, *, start: int, end_offset: int, writes_index: bool) -> None:
+        place = segment.find(max(start, segment.base_offset))
+        if place is None:
+            return
+        for position, header in scan_headers(segment.file, place[0], segment.size):
+            if header.base_offset >= end_offset:
+                return
+            if header.producer_id < 0 or header.last_offset < start:
+                continue
+            if not header.is_control:
+                self.state.update(header)
+            elif writes_index:
+                self.update(header, memoryview(segment.file.read(position, header.size)), segment)
+            else:
+                marker = marker_of(header, memoryview(segment.file.read(position, header.size)))
+                completed = self.state.update_marker(header, marker, header.max_timestamp) if marker else None
+                if completed is not None:
+                    self.state.complete(completed)
+
+    def _forget(self, offsets: list[int]) -> None:
+        for offset in offsets:
+            self._snapshots.remove(offset)
+            self._files.remove(snapshot_path(self.directory, offset))
+
+
+def marker_of(header: BatchHeader, batch: memoryview) -> EndTransactionMarker | None:
+    """What a control batch says about a transaction; None for other control batches and for emptied ones."""
+    for record in iterate_records(Batch(header, 0, batch)):
+        return read_end_transaction_marker(record)
+    return None

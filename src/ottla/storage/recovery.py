@@ -1,0 +1,323 @@
+"""Opening a log: what a crash may have left is put right before anything is served.
+
+After a clean shutdown the files are taken as they are; only the batches behind the last index entry are checked, which
+costs next to nothing. After a crash every batch from the segment of the recovery point on is read and its checksum
+compared; the log is cut at the first batch that is not whole, later segments go, and indexes, leader epochs and
+producer state are built again from what is left. Segments below the recovery point were made durable and are not
+read; their indexes are checked on use.
+
+Base offset and leader epoch lie outside a batch's checksum, so they are held against what else is known: offsets never
+go backwards, and on a log that is not compacted they leave no gap; an epoch never goes backwards, and was written to
+the checkpoint before the first batch that carries it.
+
+Unfinished work of the cleaner: `.cleaned` files were not complete and are removed, `.swap` files were complete, so the
+replacement is finished: the segments they replace go, and they take their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ottla.model.config import LogConfig
+from ottla.model.ids import TopicPartition
+from ottla.model.ports import Files, World
+from ottla.records.header import BatchHeader
+from ottla.storage.errors import CorruptLog
+from ottla.storage.leader_epochs import LeaderEpochs
+from ottla.storage.log import PartitionLog
+from ottla.storage.names import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    offset_file_name,
+    offset_of_file,
+)
+from ottla.storage.open_files import OpenFiles
+from ottla.storage.producers import ProducerLedger
+from ottla.storage.scan import scan_checked
+from ottla.storage.segment import Segment
+
+__all__ = ["OpenedLog", "RecoveryReport", "open_log"]
+
+_PRIVATE_OPEN_FILES_MAX = 64
+PRODUCER_ID_EXPIRATION_MS = 86_400_000
+
+
+class RecoveryReport(NamedTuple):
+    """What had to be done, for the log line."""
+
+    segments_checked: int = 0
+    bytes_cut: int = 0
+    segments_dropped: int = 0
+    indexes_rebuilt: int = 0
+
+
+class OpenedLog(NamedTuple):
+    log: PartitionLog
+    report: RecoveryReport
+
+
+def open_log(
+    world: World,
+    pool: OpenFiles,
+    *,
+    topic_partition: TopicPartition,
+    directory: str,
+    config: LogConfig,
+    clean_shutdown: bool = False,
+    recovery_point: int = 0,
+    log_start_offset: int = 0,
+    producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
+    on_failure: Callable[[OSError], None] | None = None,
+) -> OpenedLog:
+    """Opens the log in a directory, or begins a new one there. May run on a worker: it uses files of its own."""
+    files = world.files
+    now_ms = world.clock.now_ms()
+    files.make_directories(directory)
+    private = OpenFiles(files, limit=_PRIVATE_OPEN_FILES_MAX)
+    names = _finish_interrupted_work(files, directory)
+    segments = _list_segments(files, directory, names, private, now_ms)
+    epochs = LeaderEpochs.load(files, directory)
+    recovery = _Recovery(segments, epochs, config)
+    if not clean_shutdown:
+        recovery.check_from(recovery_point)
+    next_offset = recovery.end_offset()
+    if next_offset < log_start_offset:
+        # The records up to the start offset were deleted, and the crash took the rest: begin anew at the start.
+        recovery.drop_all()
+        next_offset = log_start_offset
+    if not segments:
+        segments.append(Segment.create(directory, log_start_offset, private, now_ms=now_ms))
+        next_offset = log_start_offset
+    start = max(log_start_offset, segments[0].base_offset)
+    epochs.truncate_from_end(next_offset)
+    epochs.truncate_from_start(start)
+    producers = ProducerLedger(files, directory, expiration_ms=producer_id_expiration_ms)
+    producers.remove_strays({segment.base_offset for segment in segments})
+    _rebuild_producers(producers, segments, start, next_offset, now_ms, recovery.checked_from, clean_shutdown)
+    for segment in segments:
+        segment.use_pool(pool)
+    log = PartitionLog(
+        world,
+        pool,
+        topic_partition=topic_partition,
+        directory=directory,
+        config=config,
+        segments=segments,
+        producers=producers,
+        epochs=epochs,
+        log_start_offset=start,
+        next_offset=next_offset,
+        recovery_point=min(recovery_point, next_offset) if not clean_shutdown else next_offset,
+        on_failure=on_failure,
+    )
+    return OpenedLog(log, recovery.report())
+
+
+class _Recovery:
+    """Checks and mends the segments of one log, in place."""
+
+    def __init__(self, segments: list[Segment], epochs: LeaderEpochs, config: LogConfig) -> None:
+        self._segments = segments
+        self._epochs = epochs
+        self._config = config
+        self._known_epochs = {entry.epoch for entry in epochs.entries}
+        self._segments_checked = 0
+        self._bytes_cut = 0
+        self._segments_dropped = 0
+        self._indexes_rebuilt = 0
+        self.checked_from = (1 << 63) - 1
+        """Base offset of the first segment that was checked."""
+
+    def report(self) -> RecoveryReport:
+        return RecoveryReport(self._segments_checked, self._bytes_cut, self._segments_dropped, self._indexes_rebuilt)
+
+    def check_from(self, recovery_point: int) -> None:
+        """Checks the segment that holds the recovery point and all after it; stops where something is broken."""
+        first = 0
+        for number, segment in enumerate(self._segments):
+            if segment.base_offset <= recovery_point:
+                first = number
+        number = first
+        while number < len(self._segments):
+            whole = self._check_segment(self._segments[number])
+            number += 1
+            if not whole:
+                self._drop(self._segments[number:])
+
+    def end_offset(self) -> int:
+        """The offset after the last batch; looks at the tail even after a clean shutdown."""
+        while self._segments:
+            active = self._segments[-1]
+            try:
+                if self._tail_is_intact(active):
+                    return active.next_offset()
+            except CorruptLog:
+                pass
+            # The marker said "clean", the bytes say otherwise: believe the bytes.
+            self._check_segment(active)
+            if active.size or len(self._segments) == 1:
+                return active.next_offset()
+            self._drop([active])
+        return 0
+
+    def drop_all(self) -> None:
+        self._drop(list(self._segments))
+
+    def _tail_is_intact(self, segment: Segment) -> bool:
+        """Whether the batches behind the last index entry match their checksums, up to the last byte."""
+        position = segment.offset_index.last()[1]
+        if not 0 <= position <= segment.size:
+            return False
+        for batch in scan_checked(segment.file, position, segment.size):
+            position = batch.position + batch.header.size
+        return position == segment.size
+
+    def _check_segment(self, segment: Segment) -> bool:
+        """Reads the whole segment, cuts what is not intact, rebuilds its indexes; whether it was whole."""
+        self.checked_from = min(self.checked_from, segment.base_offset)
+        self._segments_checked += 1
+        end = 0
+        expected = segment.base_offset
+        previous: BatchHeader | None = None
+        previous_position = 0
+        for batch in scan_checked(segment.file, 0, segment.size):
+            header = batch.header
+            if header.base_offset < expected and previous is not None and previous.base_offset > segment.base_offset:
+                # Going backwards: one of the two offsets is wrong. If the one before had left a gap, it is that one.
+                if self._left_gap:
+                    end = previous_position
+                break
+            if not self._is_plausible(segment, header, expected):
+                break
+            self._left_gap = header.base_offset > expected
+            self._note_epoch(header)
+            previous, previous_position = header, batch.position
+            end = batch.position + header.size
+            expected = header.next_offset
+        cut = segment.size - end
+        if cut:
+            segment.file.truncate(end)
+            segment.size = end
+            self._bytes_cut += cut
+        segment.rebuild_indexes(
+            index_interval_bytes=self._config.index_interval_bytes, is_active=segment is self._segments[-1]
+        )
+        self._indexes_rebuilt += 1
+        return cut == 0
+
+    _left_gap = False
+
+    def _is_plausible(self, segment: Segment, header: BatchHeader, expected: int) -> bool:
+        if header.magic < 2:
+            # The offset of a compressed wrapper is its last record's; only its order can be checked.
+            return header.base_offset >= expected
+        if not segment.holds_relative(header.last_offset) or header.base_offset < expected:
+            return False
+        if header.base_offset > expected and "compact" not in self._config.cleanup_policy:
+            return False
+        if header.leader_epoch < self._epochs.latest:
+            return False
+        return header.leader_epoch < 0 or not self._known_epochs or header.leader_epoch in self._known_epochs
+
+    def _note_epoch(self, header: BatchHeader) -> None:
+        if header.magic == 2 and header.leader_epoch > self._epochs.latest:
+            self._epochs.assign(header.leader_epoch, header.base_offset)
+
+    def _drop(self, segments: list[Segment]) -> None:
+        for segment in segments:
+            self._bytes_cut += segment.size
+            self._segments_dropped += 1
+            segment.remove_files()
+        self._segments[:] = [segment for segment in self._segments if segment not in segments]
+
+
+def _rebuild_producers(
+    producers: ProducerLedger,
+    segments: list[Segment],
+    start: int,
+    next_offset: int,
+    now_ms: int,
+    checked_from: int,
+    clean_shutdown: bool,
+) -> None:
+    if clean_shutdown and not producers.snapshots:
+        # No producer has ever been noted here (every roll and shutdown would have left a snapshot), so there is
+        # nothing that reading the whole log could bring back.
+        producers.state.clear(next_offset)
+        return
+    producers.rebuild(
+        segments,
+        log_start_offset=start,
+        end_offset=next_offset,
+        now_ms=now_ms,
+        rebuild_transactions_from=checked_from,
+    )
+
+
+def _list_segments(files: Files, directory: str, names: set[str], pool: OpenFiles, now_ms: int) -> list[Segment]:
+    """The segments whose log file is there; indexes without one are removed, missing or odd ones rebuilt."""
+    segments: list[Segment] = []
+    for name in sorted(names):
+        offset = offset_of_file(name)
+        if offset is None:
+            continue
+        if name.endswith(LOG_SUFFIX):
+            path = f"{directory}/{name}"
+            segment = Segment(
+                directory,
+                offset,
+                pool,
+                size=files.size_of(path),
+                created_ms=now_ms,
+                modified_ms=files.modified_ms(path),
+            )
+            segments.append(segment)
+        elif name.endswith(SEGMENT_SUFFIXES) and offset_file_name(offset, LOG_SUFFIX) not in names:
+            files.remove(f"{directory}/{name}")
+    for segment in segments:
+        has_indexes = {offset_file_name(segment.base_offset, kind) for kind in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)}
+        if segment.size and not has_indexes <= names:
+            segment.rebuild_indexes(index_interval_bytes=4096, is_active=segment is segments[-1])
+    return segments
+
+
+def _finish_interrupted_work(files: Files, directory: str) -> set[str]:
+    """Removes what was on its way out or unfinished, completes finished replacements; the names that are left."""
+    names = set(files.list_directory(directory))
+    swaps: list[int] = []
+    for name in sorted(names):
+        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")):
+            files.remove(f"{directory}/{name}")
+            names.discard(name)
+        elif name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
+            swaps.append(offset_of_file(name) or 0)
+    if not swaps:
+        return names
+    private = OpenFiles(files, limit=_PRIVATE_OPEN_FILES_MAX)
+    for offset in swaps:
+        path = f"{directory}/{offset_file_name(offset, LOG_SUFFIX)}{SWAP_SUFFIX}"
+        swap = Segment(directory, offset, private, size=files.size_of(path), created_ms=0, suffix=SWAP_SUFFIX)
+        end = max((batch.header.next_offset for batch in scan_checked(swap.file, 0, swap.size)), default=offset + 1)
+        for name in sorted(names):
+            old = offset_of_file(name)
+            if old is not None and offset <= old < end and name.endswith(SEGMENT_SUFFIXES):
+                files.remove(f"{directory}/{name}")
+                names.discard(name)
+        swap.discard()
+        for kind in SEGMENT_SUFFIXES:
+            name = offset_file_name(offset, kind)
+            if name + SWAP_SUFFIX in names:
+                files.rename(f"{directory}/{name}{SWAP_SUFFIX}", f"{directory}/{name}")
+                names.discard(name + SWAP_SUFFIX)
+                names.add(name)
+    for name in sorted(names):
+        if name.endswith(SWAP_SUFFIX):
+            files.remove(f"{directory}/{name}")
+            names.discard(name)
+    return names

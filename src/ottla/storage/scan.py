@@ -1,0 +1,97 @@
+"""Walking the batches of a segment file, by their headers or with every byte checked.
+
+Two walks, for two needs. `scan_headers` finds its way: it reads only headers (a page at a time, so small batches
+share a read) and trusts the lengths, but raises rather than step outside the file or over something that cannot be a
+batch. `scan_checked` is recovery's: it reads everything, checks every checksum, and stops at the first batch that is
+not whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ottla.model.ports import File
+from ottla.records.errors import CorruptRecords
+from ottla.records.header import (
+    BATCH_LENGTH_POSITION,
+    HEADER,
+    HEADER_SIZE,
+    LEGACY_OVERHEAD,
+    LENGTH_OVERHEAD,
+    MAGIC_POSITION,
+    BatchHeader,
+    read_header,
+)
+from ottla.records.iterate import Batch, verify_checksum
+from ottla.storage.errors import CorruptLog
+
+__all__ = ["read_header_at", "scan_checked", "scan_headers"]
+
+_HEADER_PAGE_BYTES = 4096
+_CHECK_CHUNK_BYTES = 1 << 20
+_LEGACY_HEADER_BYTES = LENGTH_OVERHEAD + LEGACY_OVERHEAD
+
+
+def read_header_at(file: File, position: int, end: int) -> BatchHeader:
+    """The header of the batch at `position`, which must end at or before `end`; raises CorruptLog when it cannot."""
+    return _parse(file.read(position, min(HEADER_SIZE, end - position)), 0, position, end, file)
+
+
+def scan_headers(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
+    """(position, header) of every batch from `position` to `end`; raises CorruptLog where there is no whole batch."""
+    page = b""
+    page_position = position
+    while position < end:
+        inside = position - page_position
+        if inside + HEADER_SIZE > len(page):
+            page = file.read(position, min(_HEADER_PAGE_BYTES, end - position))
+            page_position, inside = position, 0
+        header = _parse(page, inside, position, end, file)
+        yield position, header
+        position += LENGTH_OVERHEAD + header.batch_length
+
+
+def scan_checked(file: File, position: int, end: int) -> Iterator[Batch]:
+    """Every intact batch from `position` on, until the end of the file or the first batch that is not whole.
+
+    A batch's view is good until the next one is asked for.
+    """
+    chunk = memoryview(b"")
+    chunk_position = position
+    while position + _LEGACY_HEADER_BYTES <= end:
+        inside = position - chunk_position
+        if inside + HEADER_SIZE > len(chunk):
+            chunk = memoryview(file.read(position, min(_CHECK_CHUNK_BYTES, end - position)))
+            chunk_position, inside = position, 0
+        try:
+            header = _parse(chunk, inside, position, end, file)
+        except CorruptLog:
+            return
+        size = header.size
+        if inside + size > len(chunk):
+            chunk = memoryview(file.read(position, max(size, min(_CHECK_CHUNK_BYTES, end - position))))
+            chunk_position, inside = position, 0
+            if len(chunk) < size:
+                return
+        data = chunk[inside : inside + size]
+        if not verify_checksum(data, header):
+            return
+        yield Batch(header, position, data)
+        position += size
+
+
+def _parse(page: bytes | memoryview, inside: int, position: int, end: int, file: File) -> BatchHeader:
+    left = len(page) - inside
+    if left >= HEADER_SIZE and page[inside + MAGIC_POSITION] == 2:
+        header = BatchHeader(*HEADER.unpack_from(page, inside))
+        if header.batch_length < HEADER_SIZE - LENGTH_OVERHEAD or header.last_offset_delta < 0:
+            raise CorruptLog(f"{file.path} holds no record batch at position {position}")
+    else:
+        try:
+            header = read_header(page, inside)
+        except CorruptRecords as error:
+            raise CorruptLog(f"{file.path} holds no record batch at position {position}: {error.message}") from None
+    if position + LENGTH_OVERHEAD + header.batch_length > end or header.base_offset < 0:
+        length = int.from_bytes(page[inside + BATCH_LENGTH_POSITION : inside + LENGTH_OVERHEAD], "big", signed=True)
+        raise CorruptLog(f"{file.path} ends inside the batch of {length} bytes at position {position}")
+    return header

@@ -1,0 +1,375 @@
+"""One segment of a log: the `.log` file and its indexes, named by the offset it begins with.
+
+A segment does not know why it is appended to, rolled or deleted; it keeps file and indexes in step. The largest
+timestamp and the time of the first batch are found when somebody asks (retention, roll), so that opening a log with
+thousands of closed segments touches none of them.
+
+Where an index may be wrong (it has no checksum), the batch it points to is looked at: it has to be a batch, and must
+not begin after the offset the entry claims. If it does not fit, the indexes are rebuilt from the log and the answer is
+the same as ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ottla.model.ports import Buffer, File
+from ottla.records.header import BatchHeader
+from ottla.storage.errors import CorruptLog
+from ottla.storage.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX, offset_file_name
+from ottla.storage.offset_index import OffsetIndex
+from ottla.storage.open_files import OpenFiles
+from ottla.storage.scan import read_header_at, scan_headers
+from ottla.storage.time_index import TimeIndex, TimestampOffset
+from ottla.storage.transaction_index import TransactionIndex
+
+__all__ = ["BatchPlace", "Segment"]
+
+_RELATIVE_OFFSET_MAX = (1 << 31) - 1
+
+BatchPlace = tuple[int, BatchHeader]
+"""(position, header) of a batch in the segment's file."""
+
+
+class Segment:
+    """Created with the size the file has; `size` is the truth about where valid bytes end."""
+
+    __slots__ = (
+        "_file",
+        "_first_timestamp",
+        "_largest",
+        "_pool",
+        "base_offset",
+        "bytes_since_index_entry",
+        "created_ms",
+        "directory",
+        "is_pinned",
+        "modified_ms",
+        "offset_index",
+        "recently_used",
+        "size",
+        "suffix",
+        "time_index",
+        "transaction_index",
+    )
+
+    def __init__(
+        self,
+        directory: str,
+        base_offset: int,
+        pool: OpenFiles,
+        *,
+        size: int,
+        created_ms: int,
+        modified_ms: int | None = None,
+        suffix: str = "",
+        is_new: bool = False,
+    ) -> None:
+        self.directory = directory
+        self.base_offset = base_offset
+        self.suffix = suffix
+        self.size = size
+        self.created_ms = created_ms
+        self.modified_ms = created_ms if modified_ms is None else modified_ms
+        self.bytes_since_index_entry = 0
+        self.recently_used = False
+        self.is_pinned = False
+        self._pool = pool
+        self._file: File | None = None
+        self._first_timestamp: int | None = None
+        self._largest: TimestampOffset | None = TimestampOffset(-1, -1) if is_new else None
+        self.offset_index = OffsetIndex(self.path_of(INDEX_SUFFIX), base_offset, pool, is_new=is_new)
+        self.time_index = TimeIndex(self.path_of(TIME_INDEX_SUFFIX), base_offset, pool, is_new=is_new)
+        self.transaction_index = TransactionIndex(self.path_of(TRANSACTION_INDEX_SUFFIX), pool)
+
+    @classmethod
+    def create(
+        cls,
+        directory: str,
+        base_offset: int,
+        pool: OpenFiles,
+        *,
+        now_ms: int,
+        suffix: str = "",
+        preallocate_bytes: int = 0,
+    ) -> Segment:
+        """A new, empty segment on disk; whatever a crash left under its name is emptied."""
+        segment = cls(directory, base_offset, pool, size=0, created_ms=now_ms, suffix=suffix, is_new=True)
+        file = segment.file
+        if file.size:
+            file.truncate(0)
+        if preallocate_bytes:
+            # The file is longer than its content until the segment closes, so it may not be reopened by its length.
+            file.preallocate(preallocate_bytes)
+            segment.is_pinned = True
+        segment.offset_index.reset()
+        segment.time_index.reset()
+        segment.transaction_index.reset()
+        return segment
+
+    def __repr__(self) -> str:
+        return f"Segment({self.path!r}, size={self.size})"
+
+    @property
+    def path(self) -> str:
+        return self.path_of(LOG_SUFFIX)
+
+    def path_of(self, kind: str) -> str:
+        return f"{self.directory}/{offset_file_name(self.base_offset, kind)}{self.suffix}"
+
+    @property
+    def file(self) -> File:
+        """The log file, opened now if it was not open."""
+        file = self._file
+        if file is None:
+            file = self._file = self._pool.open(self, self.path)
+        self.recently_used = True
+        return file
+
+    def release(self) -> bool:
+        if self.is_pinned:
+            return False
+        self._file = None
+        return True
+
+    # ---- writing
+
+    def append(self, buffer: Buffer, batches: Sequence[BatchHeader], *, index_interval_bytes: int, now_ms: int) -> int:
+        """Writes whole batches with one write and returns their position; on OSError nothing has changed."""
+        position = self.size
+        self.file.append(buffer)
+        if position == 0:
+            self._first_timestamp = None
+        largest = self.largest
+        for batch in batches:
+            size = 12 + batch.batch_length
+            if batch.max_timestamp > largest.timestamp:
+                self._largest = largest = TimestampOffset(batch.max_timestamp, batch.last_offset)
+            if self.bytes_since_index_entry > index_interval_bytes:
+                self.offset_index.append(batch.last_offset, position)
+                self.time_index.append(*largest)
+                self.bytes_since_index_entry = 0
+            self.bytes_since_index_entry += size
+            position += size
+        self.size += len(buffer)
+        self.modified_ms = now_ms
+        assert self.size == position, "the buffer is not exactly the batches it was announced as"
+        return position
+
+    def close_for_appends(self) -> None:
+        """The segment is not the active one any more: give the time index its last entry, trim what was reserved."""
+        if self.is_pinned:
+            self.file.truncate(self.size)
+            self.is_pinned = False
+        if self.size:
+            self.time_index.append(*self.largest)
+        self.offset_index.write_pending()
+        self.time_index.write_pending()
+
+    def truncate_to(self, offset: int) -> int:
+        """Cuts the batch that holds `offset` and everything after it; returns how many bytes went."""
+        place = self.find(offset)
+        if place is None:
+            return 0
+        position, _ = place
+        removed = self.size - position
+        self.file.truncate(position)
+        self.size = position
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.transaction_index.truncate_to(offset)
+        self._largest = None
+        self._first_timestamp = None
+        self.bytes_since_index_entry = 0
+        return removed
+
+    # ---- finding
+
+    def holds_relative(self, offset: int) -> bool:
+        """Whether the indexes can name the offset, which they keep as 31 bits above the base."""
+        return 0 <= offset - self.base_offset <= _RELATIVE_OFFSET_MAX
+
+    def find(self, offset: int) -> BatchPlace | None:
+        """The first batch that reaches `offset`: the one that holds it, or the next where compaction left a hole."""
+        for position, header in scan_headers(self.file, self._start_for(offset), self.size):
+            if header.base_offset + header.last_offset_delta >= offset:
+                return position, header
+        return None
+
+    def boundary_at_most(self, position: int) -> int:
+        """A batch boundary at or before `position`, as near as the index knows; 0 when it knows none."""
+        boundary = self.offset_index.boundary_at_most(position)
+        return boundary if boundary <= self.size else 0
+
+    def next_offset(self) -> int:
+        """The offset after the last batch."""
+        next_offset = self.base_offset
+        for _, header in scan_headers(self.file, self._start_for(_RELATIVE_OFFSET_MAX + self.base_offset), self.size):
+            next_offset = header.next_offset
+        return next_offset
+
+    @property
+    def first_timestamp(self) -> int:
+        """The largest timestamp of the first batch, which is when the segment's age begins; -1 while empty."""
+        if self._first_timestamp is None:
+            if self.size == 0:
+                return -1
+            self._first_timestamp = read_header_at(self.file, 0, self.size).max_timestamp
+        return self._first_timestamp
+
+    @property
+    def largest(self) -> TimestampOffset:
+        """The largest timestamp, and the last offset of the batch that carries it; (-1, -1) while empty."""
+        largest = self._largest
+        if largest is None:
+            largest = self._largest = self._find_largest()
+        return largest
+
+    @property
+    def largest_timestamp(self) -> int:
+        """What retention goes by: the largest timestamp, or the file's age where records carry none."""
+        timestamp = self.largest.timestamp
+        return timestamp if timestamp >= 0 else self.modified_ms
+
+    def find_timestamp(self, timestamp: int, *, from_offset: int) -> BatchPlace | None:
+        """The first batch at or after `from_offset` whose largest timestamp is at least `timestamp`."""
+        start = max(from_offset, self._trusted_time_entry(timestamp).offset)
+        place = self.find(start)
+        if place is None:
+            return None
+        for position, header in scan_headers(self.file, place[0], self.size):
+            if header.max_timestamp >= timestamp:
+                return position, header
+        return None
+
+    # ---- indexes
+
+    def rebuild_indexes(self, *, index_interval_bytes: int, is_active: bool) -> None:
+        """Makes offset and time index anew from the batch headers. The caller answers for the log's integrity."""
+        self.offset_index.reset()
+        self.time_index.reset()
+        self.bytes_since_index_entry = 0
+        largest = TimestampOffset(-1, -1)
+        for position, header in scan_headers(self.file, 0, self.size):
+            if header.max_timestamp > largest.timestamp:
+                largest = TimestampOffset(header.max_timestamp, header.last_offset)
+            if self.bytes_since_index_entry > index_interval_bytes:
+                self.offset_index.append(header.last_offset, position)
+                self.time_index.append(*largest)
+                self.bytes_since_index_entry = 0
+            self.bytes_since_index_entry += header.size
+        self._largest = largest
+        if not is_active and self.size:
+            self.time_index.append(*largest)
+
+    # ---- files
+
+    def syncable_files(self) -> list[File]:
+        """Everything to be made durable when the segment closes."""
+        files = [self.file, self.offset_index.sync_file(), self.time_index.sync_file()]
+        if self._pool.files.exists(self.transaction_index.path):
+            files.append(self._pool.files.open(self.transaction_index.path))
+        return files
+
+    def relocate(self, *, directory: str | None = None, suffix: str | None = None) -> None:
+        """The files were renamed, or are about to be: `paths` says what they are called from now on."""
+        self.directory = self.directory if directory is None else directory
+        self.suffix = self.suffix if suffix is None else suffix
+        self.offset_index.path = self.path_of(INDEX_SUFFIX)
+        self.time_index.path = self.path_of(TIME_INDEX_SUFFIX)
+        self.transaction_index.path = self.path_of(TRANSACTION_INDEX_SUFFIX)
+
+    def paths(self) -> list[str]:
+        kinds = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+        return [self.path_of(kind) for kind in kinds]
+
+    def rename_suffix(self, suffix: str) -> None:
+        """Renames the files that exist; the log file goes last, since it alone makes a segment."""
+        files = self._pool.files
+        old = self.paths()
+        self.offset_index.write_pending()
+        self.time_index.write_pending()
+        self.relocate(suffix=suffix)
+        for source, target in reversed(list(zip(old, self.paths(), strict=True))):
+            if files.exists(source):
+                files.rename(source, target)
+
+    def remove_files(self) -> None:
+        self.discard()
+        for path in self.paths():
+            if self._pool.files.exists(path):
+                self._pool.files.remove(path)
+
+    def close(self) -> None:
+        if self.is_pinned:
+            self.file.truncate(self.size)
+            self.is_pinned = False
+        self.offset_index.close()
+        self.time_index.close()
+        self._file = None
+        self._pool.forget(self)
+
+    def discard(self) -> None:
+        """Lets go of the files without writing what is pending."""
+        self.offset_index.discard()
+        self.time_index.discard()
+        self._file = None
+        self.is_pinned = False
+        self._pool.forget(self)
+
+    def use_pool(self, pool: OpenFiles) -> None:
+        """Hands the segment, with everything closed, to another pool of open files."""
+        self._file = None
+        self._pool.forget(self)
+        self._pool = pool
+        self.offset_index.use_pool(pool)
+        self.time_index.use_pool(pool)
+        self.transaction_index = TransactionIndex(self.transaction_index.path, pool)
+
+    # ---- helpers
+
+    def _start_for(self, offset: int) -> int:
+        """A position from which a walk finds `offset`: the index's answer, if the log agrees with it."""
+        claimed, position = self.offset_index.lookup(offset)
+        if position == 0:
+            return 0
+        try:
+            if 0 < position < self.size and (
+                self.base_offset <= read_header_at(self.file, position, self.size).base_offset <= claimed
+            ):
+                return position
+        except CorruptLog:
+            pass
+        # The entry is damaged, or the log is. Walking from the beginning tells which: it raises where there is no
+        # batch, and otherwise finds what was asked for.
+        self.rebuild_indexes(index_interval_bytes=_REBUILD_INTERVAL_BYTES, is_active=False)
+        return 0
+
+    def _trusted_time_entry(self, timestamp: int) -> TimestampOffset:
+        """The index's answer, if the batch it names carries that timestamp; the segment's beginning otherwise."""
+        entry = self.time_index.lookup(timestamp - 1)
+        if entry.timestamp < 0:
+            return entry
+        place = self.find(entry.offset)
+        if place is not None and place[1].max_timestamp == entry.timestamp:
+            return entry
+        self.rebuild_indexes(index_interval_bytes=_REBUILD_INTERVAL_BYTES, is_active=False)
+        return TimestampOffset(-1, self.base_offset)
+
+    def _find_largest(self) -> TimestampOffset:
+        """From the last time-index entry, and the batches behind it."""
+        if self.size == 0:
+            return TimestampOffset(-1, -1)
+        last = self.time_index.last()
+        place = self.find(last.offset) if last.timestamp >= 0 else None
+        if place is not None and place[1].max_timestamp == last.timestamp:
+            start, largest = place[0], last
+        else:
+            start, largest = 0, TimestampOffset(-1, -1)
+        for _, header in scan_headers(self.file, start, self.size):
+            if header.max_timestamp > largest.timestamp:
+                largest = TimestampOffset(header.max_timestamp, header.last_offset)
+        return largest
+
+
+_REBUILD_INTERVAL_BYTES = 4096

@@ -1,0 +1,68 @@
+"""The index of aborted transactions (KIP-98): 34 bytes each, in the order of their abort markers.
+
+A read-committed fetch tells the consumer which producers' records to skip. An entry belongs to the segment that holds
+the marker, and carries the last stable offset at that time, which says when a search may stop: no transaction whose
+records lie below it can be aborted later. The file exists only once a transaction has been aborted.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import NamedTuple
+
+from ottla.storage.open_files import OpenFiles
+
+__all__ = ["AbortedTransaction", "TransactionIndex"]
+
+_ENTRY = Struct(">hqqqq")
+_VERSION = 0
+
+
+class AbortedTransaction(NamedTuple):
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class TransactionIndex:
+    """Entries are few (one per aborted transaction), so they are read when asked for and not kept."""
+
+    __slots__ = ("_pool", "path")
+
+    def __init__(self, path: str, pool: OpenFiles) -> None:
+        self.path = path
+        self._pool = pool
+
+    def append(self, transaction: AbortedTransaction) -> None:
+        self._pool.files.open(self.path).append(_ENTRY.pack(_VERSION, *transaction))
+
+    def entries(self) -> list[AbortedTransaction]:
+        if not self._pool.files.exists(self.path):
+            return []
+        data = self._pool.files.read_bytes(self.path)
+        whole = len(data) - len(data) % _ENTRY.size
+        return [AbortedTransaction(*fields[1:]) for fields in _ENTRY.iter_unpack(data[:whole])]
+
+    def looks_whole(self, *, base_offset: int) -> bool:
+        """Whether the file can be what it should: whole entries of a known version that end in this segment."""
+        if not self._pool.files.exists(self.path):
+            return True
+        data = self._pool.files.read_bytes(self.path)
+        if len(data) % _ENTRY.size:
+            return False
+        return all(
+            version == _VERSION and last_offset >= base_offset and first_offset <= last_offset
+            for version, _, first_offset, last_offset, _ in _ENTRY.iter_unpack(data)
+        )
+
+    def truncate_to(self, offset: int) -> None:
+        """Drops the transactions whose marker lies at `offset` or beyond."""
+        entries = self.entries()
+        kept = sum(entry.last_offset < offset for entry in entries)
+        if kept < len(entries):
+            self._pool.files.open(self.path).truncate(kept * _ENTRY.size)
+
+    def reset(self) -> None:
+        if self._pool.files.exists(self.path):
+            self._pool.files.open(self.path).truncate(0)
