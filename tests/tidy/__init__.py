@@ -1,0 +1,3 @@
+"""House rules as tests."""
+
+__all__: list[str] = []
