@@ -63,7 +63,16 @@ class Field:
     @property
     def absent_means_none(self) -> bool:
         """A tagged structure that was not sent is None: building one for nothing would cost on every message."""
-        return self.is_structure and not self.is_array and (self.tag is not None or self.default == "null")
+        if not self.is_structure or self.is_array:
+            return False
+        return self.default == "null" or (self.tag is not None and self.nullable is None)
+
+    @property
+    def is_made_afresh(self) -> bool:
+        """Its default is a list or structure, of which every message needs one of its own."""
+        if self.is_array:
+            return self.default != "null"
+        return self.is_structure and not self.absent_means_none
 
 
 @dataclass
@@ -269,9 +278,9 @@ HEAD = "# Written by tools/generate_messages.py from definitions/{source}: chang
 
 def default_of(item: Field) -> str:
     """The default of the constructor's parameter."""
-    if item.is_array:
-        return "None" if item.default == "null" else "EMPTY"
-    if item.is_structure or item.base == "records" or item.default == "null":
+    if item.is_made_afresh:
+        return "EMPTY"
+    if item.is_array or item.is_structure or item.base == "records" or item.default == "null":
         return "None"
     if item.base == "uuid":
         return "Uuid.ZERO"
@@ -282,9 +291,9 @@ def default_of(item: Field) -> str:
 
 def default_in_table(item: Field) -> str:
     """The default as a constant of the table: () stands for a fresh list or structure, 0 for the zero uuid."""
-    if item.is_array or item.is_structure:
-        return "None" if item.default == "null" or item.absent_means_none else "()"
-    return "0" if item.base == "uuid" else default_of(item)
+    if item.is_made_afresh:
+        return "()"
+    return "0" if item.base == "uuid" and not item.is_array else default_of(item)
 
 
 def type_of(item: Field, kind: str) -> str:
@@ -294,7 +303,7 @@ def type_of(item: Field, kind: str) -> str:
     base = PYTHON_TYPES.get(item.base, item.base)
     if item.is_array:
         base = f"list[{base}]"
-    optional = item.nullable is not None or (item.is_structure and not item.is_array)
+    optional = item.nullable is not None or item.absent_means_none
     return f"{base} | None" if optional else base
 
 
@@ -325,10 +334,9 @@ def render_constructor(item: Class) -> list[str]:
     lines += [f"        {f.name}: {type_of(f, item.kind)} = {default_of(f)}," for f in item.fields]
     lines.append("    ) -> None:")
     for f in item.fields:
-        if default_of(f) == "EMPTY":
-            lines += assignment(f.name, f"[] if {f.name} is EMPTY else {f.name}")
-        elif f.is_structure and not f.is_array and not f.absent_means_none:
-            lines += assignment(f.name, f"{f.base}() if {f.name} is None else {f.name}")
+        if f.is_made_afresh:
+            fresh = "[]" if f.is_array else f"{f.base}()"
+            lines += assignment(f.name, f"{fresh} if {f.name} is EMPTY else {f.name}")
         else:
             lines.append(f"        self.{f.name} = {f.name}")
     return lines

@@ -45,7 +45,13 @@ def message_at(cls: type[Structure], version: int, random: Random) -> Any:
 def value_of(field: FieldSpec, version: int, random: Random) -> Any:
     if field.nullable and random.random() < 0.2:
         return None
-    if field.tag is not None and field.structure is not None and not field.is_array and random.random() < 0.3:
+    if (
+        field.tag is not None
+        and field.structure
+        and not field.is_array
+        and not field.nullable
+        and random.random() < 0.3
+    ):
         return None
     if field.is_array:
         count = random.choice((0, 1, 1, 2, 3)) if field.structure else random.choice((0, 1, 2, 3, 9, 130))

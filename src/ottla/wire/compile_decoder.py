@@ -221,10 +221,9 @@ class _DecoderWriter:
             self.structure(structure, variable)
             self.line(f"{target} = {variable}")
             return
-        marker = self.source.variable("n")
-        self.run.append(("b", marker))
-        self.flush()
-        self.line(f"if {marker} < 0:")
+        # Null is -1 in place and 0 as a tagged field (KIP-893).
+        marker = self.length("b" if field.tag is None else "B")
+        self.line(f"if {marker} {'< 0' if field.tag is None else '== 0'}:")
         self.line(f"    {target} = None")
         self.line("else:")
         self.source.indent()

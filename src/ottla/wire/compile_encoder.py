@@ -147,7 +147,8 @@ class _EncoderWriter:
             if field.default is None and field.nullable:
                 return f"{value} is not None"
             default = self.source.constant(("default", structure), "default", lambda: structure())
-            return f"{value} is not None and {value} != {default}"
+            null = "is None or" if field.nullable else "is not None and"
+            return f"{value} {null} {value} != {default}"
         if field.default is None:
             return f"{value} is not None"
         if field.is_array:
@@ -233,7 +234,9 @@ class _EncoderWriter:
             return
         self.flush()
         self.line(f"if {variable} is None:")
-        self.line(f"    {self.append}(b'\\xff')")
+        # Null is -1 in place and 0 as a tagged field (KIP-893).
+        null = b"\xff" if field.tag is None else b"\0"
+        self.line(f"    {self.append}({null!r})")
         self.line("else:")
         self.source.indent()
         self.run.append(("b", "1"))

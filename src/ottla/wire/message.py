@@ -22,7 +22,7 @@ Records = bytes | bytearray | memoryview | FileRegion | Sequence[Part] | None
 # (name, type, versions, nullable versions, tag, default, ignorable); a range of versions is (first, last).
 FieldTable = tuple[tuple[str, str, tuple[int, int], tuple[int, int] | None, int | None, Any, bool], ...]
 
-# The default of every list parameter: a constructor replaces it by a list of its own.
+# The default of parameters that hold a list or a structure: a constructor replaces it by one of its own.
 EMPTY: Any = ()
 
 

@@ -119,8 +119,8 @@ class Member(Structure):
         client_host: str = "",
         subscribed_topic_names: list[str] = EMPTY,
         subscribed_topic_regex: str | None = None,
-        assignment: Assignment | None = None,
-        target_assignment: Assignment | None = None,
+        assignment: Assignment = EMPTY,
+        target_assignment: Assignment = EMPTY,
         member_type: int = -1,
     ) -> None:
         self.member_id = member_id
@@ -131,8 +131,8 @@ class Member(Structure):
         self.client_host = client_host
         self.subscribed_topic_names = [] if subscribed_topic_names is EMPTY else subscribed_topic_names
         self.subscribed_topic_regex = subscribed_topic_regex
-        self.assignment = Assignment() if assignment is None else assignment
-        self.target_assignment = Assignment() if target_assignment is None else target_assignment
+        self.assignment = Assignment() if assignment is EMPTY else assignment
+        self.target_assignment = Assignment() if target_assignment is EMPTY else target_assignment
         self.member_type = member_type
 
 

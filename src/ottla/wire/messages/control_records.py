@@ -223,12 +223,12 @@ class VotersRecordVoter(Structure):
         voter_id: int = 0,
         voter_directory_id: Uuid = Uuid.ZERO,
         endpoints: list[Endpoint] = EMPTY,
-        kraft_version_feature: KRaftVersionFeature | None = None,
+        kraft_version_feature: KRaftVersionFeature = EMPTY,
     ) -> None:
         self.voter_id = voter_id
         self.voter_directory_id = voter_directory_id
         self.endpoints = [] if endpoints is EMPTY else endpoints
-        self.kraft_version_feature = KRaftVersionFeature() if kraft_version_feature is None else kraft_version_feature
+        self.kraft_version_feature = KRaftVersionFeature() if kraft_version_feature is EMPTY else kraft_version_feature
 
 
 class VotersRecord(Message):

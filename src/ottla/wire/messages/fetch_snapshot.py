@@ -62,13 +62,13 @@ class RequestPartitionSnapshot(Structure):
         *,
         partition: int = 0,
         current_leader_epoch: int = 0,
-        snapshot_id: SnapshotId | None = None,
+        snapshot_id: SnapshotId = EMPTY,
         position: int = 0,
         replica_directory_id: Uuid = Uuid.ZERO,
     ) -> None:
         self.partition = partition
         self.current_leader_epoch = current_leader_epoch
-        self.snapshot_id = SnapshotId() if snapshot_id is None else snapshot_id
+        self.snapshot_id = SnapshotId() if snapshot_id is EMPTY else snapshot_id
         self.position = position
         self.replica_directory_id = replica_directory_id
 
@@ -162,7 +162,7 @@ class ResponsePartitionSnapshot(Structure):
         *,
         index: int = 0,
         error_code: int = 0,
-        snapshot_id: SnapshotId | None = None,
+        snapshot_id: SnapshotId = EMPTY,
         current_leader: LeaderIdAndEpoch | None = None,
         size: int = 0,
         position: int = 0,
@@ -170,7 +170,7 @@ class ResponsePartitionSnapshot(Structure):
     ) -> None:
         self.index = index
         self.error_code = error_code
-        self.snapshot_id = SnapshotId() if snapshot_id is None else snapshot_id
+        self.snapshot_id = SnapshotId() if snapshot_id is EMPTY else snapshot_id
         self.current_leader = current_leader
         self.size = size
         self.position = position

@@ -155,7 +155,7 @@ class ConsumerTopicPartitions(Structure):
     FIELDS = (
         ("topic_id", "uuid", (0, 32767), None, None, 0, False),
         ("partitions", "[int32]", (0, 32767), None, None, (), False),
-        ("assignment_epochs", "[int32]", (0, 32767), (0, 32767), 0, None, False),
+        ("assignment_epochs", "[int32]", (0, 32767), (0, 32767), 0, (), False),
     )
 
     def __init__(
@@ -163,11 +163,11 @@ class ConsumerTopicPartitions(Structure):
         *,
         topic_id: Uuid = Uuid.ZERO,
         partitions: list[int] = EMPTY,
-        assignment_epochs: list[int] | None = None,
+        assignment_epochs: list[int] | None = EMPTY,
     ) -> None:
         self.topic_id = topic_id
         self.partitions = [] if partitions is EMPTY else partitions
-        self.assignment_epochs = assignment_epochs
+        self.assignment_epochs = [] if assignment_epochs is EMPTY else assignment_epochs
 
 
 class ShareTopicPartitions(Structure):
@@ -321,7 +321,7 @@ class StreamsCurrentTaskIds(Structure):
     FIELDS = (
         ("subtopology_id", "string", (0, 32767), None, None, "", False),
         ("partitions", "[int32]", (0, 32767), None, None, (), False),
-        ("assignment_epochs", "[int32]", (0, 32767), (0, 32767), 0, None, False),
+        ("assignment_epochs", "[int32]", (0, 32767), (0, 32767), 0, (), False),
     )
 
     def __init__(
@@ -329,11 +329,11 @@ class StreamsCurrentTaskIds(Structure):
         *,
         subtopology_id: str = "",
         partitions: list[int] = EMPTY,
-        assignment_epochs: list[int] | None = None,
+        assignment_epochs: list[int] | None = EMPTY,
     ) -> None:
         self.subtopology_id = subtopology_id
         self.partitions = [] if partitions is EMPTY else partitions
-        self.assignment_epochs = assignment_epochs
+        self.assignment_epochs = [] if assignment_epochs is EMPTY else assignment_epochs
 
 
 class TopicConfig(Structure):
@@ -754,7 +754,7 @@ class ConsumerGroupMemberMetadataValue(Message):
         ("subscribed_topic_regex", "string", (0, 32767), (0, 32767), None, "", False),
         ("rebalance_timeout_ms", "int32", (0, 32767), None, None, -1, False),
         ("server_assignor", "string", (0, 32767), (0, 32767), None, "", False),
-        ("classic_member_metadata", "ClassicMemberMetadata", (0, 32767), (0, 32767), 0, None, False),
+        ("classic_member_metadata", "ClassicMemberMetadata", (0, 32767), (0, 32767), 0, (), False),
     )
 
     def __init__(
@@ -768,7 +768,7 @@ class ConsumerGroupMemberMetadataValue(Message):
         subscribed_topic_regex: str | None = "",
         rebalance_timeout_ms: int = -1,
         server_assignor: str | None = "",
-        classic_member_metadata: ClassicMemberMetadata | None = None,
+        classic_member_metadata: ClassicMemberMetadata | None = EMPTY,
     ) -> None:
         self.instance_id = instance_id
         self.rack_id = rack_id
@@ -778,7 +778,9 @@ class ConsumerGroupMemberMetadataValue(Message):
         self.subscribed_topic_regex = subscribed_topic_regex
         self.rebalance_timeout_ms = rebalance_timeout_ms
         self.server_assignor = server_assignor
-        self.classic_member_metadata = classic_member_metadata
+        self.classic_member_metadata = (
+            ClassicMemberMetadata() if classic_member_metadata is EMPTY else classic_member_metadata
+        )
 
 
 class ConsumerGroupTargetAssignmentMetadataKey(Message):
@@ -1265,7 +1267,7 @@ class StreamsGroupMetadataValue(Message):
         ("epoch", "int32", (0, 32767), None, None, 0, False),
         ("metadata_hash", "int64", (0, 32767), None, None, 0, False),
         ("validated_topology_epoch", "int32", (0, 32767), None, 0, -1, False),
-        ("last_assignment_configs", "[LastAssignmentConfig]", (0, 32767), (0, 32767), 1, None, False),
+        ("last_assignment_configs", "[LastAssignmentConfig]", (0, 32767), (0, 32767), 1, (), False),
     )
 
     def __init__(
@@ -1274,12 +1276,12 @@ class StreamsGroupMetadataValue(Message):
         epoch: int = 0,
         metadata_hash: int = 0,
         validated_topology_epoch: int = -1,
-        last_assignment_configs: list[LastAssignmentConfig] | None = None,
+        last_assignment_configs: list[LastAssignmentConfig] | None = EMPTY,
     ) -> None:
         self.epoch = epoch
         self.metadata_hash = metadata_hash
         self.validated_topology_epoch = validated_topology_epoch
-        self.last_assignment_configs = last_assignment_configs
+        self.last_assignment_configs = [] if last_assignment_configs is EMPTY else last_assignment_configs
 
 
 class StreamsGroupMemberMetadataKey(Message):

@@ -36,10 +36,10 @@ class RemoteLogSegmentIdEntry(Structure):
     def __init__(
         self,
         *,
-        topic_id_partition: TopicIdPartitionEntry | None = None,
+        topic_id_partition: TopicIdPartitionEntry = EMPTY,
         id: Uuid = Uuid.ZERO,
     ) -> None:
-        self.topic_id_partition = TopicIdPartitionEntry() if topic_id_partition is None else topic_id_partition
+        self.topic_id_partition = TopicIdPartitionEntry() if topic_id_partition is EMPTY else topic_id_partition
         self.id = id
 
 
@@ -123,7 +123,7 @@ class RemoteLogSegmentMetadataRecord(Message):
     def __init__(
         self,
         *,
-        remote_log_segment_id: RemoteLogSegmentIdEntry | None = None,
+        remote_log_segment_id: RemoteLogSegmentIdEntry = EMPTY,
         start_offset: int = 0,
         end_offset: int = 0,
         broker_id: int = 0,
@@ -136,7 +136,7 @@ class RemoteLogSegmentMetadataRecord(Message):
         txn_index_empty: bool = False,
     ) -> None:
         self.remote_log_segment_id = (
-            RemoteLogSegmentIdEntry() if remote_log_segment_id is None else remote_log_segment_id
+            RemoteLogSegmentIdEntry() if remote_log_segment_id is EMPTY else remote_log_segment_id
         )
         self.start_offset = start_offset
         self.end_offset = end_offset
@@ -175,14 +175,14 @@ class RemoteLogSegmentMetadataUpdateRecord(Message):
     def __init__(
         self,
         *,
-        remote_log_segment_id: RemoteLogSegmentIdEntry | None = None,
+        remote_log_segment_id: RemoteLogSegmentIdEntry = EMPTY,
         broker_id: int = 0,
         event_timestamp_ms: int = 0,
         custom_metadata: Buffer | None = None,
         remote_log_segment_state: int = 0,
     ) -> None:
         self.remote_log_segment_id = (
-            RemoteLogSegmentIdEntry() if remote_log_segment_id is None else remote_log_segment_id
+            RemoteLogSegmentIdEntry() if remote_log_segment_id is EMPTY else remote_log_segment_id
         )
         self.broker_id = broker_id
         self.event_timestamp_ms = event_timestamp_ms
@@ -208,12 +208,12 @@ class RemotePartitionDeleteMetadataRecord(Message):
     def __init__(
         self,
         *,
-        topic_id_partition: TopicIdPartitionEntry | None = None,
+        topic_id_partition: TopicIdPartitionEntry = EMPTY,
         broker_id: int = 0,
         event_timestamp_ms: int = 0,
         remote_partition_delete_state: int = 0,
     ) -> None:
-        self.topic_id_partition = TopicIdPartitionEntry() if topic_id_partition is None else topic_id_partition
+        self.topic_id_partition = TopicIdPartitionEntry() if topic_id_partition is EMPTY else topic_id_partition
         self.broker_id = broker_id
         self.event_timestamp_ms = event_timestamp_ms
         self.remote_partition_delete_state = remote_partition_delete_state

@@ -251,7 +251,7 @@ class PartitionData(Structure):
         error_message: str | None = None,
         acknowledge_error_code: int = 0,
         acknowledge_error_message: str | None = None,
-        current_leader: LeaderIdAndEpoch | None = None,
+        current_leader: LeaderIdAndEpoch = EMPTY,
         records: Records = None,
         acquired_records: list[AcquiredRecords] = EMPTY,
     ) -> None:
@@ -260,7 +260,7 @@ class PartitionData(Structure):
         self.error_message = error_message
         self.acknowledge_error_code = acknowledge_error_code
         self.acknowledge_error_message = acknowledge_error_message
-        self.current_leader = LeaderIdAndEpoch() if current_leader is None else current_leader
+        self.current_leader = LeaderIdAndEpoch() if current_leader is EMPTY else current_leader
         self.records = records
         self.acquired_records = [] if acquired_records is EMPTY else acquired_records
 

@@ -109,7 +109,7 @@ class Member(Structure):
         client_id: str = "",
         client_host: str = "",
         subscribed_topic_names: list[str] = EMPTY,
-        assignment: Assignment | None = None,
+        assignment: Assignment = EMPTY,
     ) -> None:
         self.member_id = member_id
         self.rack_id = rack_id
@@ -117,7 +117,7 @@ class Member(Structure):
         self.client_id = client_id
         self.client_host = client_host
         self.subscribed_topic_names = [] if subscribed_topic_names is EMPTY else subscribed_topic_names
-        self.assignment = Assignment() if assignment is None else assignment
+        self.assignment = Assignment() if assignment is EMPTY else assignment
 
 
 class DescribedGroup(Structure):

@@ -285,8 +285,8 @@ class Member(Structure):
         client_tags: list[KeyValue] = EMPTY,
         task_offsets: list[TaskOffset] = EMPTY,
         task_end_offsets: list[TaskOffset] = EMPTY,
-        assignment: Assignment | None = None,
-        target_assignment: Assignment | None = None,
+        assignment: Assignment = EMPTY,
+        target_assignment: Assignment = EMPTY,
         is_classic: bool = False,
     ) -> None:
         self.member_id = member_id
@@ -301,8 +301,8 @@ class Member(Structure):
         self.client_tags = [] if client_tags is EMPTY else client_tags
         self.task_offsets = [] if task_offsets is EMPTY else task_offsets
         self.task_end_offsets = [] if task_end_offsets is EMPTY else task_end_offsets
-        self.assignment = Assignment() if assignment is None else assignment
-        self.target_assignment = Assignment() if target_assignment is None else target_assignment
+        self.assignment = Assignment() if assignment is EMPTY else assignment
+        self.target_assignment = Assignment() if target_assignment is EMPTY else target_assignment
         self.is_classic = is_classic
 
 

@@ -357,11 +357,11 @@ class EndpointToPartitions(Structure):
     def __init__(
         self,
         *,
-        user_endpoint: Endpoint | None = None,
+        user_endpoint: Endpoint = EMPTY,
         active_partitions: list[TopicPartition] = EMPTY,
         standby_partitions: list[TopicPartition] = EMPTY,
     ) -> None:
-        self.user_endpoint = Endpoint() if user_endpoint is None else user_endpoint
+        self.user_endpoint = Endpoint() if user_endpoint is EMPTY else user_endpoint
         self.active_partitions = [] if active_partitions is EMPTY else active_partitions
         self.standby_partitions = [] if standby_partitions is EMPTY else standby_partitions
 

@@ -90,14 +90,14 @@ class UpdateRaftVoterRequest(Message):
         voter_id: int = 0,
         voter_directory_id: Uuid = Uuid.ZERO,
         listeners: list[Listener] = EMPTY,
-        kraft_version_feature: KRaftVersionFeature | None = None,
+        kraft_version_feature: KRaftVersionFeature = EMPTY,
     ) -> None:
         self.cluster_id = cluster_id
         self.current_leader_epoch = current_leader_epoch
         self.voter_id = voter_id
         self.voter_directory_id = voter_directory_id
         self.listeners = [] if listeners is EMPTY else listeners
-        self.kraft_version_feature = KRaftVersionFeature() if kraft_version_feature is None else kraft_version_feature
+        self.kraft_version_feature = KRaftVersionFeature() if kraft_version_feature is EMPTY else kraft_version_feature
 
 
 class CurrentLeader(Structure):
