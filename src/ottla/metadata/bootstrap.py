@@ -1,0 +1,67 @@
+"""What a new cluster begins with: `bootstrap.checkpoint` and the records made from it.
+
+Formatting a directory writes the feature levels into `bootstrap.checkpoint`. The first controller to lead an empty log
+copies them into it as one transaction, followed by the default `min.insync.replicas` that eligible leader replicas
+need (KIP-966); from then on the log alone counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ottla.metadata.image import ResourceType
+from ottla.metadata.versions import DEFAULT_FEATURE_LEVELS, METADATA_VERSION
+from ottla.model.config import BrokerConfig
+from ottla.model.ports import Files
+from ottla.quorum.snapshots import BOOTSTRAP_FILE, read_snapshot, snapshot_bytes
+from ottla.wire.message import Message
+from ottla.wire.messages.metadata_records import (
+    BeginTransactionRecord,
+    ConfigRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+)
+from ottla.wire.metadata_codec import decode_record, encode_record
+
+__all__ = ["TRANSACTIONS_LEVEL", "bootstrap_records", "feature_records", "read_bootstrap", "write_bootstrap"]
+
+# From 3.6-IV1 on the metadata log knows transactions (KIP-868).
+TRANSACTIONS_LEVEL = 13
+
+
+def feature_records(levels: Mapping[str, int] = DEFAULT_FEATURE_LEVELS) -> list[Message]:
+    return [FeatureLevelRecord(name=name, feature_level=level) for name, level in levels.items() if level > 0]
+
+
+def write_bootstrap(files: Files, directory: str, *, now_ms: int) -> None:
+    """Writes `bootstrap.checkpoint` with the feature levels of this release."""
+    values = [encode_record(record) for record in feature_records()]
+    batches = snapshot_bytes(values, epoch=0, timestamp_ms=now_ms, last_contained_timestamp_ms=0)
+    files.write_atomically(f"{directory}/{BOOTSTRAP_FILE}", b"".join(batches))
+
+
+def read_bootstrap(files: Files, directory: str) -> list[Message]:
+    """The records of `bootstrap.checkpoint`, or those of this release when there is no such file."""
+    path = f"{directory}/{BOOTSTRAP_FILE}"
+    if not files.exists(path):
+        return feature_records()
+    return [decode_record(value) for value in read_snapshot(files, path).values]
+
+
+def bootstrap_records(from_checkpoint: list[Message], config: BrokerConfig) -> list[Any]:
+    """What the first leader of an empty log appends, as one batch."""
+    levels = {record.name: record.feature_level for record in from_checkpoint if isinstance(record, FeatureLevelRecord)}
+    records: list[Any] = list(from_checkpoint)
+    if levels.get("eligible.leader.replicas.version", 0) > 0:
+        records.append(
+            ConfigRecord(
+                resource_type=ResourceType.BROKER,
+                resource_name="",
+                name="min.insync.replicas",
+                value=str(config.min_insync_replicas),
+            )
+        )
+    if levels.get(METADATA_VERSION, 0) < TRANSACTIONS_LEVEL:
+        return records
+    return [BeginTransactionRecord(name="Bootstrap records"), *records, EndTransactionRecord()]

@@ -1,0 +1,7 @@
+"""The controller: decisions about topics, partitions, brokers, configurations, features and producer ids."""
+
+from __future__ import annotations
+
+from ottla.metadata.controller.controller import Controller, ControllerContext
+
+__all__ = ["Controller", "ControllerContext"]

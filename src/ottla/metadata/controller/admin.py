@@ -1,0 +1,114 @@
+"""The requests a controller answers: one method each, from wire message to wire message.
+
+A method only names the decision; what is decided is in the modules by kind of record, how it is made durable in
+`controller`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from ottla.metadata.controller import brokers, partitions, topics
+from ottla.metadata.controller.decision import Decision, DecisionContext, Liveness
+from ottla.model.deferred import Deferred
+
+if TYPE_CHECKING:
+    from ottla.metadata.controller.controller import ControllerContext
+    from ottla.metadata.image import MetadataImage
+    from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+    from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+    from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+    from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+    from ottla.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+    from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+    from ottla.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+    from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+
+__all__ = ["AdminOperations"]
+
+R = TypeVar("R")
+Context = "ControllerContext | None"
+
+
+class AdminOperations:
+    """Mixed into `Controller`, which brings `submit`."""
+
+    liveness: Liveness
+
+    def submit(
+        self, decide: Callable[[DecisionContext], Decision[R]], context: ControllerContext | None = None
+    ) -> Deferred[R]:
+        raise NotImplementedError
+
+    @property
+    def uncommitted_image(self) -> MetadataImage:
+        raise NotImplementedError
+
+    def create_topics(
+        self, request: CreateTopicsRequest, context: ControllerContext | None = None
+    ) -> Deferred[CreateTopicsResponse]:
+        return self.submit(lambda given: topics.decide_create_topics(request, given), context)
+
+    def delete_topics(
+        self, request: DeleteTopicsRequest, context: ControllerContext | None = None
+    ) -> Deferred[DeleteTopicsResponse]:
+        return self.submit(lambda given: topics.decide_delete_topics(request, given), context)
+
+    def create_partitions(
+        self, request: CreatePartitionsRequest, context: ControllerContext | None = None
+    ) -> Deferred[CreatePartitionsResponse]:
+        return self.submit(lambda given: topics.decide_create_partitions(request, given), context)
+
+    def alter_partition(
+        self, request: AlterPartitionRequest, context: ControllerContext | None = None
+    ) -> Deferred[AlterPartitionResponse]:
+        return self.submit(lambda given: partitions.decide_alter_partition(request, given), context)
+
+    def elect_leaders(
+        self, request: ElectLeadersRequest, context: ControllerContext | None = None
+    ) -> Deferred[ElectLeadersResponse]:
+        return self.submit(lambda given: partitions.decide_elect_leaders(request, given), context)
+
+    def register_broker(
+        self, request: BrokerRegistrationRequest, context: ControllerContext | None = None
+    ) -> Deferred[BrokerRegistrationResponse]:
+        def decide(given: DecisionContext) -> Decision[BrokerRegistrationResponse]:
+            decision = brokers.decide_register_broker(request, given)
+            known = given.image.brokers.get(request.broker_id)
+            if known is None or known.incarnation_id != request.incarnation_id:
+                # The session of the process before this one is over.
+                self.liveness.forget(request.broker_id)
+            self.liveness.last_contact_ms[request.broker_id] = given.now_ms
+            return decision
+
+        return self.submit(decide, context)
+
+    def heartbeat(
+        self, request: BrokerHeartbeatRequest, context: ControllerContext | None = None
+    ) -> Deferred[BrokerHeartbeatResponse]:
+        def decide(given: DecisionContext) -> Decision[BrokerHeartbeatResponse]:
+            partitions.check_broker_epoch(given.image, request.broker_id, request.broker_epoch)
+            # Heard of is heard of, whatever is decided: contact is no state of the log.
+            self.liveness.last_contact_ms[request.broker_id] = given.now_ms
+            self.liveness.metadata_offsets[request.broker_id] = request.current_metadata_offset
+            decision = brokers.decide_broker_heartbeat(request, given)
+            if request.want_shut_down and decision.records:
+                self.liveness.shutdown_offsets[request.broker_id] = given.next_offset + len(decision.records) - 1
+            return decision
+
+        return self.submit(decide, context)
+
+    def fence_silent_brokers(self) -> Deferred[list[int]]:
+        """To be called now and then; fences at most one broker per call, so that the cost of a call is bounded."""
+        return self.submit(brokers.decide_fence_silent_brokers)
+
+    def unregister_broker(
+        self, request: UnregisterBrokerRequest, context: ControllerContext | None = None
+    ) -> Deferred[UnregisterBrokerResponse]:
+        def decide(given: DecisionContext) -> Decision[UnregisterBrokerResponse]:
+            decision = brokers.decide_unregister_broker(request, given)
+            self.liveness.forget(request.broker_id)
+            return decision
+
+        return self.submit(decide, context)

@@ -1,0 +1,272 @@
+"""Decisions about brokers: registration, heartbeats, fencing, controlled shutdown, removal.
+
+A broker registers with an incarnation id that is new in every process; its epoch is the offset of the registration,
+so it only grows. It starts fenced (nobody is sent to it) and is unfenced by the first heartbeat that shows it has read
+the metadata log up to its own registration. A broker that is silent for `broker.session.timeout.ms` is fenced again,
+but stays registered: only an administrator removes it (KIP-631). Controlled shutdown moves leadership away first and
+lets the broker go when the others have heard of it.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from ottla.metadata.controller.decision import Decision, DecisionContext
+from ottla.metadata.controller.partitions import broker_has_leaderships, check_broker_epoch, leader_and_isr_updates
+from ottla.metadata.image import BrokerImage, MetadataImage
+from ottla.metadata.versions import DIRECTORIES_LEVEL, METADATA_VERSION
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import Uuid
+from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from ottla.wire.messages.metadata_records import (
+    BrokerEndpoint,
+    BrokerFeature,
+    BrokerRegistrationChangeRecord,
+    RegisterBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+
+__all__ = [
+    "BrokerState",
+    "CORDONED_DIRECTORIES_LEVEL",
+    "decide_broker_heartbeat",
+    "decide_fence_silent_brokers",
+    "decide_register_broker",
+    "decide_unregister_broker",
+    "next_broker_state",
+    "silent_brokers",
+]
+
+# From 4.3-IV0 on brokers tell which of their directories take no new replicas (KIP-1066).
+CORDONED_DIRECTORIES_LEVEL = 30
+_FENCE, _UNFENCE, _SHUTTING_DOWN = 1, -1, 1
+# Ids that stand for "unassigned", "lost" and the like, never for a directory.
+_RESERVED_IDS_END = 100
+
+
+class BrokerState(Enum):
+    FENCED = "fenced"
+    UNFENCED = "unfenced"
+    CONTROLLED_SHUTDOWN = "controlled shutdown"
+    SHUTDOWN_NOW = "shutdown now"
+
+
+def decide_register_broker(
+    request: BrokerRegistrationRequest, context: DecisionContext
+) -> Decision[BrokerRegistrationResponse]:
+    image = context.image
+    existing = image.brokers.get(request.broker_id)
+    same_incarnation = existing is not None and existing.incarnation_id == request.incarnation_id
+    _check_registration(request, context, existing, same_incarnation=same_incarnation)
+    records: list[Any] = []
+    if existing is not None and not same_incarnation and request.previous_broker_epoch != existing.broker_epoch:
+        # The epoch of its last run, which only a clean shutdown writes down, is not the one we know (KIP-966).
+        records += leader_and_isr_updates(context, stopped_uncleanly=request.broker_id)
+    epoch = existing.broker_epoch if same_incarnation and existing is not None else context.next_offset
+    records.append(
+        RegisterBrokerRecord(
+            broker_id=request.broker_id,
+            incarnation_id=request.incarnation_id,
+            broker_epoch=epoch,
+            end_points=[
+                BrokerEndpoint(name=each.name, host=each.host, port=each.port, security_protocol=each.security_protocol)
+                for each in request.listeners
+            ],
+            features=[
+                BrokerFeature(
+                    name=each.name,
+                    min_supported_version=each.min_supported_version,
+                    max_supported_version=each.max_supported_version,
+                )
+                for each in request.features
+            ],
+            rack=request.rack,
+            fenced=existing.fenced if same_incarnation and existing is not None else True,
+            in_controlled_shutdown=same_incarnation and existing is not None and existing.in_controlled_shutdown,
+            log_dirs=list(request.log_dirs) if image.features.metadata_version >= DIRECTORIES_LEVEL else [],
+        )
+    )
+    return Decision(records, BrokerRegistrationResponse(broker_epoch=epoch))
+
+
+def decide_broker_heartbeat(
+    request: BrokerHeartbeatRequest, context: DecisionContext
+) -> Decision[BrokerHeartbeatResponse]:
+    image = context.image
+    broker = check_broker_epoch(image, request.broker_id, request.broker_epoch)
+    caught_up = request.current_metadata_offset >= broker.broker_epoch
+    state = next_broker_state(broker, request, context)
+    records: list[Any] = []
+    if state is BrokerState.UNFENCED and broker.fenced:
+        records.append(_registration_change(broker, fenced=_UNFENCE))
+        records += leader_and_isr_updates(context, added=broker.broker_id)
+    elif state is BrokerState.CONTROLLED_SHUTDOWN and not broker.in_controlled_shutdown:
+        records.append(_registration_change(broker, in_controlled_shutdown=_SHUTTING_DOWN))
+        records += leader_and_isr_updates(context, removed=broker.broker_id)
+    elif state in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW) and not broker.fenced:
+        records += fence_records(broker, context)
+    records += _directory_records(broker, request, image)
+    response = BrokerHeartbeatResponse(
+        is_caught_up=caught_up,
+        is_fenced=state in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW),
+        should_shut_down=state is BrokerState.SHUTDOWN_NOW,
+    )
+    return Decision(records, response)
+
+
+def next_broker_state(broker: BrokerImage, request: BrokerHeartbeatRequest, context: DecisionContext) -> BrokerState:
+    """Where a heartbeat takes a broker: the whole table of transitions."""
+    if broker.fenced:
+        if request.want_shut_down:
+            return BrokerState.SHUTDOWN_NOW
+        caught_up = request.current_metadata_offset >= broker.broker_epoch
+        return BrokerState.UNFENCED if caught_up and not request.want_fence else BrokerState.FENCED
+    if not broker.in_controlled_shutdown:
+        if request.want_fence:
+            return BrokerState.SHUTDOWN_NOW if request.want_shut_down else BrokerState.FENCED
+        if not request.want_shut_down:
+            return BrokerState.UNFENCED
+        if broker_has_leaderships(context.image, broker.broker_id):
+            return BrokerState.CONTROLLED_SHUTDOWN
+        return BrokerState.SHUTDOWN_NOW
+    if broker_has_leaderships(context.image, broker.broker_id):
+        return BrokerState.CONTROLLED_SHUTDOWN
+    needed = context.liveness.shutdown_offsets.get(broker.broker_id, 0)
+    others = (
+        context.liveness.metadata_offsets.get(other.broker_id, -1)
+        for other in context.image.brokers.values()
+        if other.active
+    )
+    return BrokerState.SHUTDOWN_NOW if all(offset >= needed for offset in others) else BrokerState.CONTROLLED_SHUTDOWN
+
+
+def silent_brokers(context: DecisionContext) -> list[int]:
+    """Unfenced brokers whose session has run out."""
+    return [
+        broker_id
+        for broker_id, broker in sorted(context.image.brokers.items())
+        if not broker.fenced
+        and not context.liveness.has_session(
+            broker_id, now_ms=context.now_ms, session_timeout_ms=context.config.broker_session_timeout_ms
+        )
+    ]
+
+
+def decide_fence_silent_brokers(context: DecisionContext) -> Decision[list[int]]:
+    """Fences one broker whose session has run out; the next look finds the next, with the leaders already moved."""
+    silent = silent_brokers(context)[:1]
+    records: list[Any] = []
+    for broker_id in silent:
+        records += fence_records(context.image.brokers[broker_id], context)
+    return Decision(records, silent)
+
+
+def fence_records(broker: BrokerImage, context: DecisionContext) -> list[Any]:
+    return [
+        *leader_and_isr_updates(context, removed=broker.broker_id),
+        _registration_change(broker, fenced=_FENCE),
+    ]
+
+
+def decide_unregister_broker(
+    request: UnregisterBrokerRequest, context: DecisionContext
+) -> Decision[UnregisterBrokerResponse]:
+    broker = context.image.brokers.get(request.broker_id)
+    if broker is None:
+        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {request.broker_id} is not registered")
+    records = leader_and_isr_updates(context, removed=broker.broker_id, stopped_uncleanly=broker.broker_id)
+    records.append(UnregisterBrokerRecord(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch))
+    return Decision(records, UnregisterBrokerResponse())
+
+
+def _registration_change(
+    broker: BrokerImage, *, fenced: int = 0, in_controlled_shutdown: int = 0
+) -> BrokerRegistrationChangeRecord:
+    return BrokerRegistrationChangeRecord(
+        broker_id=broker.broker_id,
+        broker_epoch=broker.broker_epoch,
+        fenced=fenced,
+        in_controlled_shutdown=in_controlled_shutdown,
+    )
+
+
+def _directory_records(broker: BrokerImage, request: BrokerHeartbeatRequest, image: MetadataImage) -> list[Any]:
+    """What a heartbeat says about directories: which went offline (KIP-858), which take no new replicas."""
+    records: list[Any] = []
+    online = [directory for directory in broker.directories if directory not in request.offline_log_dirs]
+    if len(online) < len(broker.directories):
+        records.append(
+            BrokerRegistrationChangeRecord(
+                broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, log_dirs=online
+            )
+        )
+    cordoned = request.cordoned_log_dirs
+    if (
+        cordoned is not None
+        and image.features.metadata_version >= CORDONED_DIRECTORIES_LEVEL
+        and broker.cordoned_directories != tuple(cordoned)
+    ):
+        records.append(
+            BrokerRegistrationChangeRecord(
+                broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, cordoned_log_dirs=list(cordoned)
+            )
+        )
+    return records
+
+
+def _check_registration(
+    request: BrokerRegistrationRequest,
+    context: DecisionContext,
+    existing: BrokerImage | None,
+    *,
+    same_incarnation: bool,
+) -> None:
+    image = context.image
+    if request.cluster_id != image.cluster_id:
+        raise KafkaError(
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            f"broker {request.broker_id} belongs to cluster {request.cluster_id!r}, this is {image.cluster_id!r}",
+        )
+    if (
+        existing is not None
+        and not same_incarnation
+        and context.liveness.has_session(
+            request.broker_id, now_ms=context.now_ms, session_timeout_ms=context.config.broker_session_timeout_ms
+        )
+    ):
+        raise KafkaError(
+            ErrorCode.DUPLICATE_BROKER_REGISTRATION, f"another process is registered as broker {request.broker_id}"
+        )
+    if request.is_migrating_zk_broker:
+        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, "brokers that use ZooKeeper cannot be registered")
+    if image.features.metadata_version >= DIRECTORIES_LEVEL:
+        _check_directories(request.broker_id, request.log_dirs, image)
+    offered = {each.name: (each.min_supported_version, each.max_supported_version) for each in request.features}
+    for name, level in image.features.finalized.items():
+        lowest, highest = offered.get(name, (1, 1) if name == METADATA_VERSION else (0, 0))
+        if not lowest <= level <= highest:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"the cluster runs at level {level} of {name}, but broker {request.broker_id} supports "
+                f"levels {lowest} to {highest}",
+            )
+
+
+def _check_directories(broker_id: int, directories: list[Uuid], image: MetadataImage) -> None:
+    problem = None
+    if not directories:
+        problem = "names no log directory"
+    elif len(set(directories)) < len(directories):
+        problem = "names a log directory twice"
+    elif any(int.from_bytes(directory.bytes, "big") < _RESERVED_IDS_END for directory in directories):
+        problem = "names a directory id that is reserved"
+    else:
+        for other in image.brokers.values():
+            shared = set(other.directories) & set(directories)
+            if other.broker_id != broker_id and shared:
+                problem = f"names directory {shared.pop()}, which belongs to broker {other.broker_id}"
+    if problem is not None:
+        raise KafkaError(ErrorCode.INVALID_REGISTRATION, f"the registration of broker {broker_id} {problem}")

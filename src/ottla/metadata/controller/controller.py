@@ -1,0 +1,212 @@
+"""The controller: decide, append, and answer once committed.
+
+Every change of the cluster's metadata passes through `_submit`, one at a time on the node's one thread:
+
+    decide   on the newest image, uncommitted changes included; gives records and a response
+    replay   the records on that image at once, so that the next decision sees them
+    append   one batch to the metadata log
+    commit   publish the new image, then answer
+
+The newest image is kept apart from the published one: until a batch is committed nobody but the next decision sees
+it. Images are immutable, so a refused append rolls back by not taking the new image, and a log that stopped makes the
+controller fall back to the last committed one and refuse everything. A decision without records may still have read
+uncommitted state, so it is answered only when all that came before it is committed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+from ottla.metadata.bootstrap import bootstrap_records, read_bootstrap
+from ottla.metadata.controller.admin import AdminOperations
+from ottla.metadata.controller.decision import Decision, DecisionContext, Liveness
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import MetadataImage
+from ottla.metadata.loader import LoadedMetadata, MetadataReplayer, load_image
+from ottla.metadata.publishers import Publishers
+from ottla.metadata.snapshot_policy import SnapshotPolicy
+from ottla.metadata.versions import encode_for
+from ottla.model.config import BrokerConfig
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ports import World
+from ottla.quorum.errors import MetadataLogFailedError
+from ottla.quorum.log import MetadataLog
+from ottla.wire.messages.metadata_records import AbortTransactionRecord
+
+__all__ = ["Controller", "ControllerContext"]
+
+R = TypeVar("R")
+
+
+class ControllerContext(NamedTuple):
+    """What a handler tells the controller about a request besides its body."""
+
+    api_version: int = 32767
+    # Which topics' configurations the caller may see; None allows all.
+    may_describe_configs: Callable[[str], bool] | None = None
+
+
+class _Pending(NamedTuple):
+    delta: MetadataDelta
+    image: MetadataImage
+    respond: Callable[[], object]
+    fail: Callable[[BaseException], object]
+
+
+class Controller(AdminOperations):
+    """The active controller of a cluster. `open` loads the metadata and makes it ready for requests."""
+
+    def __init__(self, *, world: World, log: MetadataLog, config: BrokerConfig, loaded: LoadedMetadata) -> None:
+        self._world = world
+        self._log = log
+        self.config = config
+        # The newest committed image and whoever follows it.
+        self.publishers = Publishers(loaded.image)
+        self.snapshots = SnapshotPolicy(
+            world=world, log=log, config=config, bytes_since_snapshot=loaded.bytes_since_snapshot
+        )
+        self.publishers.add(self.snapshots)
+        self.liveness = Liveness()
+        self._replayer = MetadataReplayer(loaded.image, in_transaction=loaded.open_transaction)
+        self._pending: deque[_Pending] = deque()
+        self._failure: BaseException | None = None
+
+    @classmethod
+    def open(
+        cls, *, world: World, log: MetadataLog, config: BrokerConfig, cluster_id: str, metadata_log_dir: str
+    ) -> Controller:
+        """Loads the image and, in an empty log, writes what a new cluster begins with.
+
+        The bootstrap records may not be committed yet when this returns; whatever is decided after them is answered
+        after them.
+        """
+        loaded = load_image(log, cluster_id=cluster_id)
+        controller = cls(world=world, log=log, config=config, loaded=loaded)
+        # Every broker in the image gets a full session to say that it is alive.
+        now_ms = world.clock.now_ms()
+        controller.liveness.last_contact_ms.update(dict.fromkeys(loaded.image.brokers, now_ms))
+        if not loaded.image.features.finalized:
+            first = bootstrap_records(read_bootstrap(world.files, metadata_log_dir), config)
+            controller.submit(lambda _context: Decision(first, None))
+        elif loaded.open_transaction:
+            # The leader before us did not end its transaction: nothing of it counts.
+            reason = AbortTransactionRecord(reason="the controller that began it is gone")
+            controller.submit(lambda _context: Decision([reason], None))
+        return controller
+
+    @property
+    def image(self) -> MetadataImage:
+        """The newest committed image."""
+        return self.publishers.image
+
+    @property
+    def uncommitted_image(self) -> MetadataImage:
+        """What the next decision will see."""
+        return self._replayer.image
+
+    @property
+    def log(self) -> MetadataLog:
+        return self._log
+
+    def submit(
+        self, decide: Callable[[DecisionContext], Decision[R]], context: ControllerContext | None = None
+    ) -> Deferred[R]:
+        """Takes one decision and resolves with its response after the commit.
+
+        Fails with KafkaError when the decision (or a full disk) refuses the request as a whole, and with
+        MetadataLogFailedError when the log stopped and nobody knows whether the change will be there after a restart.
+        """
+        if self._failure is not None:
+            return Deferred.failed(self._failure)
+        decision_context = self._context(context)
+        try:
+            decision = decide(decision_context)
+        except KafkaError as error:
+            return Deferred.failed(error)
+        if not decision.records:
+            return self._after_pending(decision.response)
+        return self._append(decision, decision_context)
+
+    def _context(self, context: ControllerContext | None) -> DecisionContext:
+        extra: dict[str, Any] = {}
+        if context is not None:
+            extra["api_version"] = context.api_version
+            if context.may_describe_configs is not None:
+                extra["may_describe_configs"] = context.may_describe_configs
+        return DecisionContext(
+            image=self._replayer.image,
+            config=self.config,
+            now_ms=self._world.clock.now_ms(),
+            random=self._world.random,
+            next_offset=self._log.end_offset,
+            liveness=self.liveness,
+            **extra,
+        )
+
+    def _append(self, decision: Decision[R], context: DecisionContext) -> Deferred[R]:
+        before = self._replayer.image
+        level = before.features.metadata_version
+        values = [encode_for(record, level) for record in decision.records]
+        # Replayed before it is written: a record that cannot be replayed must never reach the log.
+        delta, image = self._replayer.replay(
+            decision.records,
+            last_offset=context.next_offset + len(values) - 1,
+            epoch=self._log.leader_epoch,
+            timestamp_ms=context.now_ms,
+        )
+        committed = self._log.append(values, timestamp_ms=context.now_ms)
+        if committed.error is not None:
+            self._replayer.image = before
+            return Deferred.failed(_refusal(committed.error))
+        result: Deferred[R] = Deferred()
+        self._pending.append(_Pending(delta, image, lambda: result.resolve(decision.response), result.fail))
+        self.snapshots.appended(sum(map(len, values)))
+        committed.when_done(self._on_appended)
+        return result
+
+    def _on_appended(self, committed: Deferred[int]) -> None:
+        if committed.error is not None:
+            self._stop(committed.error)
+            return
+        pending = self._pending.popleft()
+        assert pending.image.offset == committed.result(), "commits come in the order of the appends"
+        self.publishers.publish(pending.delta, pending.image)
+        pending.respond()
+
+    def _after_pending(self, response: R) -> Deferred[R]:
+        if not self._pending:
+            return Deferred.resolved(response)
+        result: Deferred[R] = Deferred()
+        last = self._pending.pop()
+
+        def respond() -> None:
+            last.respond()
+            result.resolve(response)
+
+        def fail(error: BaseException) -> None:
+            last.fail(error)
+            result.fail(error)
+
+        self._pending.append(_Pending(last.delta, last.image, respond, fail))
+        return result
+
+    def _stop(self, error: BaseException) -> None:
+        """The log failed: forget what is not committed, and take no more decisions."""
+        if self._failure is not None:
+            return
+        self._failure = error
+        self._replayer = MetadataReplayer(self.publishers.image)
+        pending, self._pending = self._pending, deque()
+        for each in pending:
+            each.fail(error)
+
+
+def _refusal(error: BaseException) -> BaseException:
+    """What a caller hears when nothing was written."""
+    if isinstance(error, OSError):
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the metadata log cannot be written: {error.strerror}")
+    assert isinstance(error, MetadataLogFailedError), "an append fails because of the disk or because the log stopped"
+    return error

@@ -1,0 +1,91 @@
+"""What every decision of the controller is given and gives.
+
+A decision is a pure function of the newest image (uncommitted changes included, since they come before it in the log),
+the request, and the context below. It returns the records that would make it true and the answer that becomes valid
+once they are committed; it assigns nothing. Time and chance come in through the context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Generic, TypeVar
+
+from ottla.metadata.image import MetadataImage
+from ottla.model.config import BrokerConfig
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import Uuid
+
+__all__ = ["Decision", "DecisionContext", "ensure_bounded", "Liveness", "RECORDS_PER_DECISION_MAX", "default_directory"]
+
+R = TypeVar("R")
+
+# What one request may write, as in Apache Kafka: a decision is one batch, and a batch has to fit into memory and into
+# one fetch of a follower.
+RECORDS_PER_DECISION_MAX = 10_000
+
+
+@dataclass(slots=True)
+class Liveness:
+    """What heartbeats tell; it is not in the log, and a new controller learns it anew.
+
+    Times are wall-clock milliseconds, by broker id; a broker that was not heard of is missing.
+    """
+
+    last_contact_ms: dict[int, int] = field(default_factory=dict)
+    # How far each broker has read the metadata log.
+    metadata_offsets: dict[int, int] = field(default_factory=dict)
+    # The end of the log when a broker began its controlled shutdown: others must have read that far before it stops.
+    shutdown_offsets: dict[int, int] = field(default_factory=dict)
+
+    def forget(self, broker_id: int) -> None:
+        self.last_contact_ms.pop(broker_id, None)
+        self.metadata_offsets.pop(broker_id, None)
+        self.shutdown_offsets.pop(broker_id, None)
+
+    def has_session(self, broker_id: int, *, now_ms: int, session_timeout_ms: int) -> bool:
+        last = self.last_contact_ms.get(broker_id)
+        return last is not None and now_ms - last < session_timeout_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionContext:
+    image: MetadataImage
+    config: BrokerConfig
+    now_ms: int
+    random: Random
+    # The offset that the decision's first record will have: broker epochs are made of it.
+    next_offset: int
+    # Which topics' configurations the caller may see.
+    may_describe_configs: Callable[[str], bool] = lambda _name: True
+    # The version of the request, for answers whose code depends on it.
+    api_version: int = 32767
+    liveness: Liveness = field(default_factory=lambda: Liveness())
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Generic[R]):
+    records: list[Any]
+    response: R
+
+
+def ensure_bounded(record_count: int) -> None:
+    if record_count > RECORDS_PER_DECISION_MAX:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"the request would write {record_count} metadata records at once; "
+            f"at most {RECORDS_PER_DECISION_MAX} are allowed, so please split it",
+        )
+
+
+def default_directory(image: MetadataImage, broker_id: int) -> Uuid:
+    """Where a new replica of this broker lies as far as the controller knows.
+
+    A broker with one directory has no choice; one with several chooses itself and tells later (KIP-858), which the
+    zero id ("unassigned") stands for.
+    """
+    broker = image.cluster.brokers.get(broker_id)
+    if broker is not None and len(broker.directories) == 1:
+        return broker.directories[0]
+    return Uuid.ZERO

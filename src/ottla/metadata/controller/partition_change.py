@@ -1,0 +1,196 @@
+"""How one partition changes: in-sync replicas, leader, eligible leaders, reassignment.
+
+`PartitionChange` holds what is wanted; `build` works out the record, or None when nothing changes. The rules:
+
+- The leader is chosen among the in-sync replicas; when there are none, among the eligible leader replicas, which have
+  everything that was ever acknowledged (KIP-966); when there are none of those either, the last known leader may come
+  back. Only an unclean election looks further, and it may lose records: then the new leader alone is in sync and has
+  to recover.
+- While fewer replicas are in sync than `min.insync.replicas`, whoever leaves the in-sync set becomes an eligible
+  leader replica, unless it stopped uncleanly and so may have lost its tail.
+- A reassignment is done as soon as every replica it adds is in sync and at least one that stays is.
+- A change of leader, or the removal of a replica, raises the leader epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from enum import Enum
+
+from ottla.metadata.image import NO_LEADER, LeaderRecoveryState, PartitionImage
+from ottla.metadata.topics_delta import NO_LEADER_CHANGE
+from ottla.model.ids import Uuid
+from ottla.wire.messages.metadata_records import PartitionChangeRecord
+
+__all__ = ["Election", "PartitionChange"]
+
+
+class Election(Enum):
+    # The preferred replica if it can, otherwise as for ONLINE.
+    PREFERRED = "preferred"
+    # The present leader if it can, otherwise the first replica that can.
+    ONLINE = "online"
+    # As ONLINE, and when nobody can, any live replica.
+    UNCLEAN = "unclean"
+
+
+@dataclass(slots=True, kw_only=True)
+class PartitionChange:
+    """What is wanted of a partition; fields left None stay as they are."""
+
+    partition: PartitionImage
+    topic_id: Uuid
+    partition_id: int
+    can_lead: Callable[[int], bool]
+    min_insync_replicas: int
+    elr_enabled: bool
+    default_directory: Callable[[int], Uuid]
+    has_directories: bool = True
+    election: Election = Election.ONLINE
+    isr: tuple[int, ...] | None = None
+    replicas: tuple[int, ...] | None = None
+    adding: tuple[int, ...] | None = None
+    removing: tuple[int, ...] | None = None
+    recovery_state: int | None = None
+    stopped_uncleanly: Collection[int] = ()
+
+    def build(self) -> PartitionChangeRecord | None:
+        partition = self.partition
+        record = PartitionChangeRecord(topic_id=self.topic_id, partition_id=self.partition_id)
+        target = _Target(
+            isr=partition.isr if self.isr is None else self.isr,
+            replicas=partition.replicas if self.replicas is None else self.replicas,
+            adding=partition.adding_replicas if self.adding is None else self.adding,
+            removing=partition.removing_replicas if self.removing is None else self.removing,
+            elr=partition.elr,
+            last_known=partition.last_known_elr,
+        )
+        target.complete_reassignment()
+        if self.elr_enabled:
+            self._update_eligible(target)
+        unclean_leader = self._elect(target, record)
+        if record.leader == NO_LEADER_CHANGE and not set(partition.replicas) <= set(target.replicas):
+            # A replica that is removed has to hear of it, so the epoch rises although the leader stays.
+            record.leader = partition.leader
+        if unclean_leader is not None or not self.elr_enabled:
+            target.elr = ()
+        if unclean_leader is not None:
+            target.isr = (unclean_leader,)
+            if partition.leader_recovery_state != LeaderRecoveryState.RECOVERING:
+                record.leader_recovery_state = LeaderRecoveryState.RECOVERING
+        if target.isr != partition.isr and (target.isr or self.elr_enabled):
+            record.isr = list(target.isr)
+        if target.elr != partition.elr:
+            record.eligible_leader_replicas = list(target.elr)
+        self._update_last_known_leader(record)
+        self._set_assignment(target, record)
+        if self.recovery_state is not None and self.recovery_state != partition.leader_recovery_state:
+            record.leader_recovery_state = self.recovery_state
+        return None if _is_empty(record) else record
+
+    def _update_eligible(self, target: _Target) -> None:
+        if len(target.isr) >= self.min_insync_replicas:
+            target.elr = ()
+            return
+        candidates = dict.fromkeys((*target.elr, *self.partition.isr))
+        target.elr = tuple(
+            replica for replica in candidates if replica not in target.isr and replica not in self.stopped_uncleanly
+        )
+
+    def _elect(self, target: _Target, record: PartitionChangeRecord) -> int | None:
+        """Sets the leader when it changes; returns the new leader when the election was unclean."""
+        leader, unclean = self._choose_leader(target)
+        if leader == self.partition.leader:
+            return None
+        record.leader = leader
+        if leader in target.elr:
+            target.isr = (leader,)
+            target.elr = tuple(replica for replica in target.elr if replica != leader)
+        return leader if unclean else None
+
+    def _choose_leader(self, target: _Target) -> tuple[int, bool]:
+        def valid(replica: int) -> bool:
+            return (replica in target.isr or (not target.isr and replica in target.elr)) and self.can_lead(replica)
+
+        order = [self.partition.leader, *target.replicas]
+        if self.election is Election.PREFERRED:
+            order = [*target.replicas[:1], self.partition.leader, *target.replicas[1:]]
+        for replica in order:
+            if valid(replica):
+                return replica, False
+        last_known = self.partition.last_known_elr
+        if (
+            self.elr_enabled
+            and not target.isr
+            and not target.elr
+            and len(last_known) == 1
+            and self.can_lead(last_known[0])
+        ):
+            return last_known[0], True
+        if self.election is Election.UNCLEAN:
+            for replica in target.replicas:
+                if self.can_lead(replica):
+                    return replica, True
+        return NO_LEADER, False
+
+    def _update_last_known_leader(self, record: PartitionChangeRecord) -> None:
+        """The field holds the one leader before the in-sync set ran empty, and is cleared once somebody leads."""
+        if not self.elr_enabled:
+            return
+        partition = self.partition
+        if record.isr is not None and not record.isr:
+            if partition.leader != NO_LEADER and partition.last_known_elr != (partition.leader,):
+                record.last_known_elr = [partition.leader]
+        elif partition.last_known_elr and (
+            record.leader >= 0 or (partition.leader != NO_LEADER and record.leader != NO_LEADER)
+        ):
+            record.last_known_elr = []
+
+    def _set_assignment(self, target: _Target, record: PartitionChangeRecord) -> None:
+        partition = self.partition
+        if self.has_directories:
+            known = dict(zip(partition.replicas, partition.directories, strict=False))
+            directories = tuple(known.get(replica) or self.default_directory(replica) for replica in target.replicas)
+            if target.replicas != partition.replicas and directories != partition.directories:
+                record.directories = list(directories)
+        if target.replicas != partition.replicas:
+            record.replicas = list(target.replicas)
+        if target.removing != partition.removing_replicas:
+            record.removing_replicas = list(target.removing)
+        if target.adding != partition.adding_replicas:
+            record.adding_replicas = list(target.adding)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Target:
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+    elr: tuple[int, ...]
+    last_known: tuple[int, ...]
+
+    def complete_reassignment(self) -> None:
+        if not self.adding and not self.removing:
+            return
+        staying = tuple(replica for replica in self.replicas if replica not in self.removing)
+        isr = tuple(replica for replica in self.isr if replica not in self.removing)
+        if not isr or not set(self.adding) <= set(isr) or not staying:
+            return
+        self.replicas, self.isr, self.adding, self.removing = staying, isr, (), ()
+        self.elr = tuple(replica for replica in self.elr if replica in staying)
+
+
+def _is_empty(record: PartitionChangeRecord) -> bool:
+    return (
+        record.leader == NO_LEADER_CHANGE
+        and record.isr is None
+        and record.replicas is None
+        and record.removing_replicas is None
+        and record.adding_replicas is None
+        and record.directories is None
+        and record.eligible_leader_replicas is None
+        and record.last_known_elr is None
+        and record.leader_recovery_state < 0
+    )

@@ -1,0 +1,290 @@
+"""Decisions about leaders and in-sync replicas.
+
+Leaders report changes of their in-sync sets (AlterPartition); brokers coming and going move leadership; an
+administrator may ask for an election. All of them come down to `PartitionChange`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from ottla.metadata.controller.decision import Decision, DecisionContext, default_directory, ensure_bounded
+from ottla.metadata.controller.effective_config import effective_topic_value
+from ottla.metadata.controller.partition_change import Election, PartitionChange
+from ottla.metadata.image import NO_LEADER, BrokerImage, MetadataImage, PartitionImage, TopicImage
+from ottla.metadata.topics_delta import NO_LEADER_CHANGE, merge_partition_change
+from ottla.metadata.versions import DIRECTORIES_LEVEL
+from ottla.model.config import TOPIC_KEYS
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.wire.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    RequestPartitionData,
+    ResponsePartitionData,
+    ResponseTopicData,
+)
+from ottla.wire.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+
+__all__ = [
+    "broker_has_leaderships",
+    "check_broker_epoch",
+    "decide_alter_partition",
+    "decide_elect_leaders",
+    "leader_and_isr_updates",
+]
+
+PREFERRED_ELECTION = 0
+UNCLEAN_ELECTION = 1
+
+
+class _Located(NamedTuple):
+    topic: TopicImage
+    partition_id: int
+    partition: PartitionImage
+
+
+def check_broker_epoch(image: MetadataImage, broker_id: int, broker_epoch: int) -> BrokerImage:
+    """The registration a broker speaks for; raises STALE_BROKER_EPOCH when it is not the present one."""
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, f"broker {broker_id} is not registered")
+    if broker.broker_epoch != broker_epoch:
+        raise KafkaError(
+            ErrorCode.STALE_BROKER_EPOCH,
+            f"broker {broker_id} speaks for epoch {broker_epoch}, but is registered with epoch {broker.broker_epoch}",
+        )
+    return broker
+
+
+def decide_alter_partition(
+    request: AlterPartitionRequest, context: DecisionContext
+) -> Decision[AlterPartitionResponse]:
+    check_broker_epoch(context.image, request.broker_id, request.broker_epoch)
+    records: list[Any] = []
+    response = AlterPartitionResponse()
+    for topic_request in request.topics:
+        answer = ResponseTopicData(topic_id=topic_request.topic_id)
+        response.topics.append(answer)
+        topic = context.image.topics.by_id.get(topic_request.topic_id)
+        for wanted in topic_request.partitions:
+            if topic is None:
+                answer.partitions.append(_refused(wanted, ErrorCode.UNKNOWN_TOPIC_ID))
+                continue
+            partition = topic.partitions.get(wanted.partition_index)
+            code = _alter_partition_error(request.broker_id, partition, wanted, context.image)
+            if code is not ErrorCode.NONE or partition is None:
+                answer.partitions.append(_refused(wanted, code))
+                continue
+            located = _Located(topic, wanted.partition_index, partition)
+            change = _change(located, context, _can_lead(context.image, partition))
+            change.isr = tuple(_new_isr(wanted))
+            change.recovery_state = wanted.leader_recovery_state
+            record = change.build()
+            if record is not None:
+                records.append(record)
+                partition = merge_partition_change(partition, record)
+                if record.leader not in (NO_LEADER_CHANGE, request.broker_id):
+                    # The change ended a reassignment that moves the leader; it has to learn that from the metadata.
+                    answer.partitions.append(_refused(wanted, ErrorCode.NEW_LEADER_ELECTED))
+                    continue
+            answer.partitions.append(
+                ResponsePartitionData(
+                    partition_index=wanted.partition_index,
+                    leader_id=partition.leader,
+                    leader_epoch=partition.leader_epoch,
+                    isr=list(partition.isr),
+                    leader_recovery_state=partition.leader_recovery_state,
+                    partition_epoch=partition.partition_epoch,
+                )
+            )
+    return Decision(records, response)
+
+
+def decide_elect_leaders(request: ElectLeadersRequest, context: DecisionContext) -> Decision[ElectLeadersResponse]:
+    if request.election_type not in (PREFERRED_ELECTION, UNCLEAN_ELECTION):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no election of type {request.election_type}")
+    election = Election.PREFERRED if request.election_type == PREFERRED_ELECTION else Election.UNCLEAN
+    records: list[Any] = []
+    response = ElectLeadersResponse()
+    topics = context.image.topics
+    everything = request.topic_partitions is None
+    wanted: Iterable[tuple[str, Iterable[int]]]
+    if request.topic_partitions is None:
+        wanted = [(name, sorted(topics.by_name[name].partitions)) for name in sorted(topics.by_name)]
+    else:
+        wanted = [(topic.topic, topic.partitions) for topic in request.topic_partitions]
+    for name, partition_ids in wanted:
+        results = ReplicaElectionResult(topic=name)
+        response.replica_election_results.append(results)
+        for partition_id in partition_ids:
+            code, message = _elect_one(name, partition_id, election, context, records)
+            # Asked about everything, only what was done or failed is told.
+            if not everything or code is not ErrorCode.ELECTION_NOT_NEEDED:
+                results.partition_result.append(
+                    PartitionResult(partition_id=partition_id, error_code=code, error_message=message)
+                )
+    ensure_bounded(len(records))
+    return Decision(records, response)
+
+
+def leader_and_isr_updates(
+    context: DecisionContext,
+    *,
+    removed: int = NO_LEADER,
+    added: int = NO_LEADER,
+    stopped_uncleanly: int = NO_LEADER,
+) -> list[Any]:
+    """Changes of every partition that a broker's going (or coming) concerns.
+
+    `removed` leaves all in-sync sets and leads nothing; `added` may lead what has no leader, although the image still
+    shows it fenced; `stopped_uncleanly` also stops being eligible, for it may have lost its newest records.
+    """
+    image = context.image
+    gone = {removed, stopped_uncleanly} - {NO_LEADER}
+    records = []
+    for located in _all_partitions(image):
+        partition = located.partition
+        if gone:
+            concerned = not gone.isdisjoint(partition.isr) or (
+                stopped_uncleanly != NO_LEADER and stopped_uncleanly in partition.elr
+            )
+        else:
+            concerned = partition.leader == NO_LEADER
+        if not concerned:
+            continue
+        usual = _can_lead(image, partition)
+
+        def can_lead(replica: int, usual: Callable[[int], bool] = usual) -> bool:
+            return replica not in gone and (replica == added or usual(replica))
+
+        change = _change(located, context, can_lead)
+        change.isr = tuple(replica for replica in partition.isr if replica not in gone)
+        if stopped_uncleanly != NO_LEADER:
+            change.stopped_uncleanly = (stopped_uncleanly,)
+        record = change.build()
+        if record is not None:
+            records.append(record)
+    return records
+
+
+def broker_has_leaderships(image: MetadataImage, broker_id: int) -> bool:
+    return any(located.partition.leader == broker_id for located in _all_partitions(image))
+
+
+def _all_partitions(image: MetadataImage) -> Iterator[_Located]:
+    for topic in sorted(image.topics.by_name.values()):
+        for partition_id in sorted(topic.partitions):
+            yield _Located(topic, partition_id, topic.partitions[partition_id])
+
+
+def _can_lead(image: MetadataImage, partition: PartitionImage) -> Callable[[int], bool]:
+    def can_lead(replica: int) -> bool:
+        broker = image.brokers.get(replica)
+        if broker is None or not broker.active:
+            return False
+        directory = partition.directory(replica)
+        # A replica in a directory that went offline cannot lead; one without a known directory can.
+        return not directory or not broker.directories or directory in broker.directories
+
+    return can_lead
+
+
+def _change(located: _Located, context: DecisionContext, can_lead: Callable[[int], bool]) -> PartitionChange:
+    image = context.image
+    return PartitionChange(
+        partition=located.partition,
+        topic_id=located.topic.topic_id,
+        partition_id=located.partition_id,
+        can_lead=can_lead,
+        min_insync_replicas=_min_insync_replicas(located, context),
+        elr_enabled=image.features.eligible_leader_replicas_enabled,
+        default_directory=lambda replica: default_directory(image, replica),
+        has_directories=image.features.metadata_version >= DIRECTORIES_LEVEL,
+        election=Election.UNCLEAN
+        if _topic_value(located, context, "unclean.leader.election.enable") == "true"
+        else Election.ONLINE,
+    )
+
+
+def _min_insync_replicas(located: _Located, context: DecisionContext) -> int:
+    # More than all replicas can never be in sync, so the bound is the number of them.
+    wanted = int(_topic_value(located, context, "min.insync.replicas") or 1)
+    return min(wanted, len(located.partition.replicas))
+
+
+def _topic_value(located: _Located, context: DecisionContext, name: str) -> str | None:
+    overrides = context.image.configs.of_topic(located.topic.name)
+    return effective_topic_value(TOPIC_KEYS[name], context.config, context.image, overrides)[0]
+
+
+def _new_isr(wanted: RequestPartitionData) -> list[int]:
+    return [state.broker_id for state in wanted.new_isr_with_epochs] or wanted.new_isr
+
+
+def _refused(wanted: RequestPartitionData, code: ErrorCode) -> ResponsePartitionData:
+    return ResponsePartitionData(partition_index=wanted.partition_index, error_code=code)
+
+
+def _alter_partition_error(
+    broker_id: int, partition: PartitionImage | None, wanted: RequestPartitionData, image: MetadataImage
+) -> ErrorCode:
+    if partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if wanted.leader_epoch > partition.leader_epoch or wanted.partition_epoch > partition.partition_epoch:
+        # The leader knows more than this controller: it should look for a newer one.
+        return ErrorCode.NOT_CONTROLLER
+    if wanted.leader_epoch < partition.leader_epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if broker_id != partition.leader:
+        return ErrorCode.INVALID_REQUEST
+    if wanted.partition_epoch < partition.partition_epoch:
+        return ErrorCode.INVALID_UPDATE_VERSION
+    new_isr = _new_isr(wanted)
+    if len(set(new_isr)) != len(new_isr) or not set(new_isr) <= set(partition.replicas):
+        return ErrorCode.INVALID_REQUEST
+    if partition.leader not in new_isr:
+        return ErrorCode.INVALID_REQUEST
+    recovering = wanted.leader_recovery_state == 1
+    if wanted.leader_recovery_state not in (0, 1) or (
+        recovering and (len(new_isr) > 1 or not partition.leader_recovery_state)
+    ):
+        # While it recovers, the leader is alone in sync; and nobody begins to recover by himself.
+        return ErrorCode.INVALID_REQUEST
+    epochs = {state.broker_id: state.broker_epoch for state in wanted.new_isr_with_epochs}
+    for replica in new_isr:
+        broker = image.brokers.get(replica)
+        if broker is None or not broker.active:
+            return ErrorCode.INELIGIBLE_REPLICA
+        if epochs.get(replica, -1) not in (-1, broker.broker_epoch):
+            return ErrorCode.INELIGIBLE_REPLICA
+    return ErrorCode.NONE
+
+
+def _elect_one(
+    name: str, partition_id: int, election: Election, context: DecisionContext, records: list[Any]
+) -> tuple[ErrorCode, str | None]:
+    topic = context.image.topics.by_name.get(name)
+    partition = None if topic is None else topic.partitions.get(partition_id)
+    if topic is None or partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name}-{partition_id}"
+    if election is Election.PREFERRED:
+        needed = partition.leader != partition.preferred_leader
+    else:
+        needed = partition.leader == NO_LEADER
+    if not needed:
+        return ErrorCode.ELECTION_NOT_NEEDED, "the partition already has such a leader"
+    change = _change(_Located(topic, partition_id, partition), context, _can_lead(context.image, partition))
+    change.election = election
+    record = change.build()
+    if record is None or record.leader in (NO_LEADER, NO_LEADER_CHANGE):
+        if election is Election.PREFERRED:
+            return ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "the preferred replica is not in sync or not alive"
+        return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "no replica of the partition is alive"
+    records.append(record)
+    return ErrorCode.NONE, None

@@ -1,0 +1,364 @@
+"""Decisions about topics: create, delete, add partitions.
+
+Each topic of a request succeeds or fails for itself; what succeeds is written in one batch. A topic's records are its
+TopicRecord, then its configuration, then its partitions, in the order in which a reader needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ottla.metadata.controller.decision import Decision, DecisionContext, default_directory, ensure_bounded
+from ottla.metadata.controller.effective_config import effective_topic_config
+from ottla.metadata.controller.placement import UsableBroker, place_replicas
+from ottla.metadata.image import MetadataImage, ResourceType, TopicImage
+from ottla.metadata.topic_names import CLUSTER_METADATA_TOPIC, check_topic_name
+from ottla.metadata.topics_delta import collision_key
+from ottla.metadata.versions import DIRECTORIES_LEVEL
+from ottla.model.config import validate_topic_overrides
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import Uuid
+from ottla.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+from ottla.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from ottla.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from ottla.wire.messages.metadata_records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
+
+__all__ = ["decide_create_partitions", "decide_create_topics", "decide_delete_topics", "decide_delete_topics_disabled"]
+
+Assignments = dict[int, Sequence[int]]
+
+
+def decide_create_topics(request: CreateTopicsRequest, context: DecisionContext) -> Decision[CreateTopicsResponse]:
+    records: list[Any] = []
+    results: list[CreatableTopicResult] = []
+    duplicates = _duplicates(topic.name for topic in request.topics)
+    answered: set[str] = set()
+    taken_keys: dict[str, str] = {}
+    for topic in request.topics:
+        if topic.name in answered:
+            continue
+        answered.add(topic.name)
+        try:
+            if topic.name in duplicates:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"the request names topic {topic.name!r} more than once")
+            _check_new_name(topic.name, context.image, taken_keys)
+            topic_records, result = _create_topic(topic, context)
+            ensure_bounded(len(records) + len(topic_records))
+        except KafkaError as error:
+            results.append(
+                CreatableTopicResult(name=topic.name, error_code=error.code, error_message=error.message, configs=[])
+            )
+            continue
+        records += topic_records
+        results.append(result)
+    return Decision([] if request.validate_only else records, CreateTopicsResponse(topics=results))
+
+
+def decide_delete_topics_disabled(
+    request: DeleteTopicsRequest, context: DecisionContext
+) -> Decision[DeleteTopicsResponse]:
+    """`delete.topic.enable` is false: every topic of the request gets the same refusal."""
+    code = ErrorCode.TOPIC_DELETION_DISABLED if context.api_version >= 3 else ErrorCode.INVALID_REQUEST
+    message = "topics cannot be deleted: delete.topic.enable is false"
+    results = [DeletableTopicResult(name=name, error_code=code, error_message=message) for name in request.topic_names]
+    results += [
+        DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=code, error_message=message)
+        for topic in request.topics
+    ]
+    return Decision([], DeleteTopicsResponse(responses=results))
+
+
+def decide_delete_topics(request: DeleteTopicsRequest, context: DecisionContext) -> Decision[DeleteTopicsResponse]:
+    if not context.config.delete_topic_enable:
+        return decide_delete_topics_disabled(request, context)
+    wanted: list[tuple[str | None, Uuid]] = [(name, Uuid.ZERO) for name in request.topic_names]
+    wanted += [(topic.name, topic.topic_id) for topic in request.topics]
+    duplicate_names = _duplicates(name for name, topic_id in wanted if name is not None and not topic_id)
+    duplicate_ids = _duplicates(topic_id for name, topic_id in wanted if name is None and topic_id)
+    records: list[Any] = []
+    results: list[DeletableTopicResult] = []
+    deleted: set[Uuid] = set()
+    answered: set[tuple[str | None, Uuid]] = set()
+    for name, topic_id in wanted:
+        if (name, topic_id) in answered and (name is not None or topic_id):
+            continue
+        answered.add((name, topic_id))
+        try:
+            if name in duplicate_names or (name is None and topic_id in duplicate_ids):
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"the request names topic {name or topic_id} twice")
+            topic = _find_topic(name, topic_id, context.image)
+            if topic.topic_id in deleted:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"the request names topic {name or topic_id} twice")
+            ensure_bounded(len(records) + 1)
+        except KafkaError as error:
+            results.append(
+                DeletableTopicResult(name=name, topic_id=topic_id, error_code=error.code, error_message=error.message)
+            )
+            continue
+        deleted.add(topic.topic_id)
+        records.append(RemoveTopicRecord(topic_id=topic.topic_id))
+        results.append(DeletableTopicResult(name=topic.name, topic_id=topic.topic_id))
+    return Decision(records, DeleteTopicsResponse(responses=results))
+
+
+def decide_create_partitions(
+    request: CreatePartitionsRequest, context: DecisionContext
+) -> Decision[CreatePartitionsResponse]:
+    records: list[Any] = []
+    results: list[CreatePartitionsTopicResult] = []
+    duplicates = _duplicates(topic.name for topic in request.topics)
+    answered: set[str] = set()
+    for topic in request.topics:
+        if topic.name in answered:
+            continue
+        answered.add(topic.name)
+        try:
+            if topic.name in duplicates:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"the request names topic {topic.name!r} more than once")
+            added = _create_partitions(topic, context)
+            ensure_bounded(len(records) + len(added))
+        except KafkaError as error:
+            results.append(
+                CreatePartitionsTopicResult(name=topic.name, error_code=error.code, error_message=error.message)
+            )
+            continue
+        records += added
+        results.append(CreatePartitionsTopicResult(name=topic.name))
+    return Decision([] if request.validate_only else records, CreatePartitionsResponse(results=results))
+
+
+def _duplicates(values: Iterable[Any]) -> set[Any]:
+    seen: set[Any] = set()
+    return {value for value in values if value in seen or seen.add(value)}  # type: ignore[func-returns-value]
+
+
+def _check_new_name(name: str, image: MetadataImage, taken_keys: dict[str, str]) -> None:
+    if name == CLUSTER_METADATA_TOPIC:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name} is the metadata log itself and cannot be created")
+    check_topic_name(name)
+    if name in image.topics.by_name:
+        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    key = collision_key(name)
+    if key is None:
+        return
+    colliding = image.topics.by_collision_key.get(key) or taken_keys.get(key)
+    if colliding:
+        other = colliding if isinstance(colliding, str) else colliding[0]
+        raise KafkaError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"topic {name!r} differs from the existing topic {other!r} only in '.' and '_', "
+            "which metrics could not tell apart",
+        )
+    taken_keys[key] = name
+
+
+def _create_topic(topic: CreatableTopic, context: DecisionContext) -> tuple[list[Any], CreatableTopicResult]:
+    overrides = _creation_overrides(topic, context)
+    if topic.assignments:
+        assignments = _manual_assignments(topic, context)
+    else:
+        assignments = _automatic_assignments(topic, context)
+    topic_id = Uuid.random(context.random)
+    records: list[Any] = [TopicRecord(name=topic.name, topic_id=topic_id)]
+    records += [
+        ConfigRecord(resource_type=ResourceType.TOPIC, resource_name=topic.name, name=name, value=value)
+        for name, value in overrides.items()
+    ]
+    records += partition_records(topic_id, assignments, context.image)
+    result = CreatableTopicResult(name=topic.name, topic_id=topic_id, configs=[])
+    if context.may_describe_configs(topic.name):
+        result.num_partitions = len(assignments)
+        result.replication_factor = len(assignments[0])
+        result.configs = [
+            CreatableTopicConfigs(
+                name=entry.name,
+                value=None if entry.is_sensitive else entry.value,
+                read_only=entry.is_read_only,
+                config_source=entry.source,
+                is_sensitive=entry.is_sensitive,
+            )
+            for entry in effective_topic_config(context.config, context.image, overrides)
+        ]
+    else:
+        result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return records, result
+
+
+def _creation_overrides(topic: CreatableTopic, context: DecisionContext) -> Mapping[str, str]:
+    overrides: dict[str, str] = {}
+    for config in topic.configs:
+        if config.value is None:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{config.name} has no value; leave it out to use the default")
+        overrides[config.name] = config.value
+    if overrides:
+        validate_topic_overrides(context.config, overrides)
+    return overrides
+
+
+def _manual_assignments(topic: CreatableTopic, context: DecisionContext) -> Assignments:
+    if topic.replication_factor != -1 or topic.num_partitions != -1:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            "with a manual assignment both num_partitions and replication_factor must be -1, "
+            "since the assignment already says them",
+        )
+    assignments: Assignments = {}
+    replication_factor: int | None = None
+    for assignment in topic.assignments:
+        if assignment.partition_index in assignments:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"partition {assignment.partition_index} is assigned more than once",
+            )
+        check_manual_assignment(
+            assignment.broker_ids, context.image, partition=assignment.partition_index, size=replication_factor
+        )
+        replication_factor = len(assignment.broker_ids)
+        assignments[assignment.partition_index] = assignment.broker_ids
+    missing = next((index for index in range(len(assignments)) if index not in assignments), None)
+    if missing is not None:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"partitions must be numbered from 0 without a gap, and partition {missing} has no assignment",
+        )
+    return assignments
+
+
+def check_manual_assignment(
+    broker_ids: Sequence[int], image: MetadataImage, *, partition: int, size: int | None
+) -> None:
+    """Raises INVALID_REPLICA_ASSIGNMENT unless the replicas are registered, distinct, and one of them can lead."""
+    if not broker_ids:
+        problem = "has no replica"
+    elif len(set(broker_ids)) < len(broker_ids):
+        problem = "names a broker more than once"
+    elif size is not None and len(broker_ids) != size:
+        problem = f"has {len(broker_ids)} replicas where other partitions of the topic have {size}"
+    else:
+        unknown = [broker_id for broker_id in broker_ids if broker_id not in image.brokers]
+        if unknown:
+            problem = f"names broker {unknown[0]}, which is not registered"
+        elif not any(image.brokers[broker_id].active for broker_id in broker_ids):
+            problem = "names only brokers that are fenced or shutting down"
+        else:
+            return
+    raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the assignment of partition {partition} {problem}")
+
+
+def _automatic_assignments(topic: CreatableTopic, context: DecisionContext) -> Assignments:
+    if topic.replication_factor < -1 or topic.replication_factor == 0:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"the replication factor must be at least 1, or -1 for the default, not {topic.replication_factor}",
+        )
+    if topic.num_partitions < -1 or topic.num_partitions == 0:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"the number of partitions must be at least 1, or -1 for the default, not {topic.num_partitions}",
+        )
+    count = context.config.num_partitions if topic.num_partitions == -1 else topic.num_partitions
+    factor = context.config.default_replication_factor if topic.replication_factor == -1 else topic.replication_factor
+    # Checked before anything of that size is built.
+    ensure_bounded(count)
+    return dict(enumerate(_place(context, partition_count=count, replication_factor=factor)))
+
+
+def _place(context: DecisionContext, *, partition_count: int, replication_factor: int) -> list[tuple[int, ...]]:
+    brokers = context.image.brokers
+    if not any(broker.active for broker in brokers.values()):
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "no replica can be placed: every registered broker is fenced or shutting down",
+        )
+    return place_replicas(
+        (UsableBroker(broker.broker_id, broker.rack, not broker.active) for broker in brokers.values()),
+        partition_count=partition_count,
+        replication_factor=replication_factor,
+        random=context.random,
+    )
+
+
+def partition_records(topic_id: Uuid, assignments: Mapping[int, Sequence[int]], image: MetadataImage) -> list[Any]:
+    """Records of new partitions: whoever is active is in sync, and the first of them leads."""
+    directories = {broker_id: default_directory(image, broker_id) for broker_id in image.brokers}
+    active = {broker_id for broker_id, broker in image.brokers.items() if broker.active}
+    has_directories = image.features.metadata_version >= DIRECTORIES_LEVEL
+    records = []
+    for index in sorted(assignments):
+        replicas = list(assignments[index])
+        isr = [broker_id for broker_id in replicas if broker_id in active]
+        assert isr, "an assignment without an active replica was let through"
+        records.append(
+            PartitionRecord(
+                partition_id=index,
+                topic_id=topic_id,
+                replicas=replicas,
+                isr=isr,
+                removing_replicas=[],
+                adding_replicas=[],
+                leader=isr[0],
+                leader_epoch=0,
+                partition_epoch=0,
+                directories=[directories[broker_id] for broker_id in replicas] if has_directories else [],
+            )
+        )
+    return records
+
+
+def _find_topic(name: str | None, topic_id: Uuid, image: MetadataImage) -> TopicImage:
+    if name is None:
+        if not topic_id:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "a topic to delete needs a name or an id, and has neither")
+        topic = image.topics.by_id.get(topic_id)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with the id {topic_id}")
+        return topic
+    if topic_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a topic to delete is named by its name or its id, not by both")
+    topic = image.topics.by_name.get(name)
+    if topic is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+    return topic
+
+
+def _create_partitions(topic: CreatePartitionsTopic, context: DecisionContext) -> list[Any]:
+    image = context.image.topics.by_name.get(topic.name)
+    if image is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic.name!r}")
+    existing = len(image.partitions)
+    if topic.count <= existing:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"topic {topic.name!r} already has {existing} partition(s); {topic.count} would not be an increase",
+        )
+    additional = topic.count - existing
+    ensure_bounded(additional)
+    replication_factor = len(image.partitions[0].replicas)
+    if topic.assignments is None:
+        placed: Sequence[Sequence[int]] = _place(
+            context, partition_count=additional, replication_factor=replication_factor
+        )
+    else:
+        placed = [assignment.broker_ids for assignment in topic.assignments]
+        if len(placed) != additional:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"{additional} partition(s) would be added, but {len(placed)} assignment(s) are given",
+            )
+        for offset, broker_ids in enumerate(placed):
+            check_manual_assignment(broker_ids, context.image, partition=existing + offset, size=replication_factor)
+    return partition_records(
+        image.topic_id, {existing + offset: replicas for offset, replicas in enumerate(placed)}, context.image
+    )

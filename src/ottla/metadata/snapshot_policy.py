@@ -1,0 +1,75 @@
+"""When a snapshot is written: after so many bytes of records, or so much time with at least one.
+
+The image is immutable, so a snapshot of it is encoded and written on a worker while the controller goes on. One is
+written at a time; if it fails (a full disk), the log is still whole, and the next occasion tries again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.metadata.image_records import image_records
+from ottla.metadata.versions import encode_for
+from ottla.model.deferred import Deferred
+from ottla.quorum.snapshots import SnapshotId
+
+if TYPE_CHECKING:
+    from ottla.metadata.delta import MetadataDelta
+    from ottla.metadata.image import MetadataImage
+    from ottla.model.config import BrokerConfig
+    from ottla.model.ports import World
+    from ottla.quorum.log import MetadataLog
+
+__all__ = ["SnapshotPolicy", "write_image"]
+
+
+class SnapshotPolicy:
+    """A publisher that counts; `metadata.log.max.*` say when it is enough."""
+
+    __slots__ = ("_bytes_since", "_config", "_last_ms", "_log", "_world", "_writing", "last_error", "written")
+
+    def __init__(self, *, world: World, log: MetadataLog, config: BrokerConfig, bytes_since_snapshot: int) -> None:
+        self._world = world
+        self._log = log
+        self._config = config
+        self._bytes_since = bytes_since_snapshot
+        self._last_ms = world.clock.now_ms()
+        self._writing = False
+        # Snapshots written since the start, and why the last attempt failed, for statistics.
+        self.written = 0
+        self.last_error: BaseException | None = None
+
+    def appended(self, size_bytes: int) -> None:
+        self._bytes_since += size_bytes
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:  # noqa: ARG002
+        if self._writing:
+            return
+        interval_ms = self._config.metadata_log_max_snapshot_interval_ms
+        now_ms = self._world.clock.now_ms()
+        due = interval_ms > 0 and now_ms - self._last_ms >= interval_ms
+        if due or self._bytes_since >= self._config.metadata_log_max_record_bytes_between_snapshots:
+            self._write(image, now_ms)
+
+    def _write(self, image: MetadataImage, now_ms: int) -> None:
+        self._writing = True
+        self._bytes_since = 0
+        self._last_ms = now_ms
+        write_image(self._log, image).when_done(self._on_written)
+
+    def _on_written(self, outcome: Deferred[SnapshotId]) -> None:
+        self._writing = False
+        self.last_error = outcome.error
+        if outcome.error is None:
+            self.written += 1
+
+
+def write_image(log: MetadataLog, image: MetadataImage) -> Deferred[SnapshotId]:
+    """A snapshot of exactly this image."""
+    level = image.features.metadata_version
+    return log.write_snapshot(
+        end_offset=image.offset + 1,
+        epoch=image.epoch,
+        values=(encode_for(record, level) for record in image_records(image)),
+        last_contained_timestamp_ms=image.timestamp_ms,
+    )

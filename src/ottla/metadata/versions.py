@@ -1,0 +1,84 @@
+"""Levels of `metadata.version` and of the other features, and which record versions each allows.
+
+A finalised level is a promise to every node of the cluster that nothing newer is written to the log. The levels are
+Apache Kafka 4.3's, so that its nodes and tools read what we write, and we open what it wrote.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.wire.message import Message
+from ottla.wire.messages import metadata_records as r
+from ottla.wire.metadata_codec import encode_record
+
+__all__ = [
+    "DEFAULT_FEATURE_LEVELS",
+    "DIRECTORIES_LEVEL",
+    "METADATA_VERSION",
+    "METADATA_VERSION_LATEST",
+    "METADATA_VERSION_MIN",
+    "SUPPORTED_FEATURES",
+    "encode_for",
+    "metadata_version_name",
+    "record_version",
+]
+
+METADATA_VERSION: Final = "metadata.version"
+METADATA_VERSION_MIN: Final = 7
+METADATA_VERSION_LATEST: Final = 30
+# From 3.7-IV2 on replicas have directories (KIP-858).
+DIRECTORIES_LEVEL: Final = 17
+
+# What this release can run, as (lowest, highest) level; 0 means "off".
+SUPPORTED_FEATURES: Final[dict[str, tuple[int, int]]] = {
+    "eligible.leader.replicas.version": (0, 1),
+    "group.version": (0, 1),
+    "kraft.version": (0, 1),
+    METADATA_VERSION: (METADATA_VERSION_MIN, METADATA_VERSION_LATEST),
+    "share.version": (0, 1),
+    "streams.version": (0, 1),
+    "transaction.version": (0, 2),
+}
+
+# What storage formatted by release 4.3 begins with, in the order in which Kafka writes it.
+DEFAULT_FEATURE_LEVELS: Final[dict[str, int]] = {
+    METADATA_VERSION: METADATA_VERSION_LATEST,
+    "eligible.leader.replicas.version": 1,
+    "group.version": 1,
+    "share.version": 1,
+    "streams.version": 1,
+    "transaction.version": 2,
+}
+
+_NAMES: Final = {
+    7: "3.3-IV3", 8: "3.4-IV0", 9: "3.5-IV0", 10: "3.5-IV1", 11: "3.5-IV2", 12: "3.6-IV0", 13: "3.6-IV1",
+    14: "3.6-IV2", 15: "3.7-IV0", 16: "3.7-IV1", 17: "3.7-IV2", 18: "3.7-IV3", 19: "3.7-IV4", 20: "3.8-IV0",
+    21: "3.9-IV0", 22: "4.0-IV0", 23: "4.0-IV1", 24: "4.0-IV2", 25: "4.0-IV3", 26: "4.1-IV0", 27: "4.1-IV1",
+    28: "4.2-IV0", 29: "4.2-IV1", 30: "4.3-IV0",
+}  # fmt: skip
+
+# (level from which on it may be written, version), newest first; types that are missing have only version 0.
+_RECORD_VERSIONS: Final[dict[type[Message], tuple[tuple[int, int], ...]]] = {
+    r.PartitionRecord: ((23, 2), (17, 1)),
+    r.PartitionChangeRecord: ((23, 2), (17, 1)),
+    r.RegisterBrokerRecord: ((30, 4), (17, 3), (8, 2), (7, 1)),
+    r.BrokerRegistrationChangeRecord: ((30, 3), (17, 2), (7, 1)),
+}
+
+
+def metadata_version_name(level: int) -> str:
+    return _NAMES.get(level, f"level {level}")
+
+
+def record_version(record_type: type[Message], metadata_version: int) -> int:
+    """The newest version of a record that the finalised level allows."""
+    for level, version in _RECORD_VERSIONS.get(record_type, ()):
+        if metadata_version >= level:
+            return version
+    return 0
+
+
+def encode_for(record: Message, metadata_version: int) -> bytes:
+    """A record's framed bytes in the version that the finalised level allows."""
+    return encode_record(record, record_version(type(record), metadata_version))

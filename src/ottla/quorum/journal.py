@@ -1,0 +1,252 @@
+"""The segments of the metadata log: bytes of record batches, in order, on the Files port.
+
+The metadata log is not a partition like others: it has no producers, no time index and no retention by age of its
+own, it is read whole on start, and each entry is fsynced before anybody hears of it. So it has this small class
+rather than a `PartitionLog`; names and bytes of the files are the same.
+
+On opening, every batch is checked. What a crash may leave (a last batch that is cut off or only half on disk) is cut
+away: it was never answered. A damaged batch with a sound one behind it is another matter: a dying process does not do
+that, a failing disk does (or, rarely, a power failure between two fsyncs), and entries that were answered might be
+lost. That is not for us to decide silently: opening fails and names the position.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from ottla.model.ports import File, FileRegion, Files
+from ottla.quorum.errors import MetadataLogDamagedError
+from ottla.records.errors import CorruptRecords
+from ottla.records.header import HEADER_SIZE, LENGTH_OVERHEAD
+from ottla.records.iterate import Batch, iterate_batches, verify_checksum
+from ottla.storage.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, offset_file_name, offset_of_file
+
+__all__ = ["Journal"]
+
+# How many bytes are read at a time, and how far apart the remembered positions are: a memory of 16 bytes per interval.
+_READ_BYTES = 1 << 20
+_INDEX_INTERVAL_BYTES = 1 << 16
+# No honest batch of metadata is larger: Kafka's own leader closes a batch at 8 MiB.
+_BATCH_BYTES_MAX = 64 << 20
+
+
+class Segment:
+    """One file, and where some of its batches begin."""
+
+    __slots__ = ("base_offset", "end_offset", "file", "first_timestamp_ms", "offsets", "positions")
+
+    def __init__(self, base_offset: int, file: File) -> None:
+        self.base_offset = base_offset
+        self.end_offset = base_offset
+        self.file = file
+        self.first_timestamp_ms = -1
+        self.offsets: list[int] = []
+        self.positions: list[int] = []
+
+    def added(self, *, base_offset: int, end_offset: int, position: int, timestamp_ms: int) -> None:
+        if not self.positions or position - self.positions[-1] >= _INDEX_INTERVAL_BYTES:
+            self.offsets.append(base_offset)
+            self.positions.append(position)
+        if self.first_timestamp_ms < 0:
+            self.first_timestamp_ms = timestamp_ms
+        self.end_offset = end_offset
+
+    def position_before(self, offset: int) -> int:
+        """Where a batch begins that is at or before the one with this offset."""
+        index = bisect_right(self.offsets, offset) - 1
+        return self.positions[index] if index >= 0 else 0
+
+
+class Journal:
+    """Appends and reads whole batches. Nothing is durable until `unsynced` files were synced."""
+
+    def __init__(self, files: Files, directory: str) -> None:
+        self._files = files
+        self._directory = directory
+        self._segments: list[Segment] = []
+        self.unsynced: list[File] = []
+        # Of the newest batch; -1 while there is none.
+        self.last_epoch = -1
+        # Bytes cut off on opening, for the log line.
+        self.cut_bytes = 0
+        files.make_directories(directory)
+        bases = sorted(
+            offset
+            for name in files.list_directory(directory)
+            if name.endswith(LOG_SUFFIX) and (offset := offset_of_file(name)) is not None
+        )
+        for base_offset in bases:
+            self._open_segment(base_offset, is_last=base_offset == bases[-1])
+
+    @property
+    def start_offset(self) -> int:
+        return self._segments[0].base_offset if self._segments else 0
+
+    @property
+    def end_offset(self) -> int:
+        return self._segments[-1].end_offset if self._segments else 0
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.file.size for segment in self._segments)
+
+    @property
+    def active_size_bytes(self) -> int:
+        return self._segments[-1].file.size if self._segments else 0
+
+    @property
+    def active_first_timestamp_ms(self) -> int:
+        """When the active segment's first batch was written; -1 while it has none."""
+        return self._segments[-1].first_timestamp_ms if self._segments else -1
+
+    def append(self, batch: bytearray, *, record_count: int, epoch: int, timestamp_ms: int) -> int:
+        """Writes one batch that begins at `end_offset`; returns the new end offset. All or nothing."""
+        if not self._segments:
+            self.roll(0)
+        segment = self._segments[-1]
+        base_offset = segment.end_offset
+        position = segment.file.append(batch)
+        segment.added(
+            base_offset=base_offset,
+            end_offset=base_offset + record_count,
+            position=position,
+            timestamp_ms=timestamp_ms,
+        )
+        if segment.file not in self.unsynced:
+            self.unsynced.append(segment.file)
+        self.last_epoch = epoch
+        return segment.end_offset
+
+    def roll(self, base_offset: int | None = None) -> None:
+        """Begins a new segment at the end (or, for a log without entries, at the given offset)."""
+        base = self.end_offset if base_offset is None else base_offset
+        file = self._files.open(f"{self._directory}/{offset_file_name(base, LOG_SUFFIX)}")
+        self._segments.append(Segment(base, file))
+
+    def start_at(self, offset: int) -> None:
+        """Drops everything: a snapshot covers more than the log holds, so the log begins anew behind it."""
+        for segment in self._segments:
+            self._remove(segment)
+        self._segments = []
+        self.roll(offset)
+
+    def delete_before(self, offset: int) -> None:
+        """Removes segments that end at or before the offset, but never the active one."""
+        while len(self._segments) > 1 and self._segments[0].end_offset <= offset:
+            self._remove(self._segments.pop(0))
+
+    def batches(self, from_offset: int) -> Iterator[Batch]:
+        """Batches from the one that holds `from_offset` to the end as it is now."""
+        for segment in list(self._segments):
+            if segment.end_offset <= from_offset:
+                continue
+            for batch in _batches(segment.file, segment.position_before(from_offset), segment.file.size):
+                if batch.header.next_offset > from_offset:
+                    yield batch
+
+    def region(self, from_offset: int, *, end_offset: int, max_bytes: int) -> FileRegion | None:
+        """Bytes of whole batches in one segment, the first always complete; None when there is nothing."""
+        for segment in self._segments:
+            if segment.base_offset <= from_offset < segment.end_offset:
+                break
+        else:
+            return None
+        start = end = -1
+        for batch in _batches(segment.file, segment.position_before(from_offset), segment.file.size):
+            header = batch.header
+            if header.next_offset <= from_offset:
+                continue
+            if header.base_offset >= end_offset or (start >= 0 and batch.position + header.size - start > max_bytes):
+                break
+            if start < 0:
+                start = batch.position
+            end = batch.position + header.size
+        return None if start < 0 else FileRegion(segment.file, start, end - start)
+
+    def close(self) -> None:
+        for segment in self._segments:
+            segment.file.close()
+
+    def _remove(self, segment: Segment) -> None:
+        segment.file.close()
+        if segment.file in self.unsynced:
+            self.unsynced.remove(segment.file)
+        # The indexes are there when Apache Kafka wrote the log.
+        for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            path = f"{self._directory}/{offset_file_name(segment.base_offset, suffix)}"
+            if self._files.exists(path):
+                self._files.remove(path)
+
+    def _open_segment(self, base_offset: int, *, is_last: bool) -> None:
+        path = f"{self._directory}/{offset_file_name(base_offset, LOG_SUFFIX)}"
+        if self._segments and self._segments[-1].end_offset != base_offset:
+            raise MetadataLogDamagedError(
+                f"{path} begins at offset {base_offset}, but the segment before it ends at {self.end_offset}"
+            )
+        file = self._files.open(path, create=False)
+        segment = Segment(base_offset, file)
+        self._segments.append(segment)
+        sound = 0
+        try:
+            for batch in _batches(file, 0, file.size):
+                header = batch.header
+                if not verify_checksum(batch.view, header) or header.base_offset != segment.end_offset:
+                    break
+                segment.added(
+                    base_offset=header.base_offset,
+                    end_offset=header.next_offset,
+                    position=batch.position,
+                    timestamp_ms=header.max_timestamp,
+                )
+                self.last_epoch = header.leader_epoch
+                sound = batch.position + header.size
+        except CorruptRecords:
+            pass
+        if sound == file.size:
+            return
+        if not is_last or self._sound_batch_after(file, sound, segment.end_offset):
+            raise MetadataLogDamagedError(
+                f"{path} is damaged at byte {sound} (offset {segment.end_offset}), with sound entries after it; "
+                "a crash does not do that, so nothing was cut off: restore the file or the whole directory"
+            )
+        self.cut_bytes = file.size - sound
+        file.truncate(sound)
+        self.unsynced.append(file)
+
+    def _sound_batch_after(self, file: File, position: int, offset: int) -> bool:
+        """Whether the bytes behind a damaged batch hold a sound one that continues the log."""
+        head = file.read(position, HEADER_SIZE)
+        if len(head) < HEADER_SIZE:
+            return False
+        length = int.from_bytes(head[8:LENGTH_OVERHEAD], "big", signed=True)
+        following = position + LENGTH_OVERHEAD + length
+        if length < HEADER_SIZE - LENGTH_OVERHEAD or following >= file.size:
+            return False
+        try:
+            for batch in _batches(file, following, file.size):
+                return verify_checksum(batch.view, batch.header) and batch.header.base_offset > offset
+        except CorruptRecords:
+            return False
+        return False
+
+
+def _batches(file: File, position: int, end: int) -> Iterator[Batch]:
+    """Whole batches of a file, each with its position in the file, reading a bounded piece at a time."""
+    wanted = _READ_BYTES
+    while position < end:
+        piece = file.read(position, min(wanted, end - position))
+        used = 0
+        for batch in iterate_batches(piece):
+            used = batch.position + batch.header.size
+            batch.position += position
+            yield batch
+        if used:
+            position += used
+            wanted = _READ_BYTES
+            continue
+        if len(piece) < LENGTH_OVERHEAD or len(piece) < wanted:
+            return
+        wanted = LENGTH_OVERHEAD + int.from_bytes(piece[8:LENGTH_OVERHEAD], "big", signed=True)
+        if wanted <= len(piece) or wanted > _BATCH_BYTES_MAX:
+            raise CorruptRecords(f"a batch of metadata claims {wanted} bytes")
