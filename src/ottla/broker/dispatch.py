@@ -38,8 +38,8 @@ __all__ = ["Dispatcher"]
 
 logger = logging.getLogger("ottla.broker.dispatch")
 
-_KEY_AND_VERSION = struct.Struct(">I")
-_CORRELATION_ID = struct.Struct(">i")
+# API key and version as one number, correlation id, length of the client id.
+_HEADER = struct.Struct(">Iih")
 
 
 class Dispatcher:
@@ -56,19 +56,29 @@ class Dispatcher:
     ) -> list[Part] | PendingResponse | None:
         """The answer's parts, a place for them, or None when the request has no answer."""
         started = self._monotonic()
-        route = self._routes.get(_KEY_AND_VERSION.unpack_from(frame)[0])
-        if route is None:
-            route = self._new_route(frame)
-            if route is None:
-                return self._unknown_api_versions(frame, connection)
         try:
-            header = parse_request_header(frame)
-            request, _ = route.decode(frame, header.body_position)
-        except MalformedMessage as error:
-            raise CloseConnection(f"a malformed {route.name} request of version {route.version}: {error}") from None
-        context = RequestContext(
-            header.api_key, header.api_version, header.correlation_id, header.client_id, connection, self._now_ms()
-        )
+            # The header is read here and not by `parse_request_header`: this is done for every request.
+            route_key, correlation_id, client_id_length = _HEADER.unpack_from(frame)
+            route = self._routes.get(route_key)
+            if route is None:
+                route = self._new_route(route_key)
+                if route is None:
+                    return response_parts(
+                        ApiKey.API_VERSIONS, 0, correlation_id, self._unknown_api_versions(connection)
+                    )
+            client_id, body_position = None, _HEADER.size
+            if client_id_length >= 0:
+                body_position += client_id_length
+                client_id = str(frame[_HEADER.size : body_position], "utf-8", "replace")
+            if route.is_flexible:
+                tag_count = frame[body_position]
+                body_position += 1
+                if tag_count:
+                    body_position = parse_request_header(frame).body_position
+            request, _ = route.decode(frame, body_position)
+        except (MalformedMessage, struct.error, IndexError) as error:
+            raise CloseConnection(f"a malformed {_described(frame)} request: {error}") from None
+        context = RequestContext(route.api_key, route.version, correlation_id, client_id, connection, self._now_ms())
         try:
             response = route.handle(request, context, self._broker)
         except Exception as error:  # noqa: BLE001 - answered as an error; a defect of ours is logged there
@@ -89,11 +99,9 @@ class Dispatcher:
             response = response.result()
         return route.encode(response, context, request)
 
-    def _new_route(self, frame: memoryview) -> _Route | None:
+    def _new_route(self, route_key: int) -> _Route | None:
         """Resolves an API key and version for the first time; None is ApiVersions in a version we do not know."""
-        if len(frame) < 8:
-            raise CloseConnection(f"a frame of {len(frame)} bytes holds no request header")
-        api_key, version = struct.unpack_from(">hh", frame)
+        api_key, version = struct.unpack(">hh", route_key.to_bytes(4, "big"))
         spec = HANDLERS.get(api_key)
         if spec is None:
             raise CloseConnection(f"a request of API key {api_key}, which this broker does not serve")
@@ -113,27 +121,27 @@ class Dispatcher:
             logger.exception("the handler of API key %d cannot be imported", api_key)
             raise CloseConnection(f"a request of API key {api_key}, which this broker cannot serve") from None
         route = _Route(api_key, version, module, self._broker.statistics.api(api_key))
-        self._routes[_KEY_AND_VERSION.unpack_from(frame)[0]] = route
+        self._routes[route_key] = route
         return route
 
-    def _unknown_api_versions(self, frame: memoryview, connection: ConnectionContext) -> list[Part]:
+    def _unknown_api_versions(self, connection: ConnectionContext) -> Any:
         from ottla.broker.apis.api_versions import unsupported_version_response
 
-        (correlation_id,) = _CORRELATION_ID.unpack_from(frame, 4)
         logger.debug("%s asks for an unknown version of ApiVersions", connection.connection_id)
-        return response_parts(ApiKey.API_VERSIONS, 0, correlation_id, unsupported_version_response())
+        return unsupported_version_response()
 
 
 class _Route:
     """One API key in one version, with everything resolved."""
 
-    __slots__ = ("_error_response", "api_key", "decode", "handle", "name", "statistics", "version")
+    __slots__ = ("_error_response", "api_key", "decode", "handle", "is_flexible", "name", "statistics", "version")
 
     def __init__(self, api_key: int, version: int, module: Any, statistics: ApiStatistics) -> None:
         spec = API_SPECS[ApiKey(api_key)]
         self.api_key = api_key
         self.version = version
         self.name: str = spec.name
+        self.is_flexible = version >= spec.flexible_since
         self.decode = decoder(spec.request_class, version)
         self.handle: Callable[[Any, RequestContext, Broker], Any] = module.handle
         self._error_response: Callable[[Any, int, KafkaError], Any] | None = getattr(module, "error_response", None)
@@ -173,3 +181,11 @@ class _Route:
         except Exception:
             logger.exception("%s version %d cannot even be answered with an error", self.name, self.version)
             raise CloseConnection(f"a {self.name} request failed in a way that cannot be answered") from error
+
+
+def _described(frame: memoryview) -> str:
+    """An API's name and version, for the sentence about a request that cannot be read."""
+    if len(frame) < 4:
+        return "(much too short)"
+    api_key, version = struct.unpack_from(">hh", frame)
+    return f"{API_SPECS[ApiKey(api_key)].name} version {version}" if api_key in HANDLERS else f"API key {api_key}"

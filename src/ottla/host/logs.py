@@ -3,7 +3,7 @@
     2026-11-15 10:21:07,123 INFO ottla.broker.lifecycle the node is ready
 
 A traceback follows its line indented, so that a line which begins with a date is always an event of its own. Levels
-belong to logger names (`ottla.host.connection` and so on; `root` is all of them), as Kafka's broker loggers do.
+belong to logger names; `ottla.broker.loggers` reads and sets them.
 """
 
 from __future__ import annotations
@@ -12,20 +12,10 @@ import logging
 import sys
 import time
 
+from ottla.broker.loggers import LEVELS, level_name
 from ottla.model.ports import Clock
 
-__all__ = ["LEVELS", "RateLimit", "logger_levels", "set_logger_level", "set_up_logging"]
-
-# Kafka's names for the levels, which DescribeConfigs shows and IncrementalAlterConfigs takes.
-LEVELS = {
-    "FATAL": logging.CRITICAL,
-    "ERROR": logging.ERROR,
-    "WARN": logging.WARNING,
-    "INFO": logging.INFO,
-    "DEBUG": logging.DEBUG,
-    "TRACE": 5,
-}
-_NAMES = {number: name for name, number in LEVELS.items()}
+__all__ = ["RateLimit", "set_up_logging"]
 
 
 def set_up_logging(*, level: str = "INFO", file: str | None = None) -> None:
@@ -38,21 +28,6 @@ def set_up_logging(*, level: str = "INFO", file: str | None = None) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(LEVELS[level])
-
-
-def logger_levels() -> dict[str, str]:
-    """The effective level of every logger that exists, `root` included."""
-    levels = {"root": _name_of(logging.getLogger().level)}
-    for name, logger in list(logging.root.manager.loggerDict.items()):
-        if isinstance(logger, logging.Logger):
-            levels[name] = _name_of(logger.getEffectiveLevel())
-    return levels
-
-
-def set_logger_level(name: str, level: str | None) -> None:
-    """Sets one logger's level; None makes it follow its parent again."""
-    logger = logging.getLogger() if name == "root" else logging.getLogger(name)
-    logger.setLevel(logging.NOTSET if level is None else LEVELS[level])
 
 
 class RateLimit:
@@ -85,12 +60,7 @@ class _LineFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record.created))
         message = record.getMessage().replace("\n", "\\n")
-        level = _NAMES.get(record.levelno, record.levelname)
-        line = f"{moment},{int(record.msecs):03d} {level} {record.name} {message}"
+        line = f"{moment},{int(record.msecs):03d} {level_name(record.levelno)} {record.name} {message}"
         if record.exc_info:
             line += "\n    " + self.formatException(record.exc_info).replace("\n", "\n    ")
         return line
-
-
-def _name_of(level: int) -> str:
-    return _NAMES.get(level, logging.getLevelName(level))

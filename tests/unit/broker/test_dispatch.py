@@ -181,7 +181,7 @@ def test_truncated_requests_close_the_connection(
     handler(monkeypatch, 20, lambda *_: DeleteTopicsResponse())
     whole = frame(20, 5, DeleteTopicsRequest(topic_names=["topic-a", "topic-b"], timeout_ms=1))
     assert len(whole) > 30
-    with pytest.raises(CloseConnection, match="malformed DeleteTopics"):
+    with pytest.raises(CloseConnection, match="malformed DeleteTopics version 5"):
         Dispatcher(broker).dispatch(whole[:length], connection, Waiter())
 
 
