@@ -1,0 +1,97 @@
+"""Formatting: what a new data directory gets before the first start, and the check of one that is not new.
+
+Apache Kafka wants an explicit `kafka-storage format`; an embedded node formats by itself, since an empty directory
+can only mean a new cluster. A directory that is lost and comes back empty is given the id of the cluster that the
+others belong to; when every directory is empty, the cluster is new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import NamedTuple
+
+from ottla.metadata.bootstrap import write_bootstrap
+from ottla.model.ids import Uuid
+from ottla.model.ports import Files
+from ottla.quorum.snapshots import BOOTSTRAP_FILE
+from ottla.storage.meta_properties import (
+    InvalidMetaPropertiesError,
+    MetaProperties,
+    read_meta_properties,
+    write_meta_properties,
+)
+
+__all__ = ["FormattedStorage", "StorageNotFormattedError", "format_storage"]
+
+
+class StorageNotFormattedError(Exception):
+    """A directory is new, and the node was told not to format by itself."""
+
+
+class FormattedStorage(NamedTuple):
+    cluster_id: str
+    # By directory, as named in the configuration.
+    directory_ids: Mapping[str, Uuid]
+    # Whether every directory was new: the cluster begins here.
+    is_new: bool
+
+
+def format_storage(
+    files: Files,
+    *,
+    log_dirs: Sequence[str],
+    metadata_log_dir: str,
+    node_id: int,
+    random: Random,
+    now_ms: int,
+    cluster_id: str | None = None,
+    may_format: bool = True,
+) -> FormattedStorage:
+    """Makes every directory usable and says whose they are.
+
+    `cluster_id` is used for a new cluster (random when None) and must agree with what is there otherwise.
+    """
+    directories = list(dict.fromkeys((*log_dirs, metadata_log_dir)))
+    found: dict[str, MetaProperties] = {}
+    for directory in directories:
+        files.make_directories(directory)
+        meta = read_meta_properties(files, directory)
+        if meta is not None:
+            _check_identity(directory, meta, node_id=node_id, others=found, cluster_id=cluster_id)
+            found[directory] = meta
+    missing = [directory for directory in directories if directory not in found]
+    if missing and not may_format:
+        raise StorageNotFormattedError(
+            f"{missing[0]} is not formatted: it has no meta.properties; format it with the cluster's id first"
+        )
+    is_new = not found
+    if is_new:
+        cluster_id = cluster_id or str(Uuid.random(random))
+    else:
+        cluster_id = next(iter(found.values())).cluster_id
+    if is_new and not files.exists(f"{metadata_log_dir}/{BOOTSTRAP_FILE}"):
+        write_bootstrap(files, metadata_log_dir, now_ms=now_ms)
+    for directory in directories:
+        meta = found.get(directory)
+        if meta is None or meta.directory_id is None:
+            # Last, so that a crash before leaves a directory that is still new.
+            meta = MetaProperties(cluster_id, node_id, Uuid.random(random))
+            write_meta_properties(files, directory, meta)
+            found[directory] = meta
+    ids = {directory: meta.directory_id for directory, meta in found.items() if meta.directory_id is not None}
+    if len(set(ids.values())) < len(ids):
+        raise InvalidMetaPropertiesError("two data directories have the same directory.id: one is a copy of the other")
+    return FormattedStorage(cluster_id, ids, is_new)
+
+
+def _check_identity(
+    directory: str, meta: MetaProperties, *, node_id: int, others: Mapping[str, MetaProperties], cluster_id: str | None
+) -> None:
+    if meta.node_id != node_id:
+        raise InvalidMetaPropertiesError(
+            f"{directory} belongs to node {meta.node_id}, but this node is {node_id} (node.id)"
+        )
+    expected = next((other.cluster_id for other in others.values()), cluster_id)
+    if expected is not None and meta.cluster_id != expected:
+        raise InvalidMetaPropertiesError(f"{directory} belongs to cluster {meta.cluster_id}, not to {expected}")
