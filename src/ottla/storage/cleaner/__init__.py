@@ -1,0 +1,1 @@
+"""Log compaction: keeps the newest value of every key, in the background and beside the appends."""

@@ -1,0 +1,247 @@
+"""What compaction leaves of one batch.
+
+A batch keeps its base offset and its last offset delta whatever goes out of it, so offsets and producers' sequence
+numbers mean the same before and after. A batch that lost all its records goes, unless something still reads its
+header: it is the last one of a producer (whose next sequence number it tells), or the last one of the cleaned part
+(so that the log has no hole at its end); then the header stays as an empty batch.
+
+A tombstone (a key without value) stays for `delete.retention.ms` after the first compaction that saw it, so that a
+slow reader of the whole log learns of the deletion. When it may go is written into the batch (KIP-534): a bit of the
+attributes says that the base timestamp is that time, and the records' own timestamps are relative to it.
+
+Encoded records are copied as they are; only a new base timestamp makes their timestamp deltas be written anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ottla.records.build import assemble_batch, build_batch
+from ottla.records.compression import Codec
+from ottla.records.control import ControlType, read_control_type
+from ottla.records.header import (
+    CODEC_MASK,
+    DELETE_HORIZON_BIT,
+    NO_TIMESTAMP,
+    BatchHeader,
+    read_header,
+)
+from ottla.records.iterate import Batch, iterate_records, open_payload
+from ottla.records.record import Record, RecordSpan, scan_records
+from ottla.records.varint import append_varint
+from ottla.storage.cleaner.offset_map import OffsetMap
+from ottla.storage.cleaner.transactions import CleanedTransactions
+
+__all__ = ["BatchFilter", "FilterCounts", "LastRecord"]
+
+DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
+"""What a stored batch may unpack to; one that does not makes its partition uncleanable."""
+
+
+class LastRecord(NamedTuple):
+    """The last thing an active producer wrote: its last data offset, or -1 when only a marker of the epoch is left."""
+
+    last_data_offset: int
+    producer_epoch: int
+
+
+@dataclass(slots=True)
+class FilterCounts:
+    """What a cleaning did, for its log line and the metrics."""
+
+    records_read: int = 0
+    records_kept: int = 0
+    bytes_read: int = 0
+    bytes_kept: int = 0
+    keyless_records: int = 0
+
+
+class BatchFilter:
+    """Decides batch by batch, in log order, over one round of cleaning."""
+
+    __slots__ = (
+        "_delete_retention_ms",
+        "_last_records",
+        "_map",
+        "_now_ms",
+        "_transactions",
+        "_upper_bound_offset",
+        "counts",
+    )
+
+    def __init__(
+        self,
+        offset_map: OffsetMap,
+        transactions: CleanedTransactions,
+        *,
+        now_ms: int,
+        delete_retention_ms: int,
+        last_records: Mapping[int, LastRecord],
+        upper_bound_offset: int,
+    ) -> None:
+        self._map = offset_map
+        self._transactions = transactions
+        self._now_ms = now_ms
+        self._delete_retention_ms = delete_retention_ms
+        self._last_records = last_records
+        self._upper_bound_offset = upper_bound_offset
+        self.counts = FilterCounts()
+
+    def filter(self, batch: Batch) -> bytes | bytearray | memoryview | None:
+        """The bytes to write in place of this batch: itself, a smaller one, an empty one, or nothing."""
+        header = batch.header
+        self.counts.bytes_read += header.size
+        kept = self._filter_old(batch) if header.magic < 2 else self._filter_batch(batch)
+        if kept is not None:
+            self.counts.bytes_kept += len(kept)
+        return kept
+
+    def _filter_batch(self, batch: Batch) -> bytes | bytearray | memoryview | None:
+        header = batch.header
+        horizon_ms = header.delete_horizon_ms
+        if header.is_control:
+            is_discarded = self._transactions.on_marker(header, read_batch_control_type(batch))
+            # A marker that nothing needs any more stays until the horizon it is given now has passed.
+            wants_horizon = is_discarded
+            is_discarded = is_discarded and horizon_ms is not None and horizon_ms <= self._now_ms
+        else:
+            is_discarded = self._transactions.on_batch(header)
+            wants_horizon = False
+        if is_discarded:
+            self.counts.records_read += header.record_count
+            return self._empty_if_needed(header)
+        payload = open_payload(batch.view, header, limit=DECOMPRESSED_BYTES_MAX)
+        spans = list(scan_records(payload, header.record_count))
+        self.counts.records_read += len(spans)
+        kept = spans if header.is_control else self._kept_spans(payload, spans, header)
+        self.counts.records_kept += len(kept)
+        if not kept:
+            return self._empty_if_needed(header)
+        if not header.is_control:
+            wants_horizon = any(span.value_length < 0 for span in kept)
+        new_horizon_ms = None
+        if wants_horizon and horizon_ms is None:
+            new_horizon_ms = self._now_ms + self._delete_retention_ms
+        if len(kept) == len(spans) and new_horizon_ms is None:
+            return batch.view
+        return _rebuild(payload, kept, header, new_horizon_ms)
+
+    def _kept_spans(self, payload: memoryview, spans: list[RecordSpan], header: BatchHeader) -> list[RecordSpan]:
+        base_offset = header.base_offset
+        latest_offset = self._map.latest_offset
+        newest = self._map.newest
+        horizon_ms = header.delete_horizon_ms
+        keeps_tombstones = horizon_ms is None or self._now_ms < horizon_ms
+        data = bytes(payload)
+        kept = []
+        for span in spans:
+            offset = base_offset + span.offset_delta
+            if offset > latest_offset:
+                kept.append(span)
+            elif span.key_length < 0:
+                self.counts.keyless_records += 1
+            elif (span.value_length >= 0 or keeps_tombstones) and offset >= newest(
+                data[span.key_start : span.key_start + span.key_length]
+            ):
+                kept.append(span)
+        return kept
+
+    def _empty_if_needed(self, header: BatchHeader) -> bytearray | None:
+        if header.next_offset == self._upper_bound_offset or self._is_last_of_producer(header):
+            return _empty(header)
+        return None
+
+    def _is_last_of_producer(self, header: BatchHeader) -> bool:
+        if not header.has_producer_id:
+            return False
+        last = self._last_records.get(header.producer_id)
+        if last is None:
+            return False
+        if last.last_data_offset >= 0:
+            return header.last_offset == last.last_data_offset
+        return header.is_control and header.producer_epoch == last.producer_epoch
+
+    def _filter_old(self, batch: Batch) -> bytes | bytearray | memoryview | None:
+        """Messages of magic 0 and 1: what is kept of them is written as magic 2, which can carry a delete horizon."""
+        records = list(iterate_records(batch, limit=DECOMPRESSED_BYTES_MAX))
+        self.counts.records_read += len(records)
+        kept = [record for record in records if self._keeps_old(record)]
+        self.counts.records_kept += len(kept)
+        if not kept:
+            return None
+        rebuilt = build_batch(kept, base_offset=kept[0].offset, codec=Codec(batch.header.attributes & CODEC_MASK))
+        if all(record.value is not None for record in kept):
+            return rebuilt
+        view = memoryview(rebuilt)
+        header = read_header(view)
+        payload = open_payload(view, header, limit=DECOMPRESSED_BYTES_MAX)
+        spans = list(scan_records(payload, header.record_count))
+        return _rebuild(payload, spans, header, self._now_ms + self._delete_retention_ms)
+
+    def _keeps_old(self, record: Record) -> bool:
+        if record.offset > self._map.latest_offset:
+            return True
+        if record.key is None:
+            self.counts.keyless_records += 1
+            return False
+        return record.offset >= self._map.newest(bytes(record.key))
+
+
+def read_batch_control_type(batch: Batch) -> ControlType | None:
+    """The type of a control batch's first record; None for a batch that was emptied."""
+    if batch.header.record_count == 0:
+        return None
+    payload = open_payload(batch.view, batch.header, limit=DECOMPRESSED_BYTES_MAX)
+    span = next(scan_records(payload, batch.header.record_count))
+    return read_control_type(payload[span.key_start : span.key_start + max(0, span.key_length)])
+
+
+def _rebuild(payload: memoryview, kept: list[RecordSpan], header: BatchHeader, new_horizon_ms: int | None) -> bytearray:
+    base_timestamp = header.base_timestamp
+    records = bytearray()
+    if new_horizon_ms is None:
+        for span in kept:
+            records += payload[span.start : span.end]
+    else:
+        for span in kept:
+            body = bytearray(1)
+            append_varint(body, base_timestamp + span.timestamp_delta - new_horizon_ms)
+            body += payload[span.rest : span.end]
+            append_varint(records, len(body))
+            records += body
+    if header.uses_append_time:
+        max_timestamp = header.max_timestamp
+    else:
+        max_timestamp = max(base_timestamp + span.timestamp_delta for span in kept)
+    return assemble_batch(
+        records,
+        base_offset=header.base_offset,
+        last_offset_delta=header.last_offset_delta,
+        record_count=len(kept),
+        attributes=header.attributes if new_horizon_ms is None else header.attributes | DELETE_HORIZON_BIT,
+        base_timestamp=base_timestamp if new_horizon_ms is None else new_horizon_ms,
+        max_timestamp=max_timestamp,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        leader_epoch=header.leader_epoch,
+    )
+
+
+def _empty(header: BatchHeader) -> bytearray:
+    """The header alone: offsets, producer and largest timestamp stay, codec and delete horizon mean nothing in it."""
+    return assemble_batch(
+        b"",
+        base_offset=header.base_offset,
+        last_offset_delta=header.last_offset_delta,
+        record_count=0,
+        attributes=header.attributes & ~CODEC_MASK & ~DELETE_HORIZON_BIT,
+        base_timestamp=NO_TIMESTAMP,
+        max_timestamp=header.max_timestamp,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        leader_epoch=header.leader_epoch,
+    )

@@ -1,0 +1,67 @@
+"""How far each log was cleaned: `cleaner-offset-checkpoint` of a log directory, in Kafka's format.
+
+Losing it costs a second cleaning of the same part, nothing else. It is kept in memory and written on a worker, one
+write at a time; changes that come meanwhile share the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ottla.model.deferred import Deferred
+from ottla.model.ids import TopicPartition
+from ottla.model.ports import World
+from ottla.storage.checkpoints import CorruptCheckpoint, read_offsets, write_offsets
+
+__all__ = ["CLEANER_CHECKPOINT_FILE", "CleanerCheckpoint"]
+
+CLEANER_CHECKPOINT_FILE = "cleaner-offset-checkpoint"
+
+
+class CleanerCheckpoint:
+    """The checkpoint of one log directory."""
+
+    __slots__ = ("_is_changed", "_is_writing", "_offsets", "_on_error", "_path", "_world")
+
+    def __init__(self, world: World, directory: str, *, on_error: Callable[[OSError], None]) -> None:
+        self._world = world
+        self._path = f"{directory}/{CLEANER_CHECKPOINT_FILE}"
+        self._on_error = on_error
+        self._is_writing = False
+        self._is_changed = False
+        try:
+            self._offsets = read_offsets(world.files, self._path)
+        except CorruptCheckpoint:
+            # Everything counts as dirty again, which is safe.
+            self._offsets = {}
+
+    def get(self, topic_partition: TopicPartition) -> int | None:
+        return self._offsets.get(topic_partition)
+
+    def set(self, topic_partition: TopicPartition, offset: int) -> None:
+        if self._offsets.get(topic_partition) != offset:
+            self._offsets[topic_partition] = offset
+            self._write()
+
+    def remove(self, topic_partition: TopicPartition) -> int | None:
+        offset = self._offsets.pop(topic_partition, None)
+        if offset is not None:
+            self._write()
+        return offset
+
+    def _write(self) -> None:
+        self._is_changed = True
+        if not self._is_writing:
+            self._is_writing = True
+            self._is_changed = False
+            job = self._world.workers.submit(write_offsets, self._world.files, self._path, dict(self._offsets))
+            job.when_done(self._on_written)
+
+    def _on_written(self, outcome: Deferred[None]) -> None:
+        self._is_writing = False
+        if outcome.error is not None:
+            if not isinstance(outcome.error, OSError):
+                raise outcome.error
+            self._on_error(outcome.error)
+        elif self._is_changed:
+            self._write()

@@ -1,0 +1,189 @@
+"""Which part of which log to clean: read on the loop's thread, and handed to a worker as plain values.
+
+A log is a clean part, already compacted, then a dirty part, then a part that may not be cleaned yet: the active
+segment, records of undecided transactions or above the high watermark, and segments younger than
+`min.compaction.lag.ms`. The dirtier a log, the sooner it is cleaned: its dirty ratio has to exceed
+`min.cleanable.dirty.ratio`, unless its dirty part has waited longer than `max.compaction.lag.ms`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ottla.storage.cleaner.batch_filter import LastRecord
+from ottla.storage.log import PartitionLog
+from ottla.storage.names import TRANSACTION_INDEX_SUFFIX
+from ottla.storage.segment import Segment
+
+__all__ = ["CleaningPlan", "Dirtiness", "SegmentSource", "group_sources", "measure", "plan_cleaning"]
+
+_RELATIVE_OFFSET_MAX = (1 << 31) - 1
+_INDEX_ENTRY_BYTES = 8
+_TIME_INDEX_ENTRY_BYTES = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dirtiness:
+    """How much of a log could be cleaned now."""
+
+    first_dirty_offset: int
+    first_uncleanable_offset: int
+    """Where cleaning has to stop: the base offset of the first segment that must stay as it is."""
+    clean_bytes: int
+    cleanable_bytes: int
+    overdue_ms: int
+    """How long the oldest dirty segment has waited beyond `max.compaction.lag.ms`; 0 when it has not."""
+    is_checkpoint_invalid: bool
+    """The checkpoint lies outside the log and has to be written anew."""
+
+    @property
+    def ratio(self) -> float:
+        total = self.clean_bytes + self.cleanable_bytes
+        return self.cleanable_bytes / total if total else 0.0
+
+    def is_due(self, min_cleanable_dirty_ratio: float) -> bool:
+        return self.cleanable_bytes > 0 and (self.overdue_ms > 0 or self.ratio > min_cleanable_dirty_ratio)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentSource:
+    """A closed segment as a worker may see it: paths and numbers. The segment itself is for the loop's thread only."""
+
+    segment: Segment = field(repr=False, compare=False)
+    path: str
+    base_offset: int
+    end_offset: int
+    """The base offset of the following segment."""
+    size: int
+    modified_ms: int
+    index_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleaningPlan:
+    """Everything a worker needs to clean one log once."""
+
+    directory: str
+    first_dirty_offset: int
+    upper_bound_offset: int
+    sources: tuple[SegmentSource, ...]
+    """Every closed segment below the upper bound, clean ones included."""
+    transaction_index_paths: tuple[str, ...]
+    """Of all segments: a transaction's abort may be recorded far behind its data."""
+    last_records: Mapping[int, LastRecord]
+    now_ms: int
+    delete_retention_ms: int
+    segment_bytes: int
+    segment_index_bytes: int
+    index_interval_bytes: int
+
+
+def measure(log: PartitionLog, *, checkpoint: int | None, now_ms: int) -> Dirtiness:
+    """How dirty a log is, given the offset up to which it was cleaned before."""
+    log_start_offset = log.log_start_offset
+    first_dirty = log_start_offset if checkpoint is None else checkpoint
+    is_invalid = first_dirty < log_start_offset or first_dirty > log.log_end_offset
+    if is_invalid:
+        first_dirty = log_start_offset
+    closed = [segment for segment in log.segments if segment is not log.segments.active]
+    dirty = [segment for segment in log.segments.from_offset(first_dirty) if segment is not log.segments.active]
+    uncleanable = min(log.last_stable_offset, log.segments.active.base_offset)
+    lag_ms = log.config.min_compaction_lag_ms
+    if lag_ms > 0:
+        for segment in dirty:
+            if segment.largest_timestamp > now_ms - lag_ms:
+                uncleanable = min(uncleanable, segment.base_offset)
+                break
+    uncleanable = max(uncleanable, first_dirty)
+    bound = _segment_boundary(log, uncleanable)
+    clean_bytes = sum(segment.size for segment in closed if _end_of(log, segment) <= first_dirty)
+    cleanable = [segment for segment in dirty if segment.base_offset < bound]
+    return Dirtiness(
+        first_dirty_offset=first_dirty,
+        first_uncleanable_offset=bound,
+        clean_bytes=clean_bytes,
+        cleanable_bytes=sum(segment.size for segment in cleanable),
+        overdue_ms=_overdue_ms(cleanable, now_ms - log.config.max_compaction_lag_ms),
+        is_checkpoint_invalid=is_invalid,
+    )
+
+
+def plan_cleaning(log: PartitionLog, dirtiness: Dirtiness, *, now_ms: int) -> CleaningPlan:
+    """What to clean, as values that do not change while a worker reads them."""
+    bound = dirtiness.first_uncleanable_offset
+    config = log.config
+    return CleaningPlan(
+        directory=log.directory,
+        first_dirty_offset=dirtiness.first_dirty_offset,
+        upper_bound_offset=bound,
+        sources=tuple(_source(log, segment) for segment in log.segments if segment.base_offset < bound),
+        transaction_index_paths=tuple(segment.path_of(TRANSACTION_INDEX_SUFFIX) for segment in log.segments),
+        last_records={
+            entry.producer_id: LastRecord(entry.last_offset, entry.epoch) for entry in log.active_producers()
+        },
+        now_ms=now_ms,
+        delete_retention_ms=config.delete_retention_ms,
+        segment_bytes=config.segment_bytes,
+        segment_index_bytes=config.segment_index_bytes,
+        index_interval_bytes=config.index_interval_bytes,
+    )
+
+
+def group_sources(
+    sources: Sequence[SegmentSource], *, segment_bytes: int, segment_index_bytes: int
+) -> list[list[SegmentSource]]:
+    """Neighbours that fit into one new segment even if nothing goes: by bytes, index bytes and offset range."""
+    groups: list[list[SegmentSource]] = []
+    size = index_bytes = 0
+    for source in sources:
+        group = groups[-1] if groups else None
+        if (
+            group is not None
+            and size + source.size <= segment_bytes
+            and index_bytes + source.index_bytes <= segment_index_bytes
+            and source.end_offset - 1 - group[0].base_offset <= _RELATIVE_OFFSET_MAX
+        ):
+            group.append(source)
+            size += source.size
+            index_bytes += source.index_bytes
+        else:
+            groups.append([source])
+            size, index_bytes = source.size, source.index_bytes
+    return groups
+
+
+def _source(log: PartitionLog, segment: Segment) -> SegmentSource:
+    return SegmentSource(
+        segment=segment,
+        path=segment.path,
+        base_offset=segment.base_offset,
+        end_offset=_end_of(log, segment),
+        size=segment.size,
+        modified_ms=segment.modified_ms,
+        index_bytes=max(
+            segment.offset_index.entry_count * _INDEX_ENTRY_BYTES,
+            segment.time_index.entry_count * _TIME_INDEX_ENTRY_BYTES,
+        ),
+    )
+
+
+def _end_of(log: PartitionLog, segment: Segment) -> int:
+    following = log.segments.after(segment)
+    return log.log_end_offset if following is None else following.base_offset
+
+
+def _segment_boundary(log: PartitionLog, offset: int) -> int:
+    """The base offset of the first segment that holds anything at or above `offset`, which therefore stays."""
+    for segment in log.segments.from_offset(offset):
+        if segment is log.segments.active or segment.base_offset >= offset:
+            return segment.base_offset
+        if _end_of(log, segment) > offset:
+            return segment.base_offset
+    return log.segments.active.base_offset
+
+
+def _overdue_ms(dirty: Sequence[Segment], clean_until_ms: int) -> int:
+    timestamps = [segment.first_timestamp for segment in dirty if segment.size]
+    oldest = min((timestamp for timestamp in timestamps if timestamp > 0), default=clean_until_ms)
+    return max(0, clean_until_ms - oldest)

@@ -1,0 +1,78 @@
+"""Which batches a compaction may drop because of transactions.
+
+Batches of aborted transactions go at once. A marker has to stay as long as a batch of its transaction is there to be
+judged by it; once none is left it gets a delete horizon like a tombstone, so that a consumer that has already read
+some of the data still meets the end of its transaction.
+
+The machine is fed every batch of the log in order, clean part included, and knows from the transaction indexes which
+transactions were aborted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heappop, heappush
+
+from ottla.records.control import ControlType
+from ottla.records.header import BatchHeader
+from ottla.storage.transaction_index import AbortedTransaction
+
+__all__ = ["CleanedTransactions"]
+
+
+class CleanedTransactions:
+    """`kept_aborted` collects the aborted transactions that still have data, for the new segment's index."""
+
+    __slots__ = ("_aborted", "_known", "_ongoing_aborted", "_ongoing_committed", "kept_aborted")
+
+    def __init__(self) -> None:
+        self._aborted: list[tuple[int, AbortedTransaction]] = []
+        self._known: set[AbortedTransaction] = set()
+        self._ongoing_aborted: dict[int, tuple[AbortedTransaction, bool]] = {}
+        self._ongoing_committed: set[int] = set()
+        self.kept_aborted: list[AbortedTransaction] = []
+
+    def add_aborted(self, transactions: Iterable[AbortedTransaction]) -> None:
+        """Makes aborted transactions known before the batches they cover are read; twice is once."""
+        for transaction in transactions:
+            if transaction not in self._known:
+                self._known.add(transaction)
+                heappush(self._aborted, (transaction.first_offset, transaction))
+
+    def on_batch(self, header: BatchHeader) -> bool:
+        """A batch of data was read; whether it was aborted."""
+        self._begin_up_to(header.last_offset)
+        if not header.is_transactional:
+            return False
+        aborted = self._ongoing_aborted.get(header.producer_id)
+        if aborted is None:
+            self._ongoing_committed.add(header.producer_id)
+            return False
+        self._ongoing_aborted[header.producer_id] = (aborted[0], True)
+        return True
+
+    def on_marker(self, header: BatchHeader, kind: ControlType | None) -> bool:
+        """A control batch was read (`kind` None: an empty one); whether nothing is left that needs it."""
+        self._begin_up_to(header.last_offset)
+        if kind is None:
+            return True
+        if kind == ControlType.ABORT:
+            transaction, has_data = self._ongoing_aborted.pop(header.producer_id, (None, False))
+            if transaction is not None and has_data:
+                self.kept_aborted.append(transaction)
+                return False
+            return True
+        if kind == ControlType.COMMIT:
+            was_ongoing = header.producer_id in self._ongoing_committed
+            self._ongoing_committed.discard(header.producer_id)
+            return not was_ongoing
+        return False
+
+    def take_kept_aborted(self) -> list[AbortedTransaction]:
+        taken, self.kept_aborted = self.kept_aborted, []
+        return taken
+
+    def _begin_up_to(self, offset: int) -> None:
+        while self._aborted and self._aborted[0][0] <= offset:
+            _, transaction = heappop(self._aborted)
+            self._ongoing_aborted.setdefault(transaction.producer_id, (transaction, False))
