@@ -15,12 +15,8 @@ from ottla.metadata.bootstrap import write_bootstrap
 from ottla.model.ids import Uuid
 from ottla.model.ports import Files
 from ottla.quorum.snapshots import BOOTSTRAP_FILE
-from ottla.storage.meta_properties import (
-    InvalidMetaPropertiesError,
-    MetaProperties,
-    read_meta_properties,
-    write_meta_properties,
-)
+from ottla.storage.errors import DirectoryRefused
+from ottla.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 
 __all__ = ["FormattedStorage", "StorageNotFormattedError", "format_storage"]
 
@@ -66,32 +62,28 @@ def format_storage(
             f"{missing[0]} is not formatted: it has no meta.properties; format it with the cluster's id first"
         )
     is_new = not found
-    if is_new:
-        cluster_id = cluster_id or str(Uuid.random(random))
-    else:
-        cluster_id = next(iter(found.values())).cluster_id
+    known = next((meta.cluster_id for meta in found.values() if meta.cluster_id is not None), cluster_id)
+    cluster_id = known or str(Uuid.random(random))
     if is_new and not files.exists(f"{metadata_log_dir}/{BOOTSTRAP_FILE}"):
         write_bootstrap(files, metadata_log_dir, now_ms=now_ms)
     for directory in directories:
         meta = found.get(directory)
         if meta is None or meta.directory_id is None:
             # Last, so that a crash before leaves a directory that is still new.
-            meta = MetaProperties(cluster_id, node_id, Uuid.random(random))
+            meta = MetaProperties(cluster_id=cluster_id, node_id=node_id, directory_id=Uuid.random(random))
             write_meta_properties(files, directory, meta)
             found[directory] = meta
     ids = {directory: meta.directory_id for directory, meta in found.items() if meta.directory_id is not None}
     if len(set(ids.values())) < len(ids):
-        raise InvalidMetaPropertiesError("two data directories have the same directory.id: one is a copy of the other")
+        raise DirectoryRefused("two data directories have the same directory.id: one is a copy of the other")
     return FormattedStorage(cluster_id, ids, is_new)
 
 
 def _check_identity(
     directory: str, meta: MetaProperties, *, node_id: int, others: Mapping[str, MetaProperties], cluster_id: str | None
 ) -> None:
-    if meta.node_id != node_id:
-        raise InvalidMetaPropertiesError(
-            f"{directory} belongs to node {meta.node_id}, but this node is {node_id} (node.id)"
-        )
+    if meta.node_id is not None and meta.node_id != node_id:
+        raise DirectoryRefused(f"{directory} belongs to node {meta.node_id}, but this node is {node_id} (node.id)")
     expected = next((other.cluster_id for other in others.values()), cluster_id)
-    if expected is not None and meta.cluster_id != expected:
-        raise InvalidMetaPropertiesError(f"{directory} belongs to cluster {meta.cluster_id}, not to {expected}")
+    if expected is not None and meta.cluster_id is not None and meta.cluster_id != expected:
+        raise DirectoryRefused(f"{directory} belongs to cluster {meta.cluster_id}, not to {expected}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.metadata.controller.effective_config import ConfigSource
+from ottla.model.config.effective import ConfigSource
 from ottla.model.errors import ErrorCode
 from ottla.model.ids import Uuid
 from ottla.wire.messages.create_partitions import (
@@ -46,11 +46,11 @@ def test_the_answer_shows_every_public_key_with_its_source(harness: ControllerHa
     result = harness.create("orders", configs=[CreatableTopicConfig(name="retention.ms", value="12345")])
     by_name = {config.name: config for config in result.configs}
     assert [config.name for config in result.configs] == sorted(by_name)
-    assert by_name["retention.ms"].config_source == ConfigSource.TOPIC
-    assert by_name["segment.bytes"].config_source == ConfigSource.DEFAULT
+    assert by_name["retention.ms"].config_source == ConfigSource.DYNAMIC_TOPIC_CONFIG
+    assert by_name["segment.bytes"].config_source == ConfigSource.DEFAULT_CONFIG
     assert by_name["segment.bytes"].value == "1073741824"
     # The bootstrap records of a new cluster set it for all brokers.
-    assert by_name["min.insync.replicas"].config_source == ConfigSource.DYNAMIC_DEFAULT_BROKER
+    assert by_name["min.insync.replicas"].config_source == ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
 
 
 def test_defaults_come_from_the_configuration() -> None:

@@ -9,26 +9,36 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from ottla.metadata.controller import brokers, partitions, topics
+from ottla.metadata.controller import brokers, cluster, configs, features, partitions, producer_ids, topics
 from ottla.metadata.controller.decision import Decision, DecisionContext, Liveness
 from ottla.model.deferred import Deferred
 
 if TYPE_CHECKING:
     from ottla.metadata.controller.controller import ControllerContext
     from ottla.metadata.image import MetadataImage
+    from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+    from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
     from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
     from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
     from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+    from ottla.wire.messages.controller_registration import (
+        ControllerRegistrationRequest,
+        ControllerRegistrationResponse,
+    )
     from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
     from ottla.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
     from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
     from ottla.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+    from ottla.wire.messages.incremental_alter_configs import (
+        IncrementalAlterConfigsRequest,
+        IncrementalAlterConfigsResponse,
+    )
     from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+    from ottla.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 __all__ = ["AdminOperations"]
 
 R = TypeVar("R")
-Context = "ControllerContext | None"
 
 
 class AdminOperations:
@@ -112,3 +122,28 @@ class AdminOperations:
             return decision
 
         return self.submit(decide, context)
+
+    def register_controller(
+        self, request: ControllerRegistrationRequest, context: ControllerContext | None = None
+    ) -> Deferred[ControllerRegistrationResponse]:
+        return self.submit(lambda given: cluster.decide_register_controller(request, given), context)
+
+    def incremental_alter_configs(
+        self, request: IncrementalAlterConfigsRequest, context: ControllerContext | None = None
+    ) -> Deferred[IncrementalAlterConfigsResponse]:
+        return self.submit(lambda given: configs.decide_incremental_alter_configs(request, given), context)
+
+    def alter_configs(
+        self, request: AlterConfigsRequest, context: ControllerContext | None = None
+    ) -> Deferred[AlterConfigsResponse]:
+        return self.submit(lambda given: configs.decide_alter_configs(request, given), context)
+
+    def update_features(
+        self, request: UpdateFeaturesRequest, context: ControllerContext | None = None
+    ) -> Deferred[UpdateFeaturesResponse]:
+        return self.submit(lambda given: features.decide_update_features(request, given), context)
+
+    def allocate_producer_ids(
+        self, request: AllocateProducerIdsRequest, context: ControllerContext | None = None
+    ) -> Deferred[AllocateProducerIdsResponse]:
+        return self.submit(lambda given: producer_ids.decide_allocate_producer_ids(request, given), context)

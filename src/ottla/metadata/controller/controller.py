@@ -22,8 +22,9 @@ from typing import Any, NamedTuple, TypeVar
 from ottla.metadata.bootstrap import bootstrap_records, read_bootstrap
 from ottla.metadata.controller.admin import AdminOperations
 from ottla.metadata.controller.decision import Decision, DecisionContext, Liveness
+from ottla.metadata.controller.effective_config import with_dynamic_layers
 from ottla.metadata.delta import MetadataDelta
-from ottla.metadata.image import MetadataImage
+from ottla.metadata.image import ConfigsImage, MetadataImage
 from ottla.metadata.loader import LoadedMetadata, MetadataReplayer, load_image
 from ottla.metadata.publishers import Publishers
 from ottla.metadata.snapshot_policy import SnapshotPolicy
@@ -73,6 +74,7 @@ class Controller(AdminOperations):
         self._replayer = MetadataReplayer(loaded.image, in_transaction=loaded.open_transaction)
         self._pending: deque[_Pending] = deque()
         self._failure: BaseException | None = None
+        self._configs_seen: ConfigsImage | None = None
 
     @classmethod
     def open(
@@ -138,13 +140,21 @@ class Controller(AdminOperations):
                 extra["may_describe_configs"] = context.may_describe_configs
         return DecisionContext(
             image=self._replayer.image,
-            config=self.config,
+            config=self._current_config(),
             now_ms=self._world.clock.now_ms(),
             random=self._world.random,
             next_offset=self._log.end_offset,
             liveness=self.liveness,
             **extra,
         )
+
+    def _current_config(self) -> BrokerConfig:
+        """The configuration with the dynamic values that the next decision has to see."""
+        configs = self._replayer.image.configs
+        if configs is not self._configs_seen:
+            self.config = with_dynamic_layers(self.config, self._replayer.image)
+            self._configs_seen = configs
+        return self.config
 
     def _append(self, decision: Decision[R], context: DecisionContext) -> Deferred[R]:
         before = self._replayer.image

@@ -1,78 +1,54 @@
-"""What a topic's configuration comes to, key by key, and where each value comes from.
+"""What a topic's configuration comes to as the controller sees it.
 
-A topic's own value wins; then the broker keys it stands for are asked in turn, each first as set for this node at run
-time, then as set for all nodes, then in the node's properties file; then the default holds (KIP-226, KIP-569).
+The tables and the layers are `ottla.model.config`'s; here the controller's own configuration is brought up to date
+with what the image sets for brokers, and the entries of a topic that sets nothing are kept, since every topic's answer
+begins with them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from enum import IntEnum
-from typing import NamedTuple
+from functools import lru_cache
 
 from ottla.metadata.image import MetadataImage
-from ottla.model.config import TOPIC_KEYS, BrokerConfig, ConfigKey
-from ottla.model.config.keys import REQUIRED, format_value
+from ottla.model.config import TOPIC_KEYS, BrokerConfig
+from ottla.model.config.dynamic import usable_dynamic
+from ottla.model.config.effective import ConfigSource, EffectiveConfig, describe_topic
+from ottla.model.config.keys import format_value
 
-__all__ = ["ConfigSource", "EffectiveEntry", "effective_topic_config", "effective_topic_value"]
-
-
-class ConfigSource(IntEnum):
-    """Where a value comes from, with the protocol's numbers."""
-
-    UNKNOWN = 0
-    TOPIC = 1
-    DYNAMIC_BROKER = 2
-    DYNAMIC_DEFAULT_BROKER = 3
-    STATIC_BROKER = 4
-    DEFAULT = 5
+__all__ = ["effective_topic_config", "is_unclean_election_enabled", "min_insync_replicas", "with_dynamic_layers"]
 
 
-class EffectiveEntry(NamedTuple):
-    name: str
-    value: str | None
-    source: ConfigSource
-    is_sensitive: bool
-    is_read_only: bool
+def with_dynamic_layers(config: BrokerConfig, image: MetadataImage) -> BrokerConfig:
+    """The node's configuration with what the image sets for it and for all brokers; the same object if unchanged."""
+    own, defaults = image.configs.of_broker(config.node_id), image.configs.of_all_brokers()
+    if config.dynamic == own and config.dynamic_defaults == defaults:
+        return config
+    return usable_dynamic(config, dynamic=own, dynamic_defaults=defaults)[0]
 
 
-def effective_topic_config(
-    config: BrokerConfig, image: MetadataImage, overrides: Mapping[str, str]
-) -> Iterator[EffectiveEntry]:
+def effective_topic_config(config: BrokerConfig, overrides: Mapping[str, str]) -> Iterator[EffectiveConfig]:
     """Every public topic key, sorted by name."""
-    for name in _PUBLIC_TOPIC_KEYS:
-        key = TOPIC_KEYS[name]
-        value, source = effective_topic_value(key, config, image, overrides)
-        yield EffectiveEntry(name, value, source, key.is_sensitive, False)
+    for entry in _topic_entries(config):
+        own = overrides.get(entry.name)
+        if own is None:
+            yield entry
+        else:
+            value = format_value(TOPIC_KEYS[entry.name].parse(own))
+            yield entry._replace(value=value, source=ConfigSource.DYNAMIC_TOPIC_CONFIG)
 
 
-def effective_topic_value(
-    key: ConfigKey, config: BrokerConfig, image: MetadataImage, overrides: Mapping[str, str]
-) -> tuple[str | None, ConfigSource]:
-    own = overrides.get(key.name)
-    if own is not None:
-        return own, ConfigSource.TOPIC
-    layers = (
-        (image.configs.of_broker(config.node_id), ConfigSource.DYNAMIC_BROKER),
-        (image.configs.of_all_brokers(), ConfigSource.DYNAMIC_DEFAULT_BROKER),
-        (config.static, ConfigSource.STATIC_BROKER),
-    )
-    for synonym in key.synonyms:
-        for values, source in layers:
-            text = values.get(synonym)
-            if text is not None:
-                return _in_topic_unit(synonym, text), source
-    assert key.default is not REQUIRED
-    return format_value(key.default), ConfigSource.DEFAULT  # type: ignore[arg-type]
+def min_insync_replicas(config: BrokerConfig, overrides: Mapping[str, str]) -> int:
+    own = overrides.get("min.insync.replicas")
+    return config.min_insync_replicas if own is None else int(own)
 
 
-_PUBLIC_TOPIC_KEYS = sorted(name for name, key in TOPIC_KEYS.items() if not key.internal)
-_UNITS_MS = {".hours": 3_600_000, ".minutes": 60_000}
+def is_unclean_election_enabled(config: BrokerConfig, overrides: Mapping[str, str]) -> bool:
+    own = overrides.get("unclean.leader.election.enable")
+    return config.unclean_leader_election_enable if own is None else own.strip().lower() == "true"
 
 
-def _in_topic_unit(synonym: str, text: str) -> str:
-    """Topic keys count milliseconds where some broker keys count minutes or hours."""
-    for suffix, factor in _UNITS_MS.items():
-        if synonym.endswith(suffix):
-            return str(int(text) * factor)
-    return text
+# A BrokerConfig is replaced when it changes, so the newest one is the only one that is asked for.
+@lru_cache(maxsize=2)
+def _topic_entries(config: BrokerConfig) -> tuple[EffectiveConfig, ...]:
+    return tuple(sorted(describe_topic(config, {})))

@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from ottla.metadata.controller.decision import Decision, DecisionContext, default_directory, ensure_bounded
-from ottla.metadata.controller.effective_config import effective_topic_value
+from ottla.metadata.controller.effective_config import is_unclean_election_enabled, min_insync_replicas
 from ottla.metadata.controller.partition_change import Election, PartitionChange
 from ottla.metadata.image import NO_LEADER, BrokerImage, MetadataImage, PartitionImage, TopicImage
 from ottla.metadata.topics_delta import NO_LEADER_CHANGE, merge_partition_change
 from ottla.metadata.versions import DIRECTORIES_LEVEL
-from ottla.model.config import TOPIC_KEYS
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.alter_partition import (
     AlterPartitionRequest,
@@ -197,30 +196,20 @@ def _can_lead(image: MetadataImage, partition: PartitionImage) -> Callable[[int]
 
 def _change(located: _Located, context: DecisionContext, can_lead: Callable[[int], bool]) -> PartitionChange:
     image = context.image
+    overrides = image.configs.of_topic(located.topic.name)
+    unclean = is_unclean_election_enabled(context.config, overrides)
     return PartitionChange(
         partition=located.partition,
         topic_id=located.topic.topic_id,
         partition_id=located.partition_id,
         can_lead=can_lead,
-        min_insync_replicas=_min_insync_replicas(located, context),
+        # More than all replicas can never be in sync, so the bound is the number of them.
+        min_insync_replicas=min(min_insync_replicas(context.config, overrides), len(located.partition.replicas)),
         elr_enabled=image.features.eligible_leader_replicas_enabled,
         default_directory=lambda replica: default_directory(image, replica),
         has_directories=image.features.metadata_version >= DIRECTORIES_LEVEL,
-        election=Election.UNCLEAN
-        if _topic_value(located, context, "unclean.leader.election.enable") == "true"
-        else Election.ONLINE,
+        election=Election.UNCLEAN if unclean else Election.ONLINE,
     )
-
-
-def _min_insync_replicas(located: _Located, context: DecisionContext) -> int:
-    # More than all replicas can never be in sync, so the bound is the number of them.
-    wanted = int(_topic_value(located, context, "min.insync.replicas") or 1)
-    return min(wanted, len(located.partition.replicas))
-
-
-def _topic_value(located: _Located, context: DecisionContext, name: str) -> str | None:
-    overrides = context.image.configs.of_topic(located.topic.name)
-    return effective_topic_value(TOPIC_KEYS[name], context.config, context.image, overrides)[0]
 
 
 def _new_isr(wanted: RequestPartitionData) -> list[int]:

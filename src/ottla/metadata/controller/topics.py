@@ -189,7 +189,7 @@ def _create_topic(topic: CreatableTopic, context: DecisionContext) -> tuple[list
                 config_source=entry.source,
                 is_sensitive=entry.is_sensitive,
             )
-            for entry in effective_topic_config(context.config, context.image, overrides)
+            for entry in effective_topic_config(context.config, overrides)
         ]
     else:
         result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED

@@ -1,0 +1,244 @@
+"""Decisions about configurations: of topics, brokers, all brokers, groups and client-metrics subscriptions.
+
+Two requests change them. IncrementalAlterConfigs says what to do with single keys (KIP-339); the older AlterConfigs
+gives the whole set, and what it leaves out is removed. Either way the set that would result is checked as a whole
+before a record is written, and each resource of a request succeeds or fails for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from enum import IntEnum
+from typing import Any
+
+from ottla.metadata.controller.decision import Decision, DecisionContext, ensure_bounded
+from ottla.metadata.image import ConfigResource, ResourceType
+from ottla.metadata.topic_names import check_topic_name
+from ottla.model.config import BROKER_KEYS, TOPIC_KEYS, ConfigKey, ConfigType, validate_topic_overrides
+from ottla.model.config.dynamic import check_dynamic_change, check_dynamic_names, check_dynamic_values
+from ottla.model.config.keys import REQUIRED, format_value
+from ottla.model.config.resource_keys import (
+    CLIENT_METRICS_KEYS,
+    GROUP_KEYS,
+    validate_client_metrics,
+    validate_group,
+)
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.wire.messages import alter_configs, incremental_alter_configs
+from ottla.wire.messages.metadata_records import ConfigRecord
+
+__all__ = ["AlterOperation", "decide_alter_configs", "decide_incremental_alter_configs"]
+
+
+class AlterOperation(IntEnum):
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+# The new set of a resource, made from the present one.
+Change = Callable[[dict[str, str]], dict[str, str]]
+
+
+def decide_incremental_alter_configs(
+    request: incremental_alter_configs.IncrementalAlterConfigsRequest, context: DecisionContext
+) -> Decision[incremental_alter_configs.IncrementalAlterConfigsResponse]:
+    records: list[Any] = []
+    responses = []
+    duplicates = _duplicates((each.resource_type, each.resource_name) for each in request.resources)
+    for resource in request.resources:
+        target = ConfigResource(resource.resource_type, resource.resource_name)
+
+        def change(
+            present: dict[str, str],
+            configs: list[incremental_alter_configs.AlterableConfig] = resource.configs,
+            target: ConfigResource = target,
+        ) -> dict[str, str]:
+            return _apply_operations(target, present, configs)
+
+        code, message = _alter_one(
+            target, change, {each.name for each in resource.configs}, context, records, duplicates
+        )
+        responses.append(
+            incremental_alter_configs.AlterConfigsResourceResponse(
+                error_code=code, error_message=message, resource_type=target.type, resource_name=target.name
+            )
+        )
+    response = incremental_alter_configs.IncrementalAlterConfigsResponse(responses=responses)
+    return Decision([] if request.validate_only else records, response)
+
+
+def decide_alter_configs(
+    request: alter_configs.AlterConfigsRequest, context: DecisionContext
+) -> Decision[alter_configs.AlterConfigsResponse]:
+    records: list[Any] = []
+    responses = []
+    duplicates = _duplicates((each.resource_type, each.resource_name) for each in request.resources)
+    for resource in request.resources:
+        target = ConfigResource(resource.resource_type, resource.resource_name)
+
+        def change(
+            _present: dict[str, str], configs: list[alter_configs.AlterableConfig] = resource.configs
+        ) -> dict[str, str]:
+            return _replacement(configs)
+
+        code, message = _alter_one(
+            target, change, {each.name for each in resource.configs}, context, records, duplicates
+        )
+        responses.append(
+            alter_configs.AlterConfigsResourceResponse(
+                error_code=code, error_message=message, resource_type=target.type, resource_name=target.name
+            )
+        )
+    return Decision([] if request.validate_only else records, alter_configs.AlterConfigsResponse(responses=responses))
+
+
+def _duplicates(resources: Iterable[tuple[int, str]]) -> set[tuple[int, str]]:
+    seen: set[tuple[int, str]] = set()
+    twice: set[tuple[int, str]] = set()
+    for resource in resources:
+        (twice if resource in seen else seen).add(resource)
+    return twice
+
+
+def _alter_one(
+    target: ConfigResource,
+    change: Change,
+    named: set[str],
+    context: DecisionContext,
+    records: list[Any],
+    duplicates: set[tuple[int, str]],
+) -> tuple[ErrorCode, str | None]:
+    present = dict(context.image.configs.by_resource.get(target) or {})
+    try:
+        if target in duplicates:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the request names this resource more than once")
+        _check_resource(target, context)
+        wanted = change(dict(present))
+        _check_values(target, present, wanted, context)
+        changes = _records(target, present, wanted, named)
+        ensure_bounded(len(records) + len(changes))
+    except KafkaError as error:
+        return error.code, error.message
+    records += changes
+    return ErrorCode.NONE, None
+
+
+def _records(
+    target: ConfigResource, present: Mapping[str, str], wanted: Mapping[str, str], named: set[str]
+) -> list[Any]:
+    # A broker's values are written even when equal: it makes the brokers load files again that a value names.
+    always = named if target.type == ResourceType.BROKER else set()
+    return [
+        ConfigRecord(resource_type=target.type, resource_name=target.name, name=name, value=wanted.get(name))
+        for name in sorted({*present, *wanted})
+        if present.get(name) != wanted.get(name) or name in always
+    ]
+
+
+def _check_resource(target: ConfigResource, context: DecisionContext) -> None:
+    if target.type == ResourceType.TOPIC:
+        check_topic_name(target.name)
+        if target.name not in context.image.topics.by_name:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {target.name!r}")
+    elif target.type == ResourceType.BROKER:
+        if target.name and (not target.name.isdecimal() or not target.name.isascii()):
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"a broker is named by its id, or by an empty name for all brokers, not by {target.name!r}",
+            )
+        if target.name and int(target.name) not in context.image.brokers:
+            raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {target.name} is not registered")
+    elif target.type in (ResourceType.GROUP, ResourceType.CLIENT_METRICS):
+        if not target.name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the resource needs a name")
+    else:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"resources of type {target.type} have no configuration in the metadata log"
+        )
+
+
+def _check_values(
+    target: ConfigResource, present: Mapping[str, str], wanted: Mapping[str, str], context: DecisionContext
+) -> None:
+    if target.type == ResourceType.TOPIC:
+        validate_topic_overrides(context.config, wanted, unchanged=present)
+    elif target.type == ResourceType.GROUP:
+        validate_group(wanted)
+    elif target.type == ResourceType.CLIENT_METRICS:
+        validate_client_metrics(wanted)
+    else:
+        changed = {name: text for name, text in wanted.items() if present.get(name) != text}
+        check_dynamic_names(changed, for_all_brokers=not target.name)
+        check_dynamic_values(changed)
+        if not target.name:
+            check_dynamic_change(context.config, dynamic_defaults=wanted)
+        elif int(target.name) == context.config.node_id:
+            check_dynamic_change(context.config, dynamic=wanted)
+
+
+def _replacement(configs: list[alter_configs.AlterableConfig]) -> dict[str, str]:
+    wanted: dict[str, str] = {}
+    for config in configs:
+        if config.name in wanted:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{config.name} is given more than once")
+        if config.value is None:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"{config.name} has no value; leave it out to go back to the default"
+            )
+        wanted[config.name] = config.value
+    return wanted
+
+
+def _apply_operations(
+    target: ConfigResource, present: dict[str, str], configs: list[incremental_alter_configs.AlterableConfig]
+) -> dict[str, str]:
+    names = [config.name for config in configs]
+    if len(set(names)) < len(names):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a key is given more than once")
+    for config in configs:
+        if config.config_operation not in tuple(AlterOperation):
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no operation {config.config_operation}")
+        operation = AlterOperation(config.config_operation)
+        if operation is AlterOperation.DELETE:
+            present.pop(config.name, None)
+            continue
+        if config.value is None:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{config.name} has no value")
+        if operation is AlterOperation.SET:
+            present[config.name] = config.value
+        else:
+            present[config.name] = _list_operation(
+                target, present.get(config.name), config.name, config.value, operation
+            )
+    return present
+
+
+def _list_operation(
+    target: ConfigResource, present: str | None, name: str, value: str, operation: AlterOperation
+) -> str:
+    key = _table_of(target).get(name)
+    if key is None or key.type is not ConfigType.LIST:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG, f"{name} is not a list: {operation.name.lower()} cannot be done to it"
+        )
+    if present is None and key.default is not REQUIRED:
+        present = format_value(key.default)  # type: ignore[arg-type]
+    parts = [part.strip() for part in (present or "").split(",") if part.strip()]
+    given = [part.strip() for part in value.split(",") if part.strip()]
+    if operation is AlterOperation.APPEND:
+        parts += [part for part in given if part not in parts]
+    else:
+        parts = [part for part in parts if part not in given]
+    return ",".join(parts)
+
+
+def _table_of(target: ConfigResource) -> Mapping[str, ConfigKey]:
+    if target.type == ResourceType.TOPIC:
+        return TOPIC_KEYS
+    if target.type == ResourceType.GROUP:
+        return GROUP_KEYS
+    if target.type == ResourceType.CLIENT_METRICS:
+        return CLIENT_METRICS_KEYS
+    return BROKER_KEYS
