@@ -97,7 +97,7 @@ class VirtualWorkers:
         function, arguments, deferred = self.tasks.popleft()
         try:
             value = function(*arguments)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is belongs to whoever waits for the result
             deferred.fail(error)
         else:
             deferred.resolve(value)

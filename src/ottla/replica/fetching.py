@@ -64,6 +64,7 @@ class Fetch(Parked[FetchResponse]):
         "refused",
         "replica_epoch",
         "replica_id",
+        "spans_segments",
         "targets",
         "throttle",
         "version",
@@ -96,6 +97,7 @@ class Fetch(Parked[FetchResponse]):
         self.targets: list[tuple[FetchEntry, Partition]] = []
         self.refused: list[FetchedPartition] = []
         self.missing_bytes = 0
+        self.spans_segments = False
 
     def refuse(self, entry: FetchEntry, error: ErrorCode) -> None:
         """The partition is unknown or forbidden: it is named in the answer, but does not hasten it."""
@@ -146,7 +148,7 @@ class Fetch(Parked[FetchResponse]):
             if (
                 is_incremental
                 and is_plain
-                and entry.fetch_offset == partition.high_watermark == entry.sent_high_watermark
+                and entry.fetch_offset == partition.log.high_watermark == entry.sent_high_watermark
                 and entry.sent_log_start_offset == partition.log.log_start_offset
                 and partition.leader_state is not None
                 and entry.current_leader_epoch in (-1, partition.leader_epoch)
@@ -163,7 +165,7 @@ class Fetch(Parked[FetchResponse]):
             elif data.error_code or data.diverging_epoch is not None:
                 is_urgent = True
             results.append((entry, data))
-        return results, size, is_urgent
+        return results, size, is_urgent or self.spans_segments
 
     def _read_partition(
         self, entry: FetchEntry, partition: Partition, remaining: int, *, is_first: bool
@@ -213,6 +215,9 @@ class Fetch(Parked[FetchResponse]):
             read = log.read(offset, max_bytes=max_bytes, end_offset=end_offset, at_least_one_batch=is_first)
             if read.region is not None:
                 data.records = read.region
+                if read.segment_base_offset != log.segments.active.base_offset:
+                    # What follows is in the next segment, which a read does not reach: waiting would add nothing.
+                    self.spans_segments = True
                 if self.read_committed:
                     data.aborted_transactions = [
                         AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
@@ -255,7 +260,7 @@ def _failed(index: int, error: ErrorCode) -> PartitionData:
 def _divergence(partition: Partition, entry: FetchEntry) -> PartitionData | None:
     """Where the reader's log and ours part, if they do (KIP-595): it has to truncate before it goes on."""
     log = partition.log
-    epoch, end_offset = log.end_offset_for_epoch(entry.last_fetched_epoch)
+    epoch, end_offset = partition.end_of_epoch(entry.last_fetched_epoch)
     if epoch < 0 or end_offset < 0 or entry.fetch_offset < log.log_start_offset:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
     if epoch >= entry.last_fetched_epoch and end_offset >= entry.fetch_offset:

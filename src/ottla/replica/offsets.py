@@ -62,7 +62,7 @@ def find_offset(
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         # Without remote storage the local log is all there is.
         start_offset = log.log_start_offset
-        return FoundOffset(start_offset, -1, log.epoch_for_offset(start_offset))
+        return FoundOffset(start_offset, -1, partition.epoch_of(start_offset))
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return NOTHING_FOUND
     if timestamp == LATEST:
@@ -70,7 +70,7 @@ def find_offset(
         return FoundOffset(end_offset, -1, partition.leader_epoch)
     found = log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
     if found is not None and found.offset < end_offset:
-        return FoundOffset(found.offset, found.timestamp, log.epoch_for_offset(found.offset))
+        return FoundOffset(found.offset, found.timestamp, partition.epoch_of(found.offset))
     if found is not None:
         _check_high_watermark_known(partition, replica_id)
     return NOTHING_FOUND

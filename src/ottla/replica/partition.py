@@ -37,7 +37,6 @@ class Partition:
         "append_queue",
         "bytes_in",
         "bytes_out",
-        "high_watermark",
         "index",
         "leader_epoch",
         "leader_id",
@@ -74,7 +73,8 @@ class Partition:
         self.leader_epoch = NO_EPOCH
         self.partition_epoch = -1
         self.leader_state: LeaderState | None = None
-        self.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
+        # The log holds it, for it bounds retention and compaction too, and is written to the checkpoint from there.
+        log.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
         self.refusal: ErrorCode | None = None
         # Set while a batch of this partition is being opened on a worker: whatever comes after it has to wait.
         self.append_queue: AppendQueue | None = None
@@ -99,21 +99,26 @@ class Partition:
         return self.leader_state is not None
 
     @property
+    def high_watermark(self) -> int:
+        """The end of what is committed: held by every in-sync replica, and so visible to consumers."""
+        return self.log.high_watermark
+
+    @property
     def last_stable_offset(self) -> int:
         """Everything before it is decided: no open transaction begins below it."""
-        unstable = self.log.first_unstable_offset
-        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+        return self.log.last_stable_offset
 
     # Leadership.
 
     def become_leader(self, *, epoch: int, partition_epoch: int, replicas: Iterable[int], isr: Iterable[int]) -> None:
-        """Takes (or keeps) the lead. A new epoch starts where the log ends and gets its line in the epoch file."""
+        """Takes (or keeps) the lead; a new epoch starts where the log ends."""
         state = self.leader_state
         if state is not None and state.epoch == epoch:
             state.assign(replicas=replicas, isr=isr)
         else:
-            start_offset = self.log.log_end_offset
-            self.log.assign_leader_epoch(epoch, start_offset)
+            # A restart may find records of this epoch already; otherwise the first append notes where it begins.
+            known = self.log.epochs
+            start_offset = known.entries[-1].start_offset if known.latest == epoch else self.log.log_end_offset
             state = self.leader_state = LeaderState(
                 node_id=self.node_id, epoch=epoch, epoch_start_offset=start_offset, replicas=replicas, isr=isr
             )
@@ -164,14 +169,13 @@ class Partition:
         state = self.leader_state
         if state is None:
             return
-        high_watermark = state.high_watermark(self.log.log_end_offset)
-        if high_watermark > self.high_watermark:
-            self.high_watermark = high_watermark
-            self.log.high_watermark = high_watermark
+        log = self.log
+        high_watermark = state.high_watermark(log.log_end_offset)
+        if high_watermark > log.high_watermark:
+            log.update_high_watermark(high_watermark)
             size, self.unseen_bytes = self.unseen_bytes, 0
-            if self.parked_fetches:
-                for parked in self.parked_fetches:
-                    parked.on_readable(size)
+            for parked in self.parked_fetches:
+                parked.on_readable(size)
             for parked in self.parked_produces:
                 self.parking.wake(parked)
 
@@ -222,6 +226,29 @@ class Partition:
             return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return ErrorCode.NONE
 
+    # Epochs.
+
+    def epoch_of(self, offset: int) -> int:
+        """The leader epoch in which the offset was (or, at the end, will be) written; -1 when unknown."""
+        state = self.leader_state
+        if state is not None and offset >= state.epoch_start_offset:
+            return state.epoch
+        return self.log.epochs.epoch_of(offset)
+
+    def end_of_epoch(self, epoch: int) -> tuple[int, int]:
+        """(epoch, its end): the largest epoch not above the one asked for; (-1, -1) when unknown.
+
+        The leader's own epoch counts from the election on, whether anything has been written in it or not: a consumer
+        may have learnt it from ListOffsets.
+        """
+        log, state = self.log, self.leader_state
+        latest = log.epochs.latest
+        if state is None or epoch <= latest or epoch > state.epoch:
+            return log.end_offset_for_epoch(epoch)
+        if epoch == state.epoch:
+            return epoch, log.log_end_offset
+        return (epoch if latest == NO_EPOCH else latest), state.epoch_start_offset
+
     # Writing.
 
     def append_as_leader(self, records: ValidatedRecords, *, required_acks: int, now_ms: int) -> AppendResult:
@@ -229,7 +256,7 @@ class Partition:
         state = self.leader_state
         if state is None:
             state = self.check_leader()
-        if required_acks == ACKS_ALL and not state.is_alone:
+        if required_acks == ACKS_ALL and state.replica_count > 1:
             self.check_enough_replicas(state)
         result = self.log.append_as_leader(records, leader_epoch=state.epoch, now_ms=now_ms)
         if not result.duplicate:

@@ -42,29 +42,36 @@ def fill_error(answer: PartitionProduceResponse, error: KafkaError) -> None:
 class WaitingProduce(Parked[ProduceResponse]):
     """A produce request of which some partitions are not decided yet."""
 
-    __slots__ = ("_appending", "_committing", "_required_acks", "response")
+    __slots__ = ("_committing", "_required_acks", "_waits", "response")
 
     def __init__(self, parking: Parking, response: ProduceResponse, *, required_acks: int) -> None:
         super().__init__(parking)
         self.response = response
         self._required_acks = required_acks
-        # Partitions whose records are on a worker, and partitions whose followers have not fetched them yet.
-        self._appending: set[_AppendWait] = set()
+        # Partitions whose records are on a worker or on their way to the disk ...
+        self._waits: set[_Wait] = set()
+        # ... and partitions whose followers have not fetched them yet, with the high watermark that is needed.
         self._committing: list[tuple[PartitionProduceResponse, Partition, int]] = []
 
     def wait_for_append(
         self, answer: PartitionProduceResponse, partition: Partition, pending: Deferred[AppendResult]
     ) -> None:
-        wait = _AppendWait(self, answer, partition)
-        self._appending.add(wait)
-        pending.when_done(wait)
+        wait = _Wait(self, answer, partition)
+        self._waits.add(wait)
+        pending.when_done(wait.on_appended)
 
-    def wait_for_commit(self, answer: PartitionProduceResponse, partition: Partition, last_offset: int) -> None:
-        self._committing.append((answer, partition, last_offset + 1))
-        partition.parked_produces[self] = None
+    def wait_for_safety(self, answer: PartitionProduceResponse, partition: Partition, result: AppendResult) -> None:
+        """The records are in the log; waits for the disk where `flush.messages` asks, and for followers."""
+        if result.flushed is not None:
+            wait = _Wait(self, answer, partition)
+            self._waits.add(wait)
+            result.flushed.when_done(wait.on_flushed)
+        if self._required_acks == ACKS_ALL and partition.high_watermark <= result.last_offset:
+            self._committing.append((answer, partition, result.last_offset + 1))
+            partition.parked_produces[self] = None
 
     def start(self, timeout_ms: int) -> ProduceResponse | Deferred[ProduceResponse]:
-        if not self._appending and not self._committing:
+        if not self._waits and not self._committing:
             return self.response
         return self.park(max(0, timeout_ms))
 
@@ -75,55 +82,70 @@ class WaitingProduce(Parked[ProduceResponse]):
             error = partition.commit_error(required_offset)
             if error is None:
                 undecided.append(waiting)
-            elif error is not ErrorCode.NONE:
-                fill_error(answer, KafkaError(error))
+            else:
+                partition.parked_produces.pop(self, None)
+                if error is not ErrorCode.NONE:
+                    fill_error(answer, KafkaError(error))
+        for _, partition, _ in undecided:
+            # A request may wait twice for one partition, once for each of its topics' names.
+            partition.parked_produces[self] = None
         self._committing = undecided
-        if not undecided and not self._appending and self.is_parked:
+        if not undecided and not self._waits:
             self.unpark(self.response)
 
     def on_timeout(self) -> None:
         error = KafkaError(ErrorCode.REQUEST_TIMED_OUT)
         for answer, _, _ in self._committing:
             fill_error(answer, error)
-        for wait in self._appending:
+        for wait in self._waits:
             fill_error(wait.answer, error)
-        self._appending.clear()
+        self._waits.clear()
         self.unpark(self.response)
 
     def leave(self) -> None:
         for _, partition, _ in self._committing:
             partition.parked_produces.pop(self, None)
 
-    def on_appended(self, wait: _AppendWait, appended: Deferred[AppendResult]) -> None:
-        if wait not in self._appending:
+    def on_appended(self, wait: _Wait, appended: Deferred[AppendResult]) -> None:
+        if not self._end_wait(wait, appended.error):
+            return
+        result = appended.result()
+        fill_appended(wait.answer, result)
+        self.wait_for_safety(wait.answer, wait.partition, result)
+
+    def on_flushed(self, wait: _Wait, flushed: Deferred[None]) -> None:
+        self._end_wait(wait, flushed.error)
+
+    def _end_wait(self, wait: _Wait, error: BaseException | None) -> bool:
+        """Whether the answer still waits for this, and it went well."""
+        if wait not in self._waits:
             # Timed out meanwhile: the answer has left.
-            return
-        self._appending.remove(wait)
-        answer, partition = wait.answer, wait.partition
-        if isinstance(appended.error, KafkaError):
-            fill_error(answer, appended.error)
-        elif appended.error is not None:
+            return False
+        self._waits.remove(wait)
+        if isinstance(error, KafkaError):
+            fill_error(wait.answer, error)
+        elif error is not None:
             if self.is_parked:
-                self.fail(appended.error)
-            return
-        else:
-            result = appended.result()
-            fill_appended(answer, result)
-            if self._required_acks == ACKS_ALL and partition.high_watermark <= result.last_offset:
-                self.wait_for_commit(answer, partition, result.last_offset)
-        if self.is_parked:
-            self.parking.wake(self)
+                self.fail(error)
+            else:
+                fill_error(wait.answer, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
+            return False
+        self.parking.wake(self)
+        return error is None
 
 
-class _AppendWait:
-    """The callback of one partition's worker; an object, so that it costs no closure."""
+class _Wait:
+    """What one partition waits for; its methods are the callbacks, so that no closure is made."""
 
-    __slots__ = ("_waiting", "answer", "partition")
+    __slots__ = ("answer", "partition", "produce")
 
-    def __init__(self, waiting: WaitingProduce, answer: PartitionProduceResponse, partition: Partition) -> None:
-        self._waiting = waiting
+    def __init__(self, produce: WaitingProduce, answer: PartitionProduceResponse, partition: Partition) -> None:
+        self.produce = produce
         self.answer = answer
         self.partition = partition
 
-    def __call__(self, appended: Deferred[AppendResult]) -> None:
-        self._waiting.on_appended(self, appended)
+    def on_appended(self, appended: Deferred[AppendResult]) -> None:
+        self.produce.on_appended(self, appended)
+
+    def on_flushed(self, flushed: Deferred[None]) -> None:
+        self.produce.on_flushed(self, flushed)

@@ -46,11 +46,11 @@ def _describe(topic: str, index: int, broker: Broker) -> PartitionResponse:
         active_producers=[
             ProducerState(
                 producer_id=producer.producer_id,
-                producer_epoch=producer.producer_epoch,
+                producer_epoch=producer.epoch,
                 last_sequence=producer.last_sequence,
                 last_timestamp=producer.last_timestamp,
                 coordinator_epoch=producer.coordinator_epoch,
-                current_txn_start_offset=producer.current_txn_start_offset,
+                current_txn_start_offset=producer.current_transaction_first_offset,
             )
             for producer in partition.log.active_producers()
         ],

@@ -126,12 +126,12 @@ class _ProduceCall:
                 fill_error(answer, error)
                 self.errors.append(error)
                 continue
-            if type(outcome) is Deferred:
+            if isinstance(outcome, Deferred):
                 self._waiting().wait_for_append(answer, partition, outcome)
                 continue
             fill_appended(answer, outcome)
-            if acks == ACKS_ALL and partition.high_watermark <= outcome.last_offset:
-                self._waiting().wait_for_commit(answer, partition, outcome.last_offset)
+            if outcome.flushed is not None or (acks == ACKS_ALL and partition.high_watermark <= outcome.last_offset):
+                self._waiting().wait_for_safety(answer, partition, outcome)
 
     def add_leader_hints(self) -> None:
         """KIP-951: who leads, for partitions that we do not lead, so that the client need not ask for metadata."""

@@ -1,0 +1,53 @@
+"""AlterReplicaLogDirs (key 34), versions 1 and 2: moves replicas between the log directories of this broker (KIP-113).
+
+- 2: flexible
+
+The answer says whether the move was begun; how far it is, DescribeLogDirs tells. A replica that is not here is answered
+with REPLICA_NOT_AVAILABLE; the directory is not remembered for later, as Apache Kafka does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
+from ottla.broker.context import RequestContext
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import TopicPartition
+from ottla.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+__all__ = ["handle"]
+
+
+def handle(request: AlterReplicaLogDirsRequest, context: RequestContext, broker: Broker) -> AlterReplicaLogDirsResponse:
+    is_allowed = context.allows(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME)
+    results: dict[str, AlterReplicaLogDirTopicResult] = {}
+    for directory in request.dirs:
+        for topic in directory.topics:
+            result = results.get(topic.name)
+            if result is None:
+                result = results[topic.name] = AlterReplicaLogDirTopicResult(topic_name=topic.name)
+            for index in topic.partitions:
+                error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+                if is_allowed:
+                    error = _move(TopicPartition(topic.name, index), directory.path, broker)
+                result.partitions.append(AlterReplicaLogDirPartitionResult(partition_index=index, error_code=error))
+    return AlterReplicaLogDirsResponse(results=list(results.values()))
+
+
+def _move(topic_partition: TopicPartition, path: str, broker: Broker) -> ErrorCode:
+    if topic_partition in broker.replicas.offline:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    try:
+        broker.logs.move(topic_partition, path)
+    except KafkaError as error:
+        return error.code
+    return ErrorCode.NONE

@@ -1,0 +1,67 @@
+"""DescribeLogDirs (key 35), versions 1 to 5: what lies in which log directory, and how large it is (KIP-113).
+
+- 2: flexible
+- 3: an error for the whole request
+- 4: the volume's size and what is free of it (KIP-827)
+- 5: whether the directory is cordoned (KIP-1066)
+
+Offline directories are named with KAFKA_STORAGE_ERROR and nothing in them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
+from ottla.broker.context import RequestContext
+from ottla.model.errors import ErrorCode
+from ottla.model.ids import TopicPartition
+from ottla.wire.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.storage.manager import DirectoryDescription
+
+__all__ = ["handle"]
+
+
+def handle(request: DescribeLogDirsRequest, context: RequestContext, broker: Broker) -> DescribeLogDirsResponse:
+    if not context.allows(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+        return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    wanted = None
+    if request.topics is not None:
+        wanted = [TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions]
+    cordoned = frozenset(broker.config.cordoned_log_dirs)
+    return DescribeLogDirsResponse(results=[_result(described, cordoned) for described in broker.logs.describe(wanted)])
+
+
+def _result(described: DirectoryDescription, cordoned: frozenset[str]) -> DescribeLogDirsResult:
+    if described.error is not None:
+        return DescribeLogDirsResult(log_dir=described.path, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
+    topics: dict[str, DescribeLogDirsTopic] = {}
+    for replica in described.replicas:
+        name, index = replica.topic_partition
+        topic = topics.get(name)
+        if topic is None:
+            topic = topics[name] = DescribeLogDirsTopic(name=name)
+        topic.partitions.append(
+            DescribeLogDirsPartition(
+                partition_index=index,
+                partition_size=replica.size_bytes,
+                offset_lag=replica.offset_lag,
+                is_future_key=replica.is_future,
+            )
+        )
+    return DescribeLogDirsResult(
+        log_dir=described.path,
+        topics=list(topics.values()),
+        total_bytes=described.total_bytes,
+        usable_bytes=described.usable_bytes,
+        is_cordoned=described.path in cordoned or "*" in cordoned,
+    )

@@ -1,0 +1,308 @@
+"""Fetch, from the handler to the file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ottla.broker.apis import fetch
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode
+from ottla.model.ids import Uuid
+from ottla.model.ports import FileRegion
+from ottla.wire.messages import metadata_records as r
+from ottla.wire.messages.fetch import FetchRequest, FetchResponse
+from tests.support.data_path import DataPath, values
+
+
+def answered(response: object) -> FetchResponse:
+    assert isinstance(response, FetchResponse)
+    return response
+
+
+def waiting(response: object) -> Deferred[FetchResponse]:
+    assert isinstance(response, Deferred)
+    assert not response.done
+    return response
+
+
+def texts(response: FetchResponse) -> dict[int, list[str]]:
+    return {
+        data.partition_index: values(data.records)
+        for topic in response.responses
+        for data in topic.partitions
+        if data.records
+    }
+
+
+def test_reads_from_the_file_without_loading(node: DataPath) -> None:
+    node.create_topic("t")
+    node.append("t", "a", "b")
+    node.append("t", "c")
+    data = node.fetch_one("t", 0)
+    assert isinstance(data.records, FileRegion)
+    assert values(data.records) == ["a", "b", "c"]
+    assert (data.error_code, data.high_watermark, data.last_stable_offset, data.log_start_offset) == (0, 3, 3, 0)
+    assert data.aborted_transactions is None
+    assert values(node.fetch_one("t", 2).records) == ["c"]
+
+
+@pytest.mark.parametrize("version", range(4, 19))
+def test_every_version(node: DataPath, version: int) -> None:
+    topic_id = node.create_topic("t")
+    node.append("t", "a")
+    response = answered(node.fetch("t", {0: 0}, topic_id=topic_id, version=version))
+    assert texts(response) == {0: ["a"]}
+
+
+def test_the_end_is_empty_and_beyond_is_out_of_range(node: DataPath) -> None:
+    node.create_topic("t")
+    node.append("t", "a")
+    assert node.fetch_one("t", 1).error_code == ErrorCode.NONE
+    beyond = node.fetch_one("t", 2)
+    assert (beyond.error_code, beyond.high_watermark) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
+    node.delete_records("t", 1)
+    assert node.fetch_one("t", 0).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_above_the_high_watermark_is_empty(node: DataPath) -> None:
+    node.create_topic("t", replicas=(1, 2))
+    node.append("t", "a")
+    data = node.fetch_one("t", 0)
+    assert (data.error_code, data.high_watermark, values(data.records)) == (0, 0, [])
+    assert node.fetch_one("t", 1).error_code == ErrorCode.NONE
+    node.partition("t").on_follower_fetch(2, fetch_offset=1, log_start_offset=0, now_ms=1)
+    assert values(node.fetch_one("t", 0).records) == ["a"]
+
+
+def test_leader_epochs_are_checked(node: DataPath) -> None:
+    topic_id = node.create_topic("t", replicas=(1, 2))
+    node.commit(r.PartitionChangeRecord(partition_id=0, topic_id=topic_id, leader=2))
+    node.commit(r.PartitionChangeRecord(partition_id=0, topic_id=topic_id, leader=1))
+    assert node.partition("t").leader_epoch == 2
+    assert node.fetch_one("t", 0, leader_epoch=1).error_code == ErrorCode.FENCED_LEADER_EPOCH
+    assert node.fetch_one("t", 0, leader_epoch=3).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert node.fetch_one("t", 0, leader_epoch=2).error_code == ErrorCode.NONE
+
+
+def test_unknown_topics(node: DataPath) -> None:
+    assert node.fetch_one("u", 0).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert node.fetch_one("u", 0, topic_id=Uuid(b"x" * 16), version=13).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+class TestLimits:
+    def test_whole_batches_up_to_the_partition_limit(self, node: DataPath) -> None:
+        node.create_topic("t")
+        for _ in range(3):
+            node.append("t", "x" * 1_000)
+        size = len(node.fetch_one("t", 0).records or b"")
+        data = node.fetch_one("t", 0, partition_max_bytes=size * 2 // 3 + 10)
+        assert len(values(data.records)) == 2
+
+    def test_the_first_batch_comes_whatever_its_size(self, node: DataPath) -> None:
+        node.create_topic("t", 2)
+        node.append("t", "x" * 1_000, index=0)
+        node.append("t", "y" * 1_000, index=1)
+        response = answered(node.fetch("t", {0: 0, 1: 0}, max_bytes=1, partition_max_bytes=1))
+        assert texts(response) == {0: ["x" * 1_000]}
+        assert [data.partition_index for data in response.responses[0].partitions] == [0, 1]
+
+    def test_the_total_limit(self, node: DataPath) -> None:
+        node.create_topic("t", 3)
+        for index in range(3):
+            node.append("t", "x" * 1_000, index=index)
+        response = answered(node.fetch("t", {0: 0, 1: 0, 2: 0}, max_bytes=2_500))
+        assert set(texts(response)) == {0, 1}
+
+    def test_busy_partitions_do_not_starve_the_others(self, node: DataPath) -> None:
+        node.create_topic("t", 3)
+        for index in range(3):
+            node.append("t", "x" * 1_000, index=index)
+        first = answered(node.fetch("t", {0: 0, 1: 0, 2: 0}, max_bytes=1_200, session_id=0, session_epoch=0))
+        seen = []
+        for epoch in range(1, 4):
+            request = FetchRequest(
+                session_id=first.session_id, session_epoch=epoch, max_bytes=1_200, min_bytes=1, topics=[]
+            )
+            seen.extend(texts(node.call(fetch, request, 12)))
+        assert seen == [0, 1, 2]
+
+
+class TestLongPoll:
+    def test_answers_when_something_is_appended(self, node: DataPath) -> None:
+        node.create_topic("t")
+        timers = node.virtual.scheduler.timers
+        poll = waiting(node.fetch("t", {0: 0}, max_wait_ms=500))
+        node.append("t", "a")
+        assert not poll.done
+        node.virtual.scheduler.run()
+        assert texts(poll.result()) == {0: ["a"]}
+        assert not node.partition("t").parked_fetches
+        assert node.virtual.scheduler.timers == timers
+
+    def test_several_appends_of_one_turn_are_one_answer(self, node: DataPath) -> None:
+        node.create_topic("t")
+        poll = waiting(node.fetch("t", {0: 0}, max_wait_ms=500))
+        node.append("t", "a")
+        node.append("t", "b")
+        node.virtual.scheduler.run()
+        assert texts(poll.result()) == {0: ["a", "b"]}
+
+    def test_empty_after_max_wait(self, node: DataPath) -> None:
+        node.create_topic("t")
+        poll = waiting(node.fetch("t", {0: 0}, max_wait_ms=500))
+        node.virtual.scheduler.advance(499)
+        assert not poll.done
+        node.virtual.scheduler.advance(1)
+        assert texts(poll.result()) == {}
+        assert node.replicas.parking.parked == 0
+
+    def test_min_bytes_over_several_partitions(self, node: DataPath) -> None:
+        node.create_topic("t", 2)
+        poll = waiting(node.fetch("t", {0: 0, 1: 0}, max_wait_ms=500, min_bytes=200))
+        node.append("t", "x" * 30, index=0)
+        node.virtual.scheduler.run()
+        assert not poll.done
+        node.append("t", "y" * 100, index=1)
+        node.virtual.scheduler.run()
+        assert texts(poll.result()) == {0: ["x" * 30], 1: ["y" * 100]}
+
+    def test_less_than_min_bytes_after_max_wait(self, node: DataPath) -> None:
+        node.create_topic("t")
+        node.append("t", "a")
+        poll = waiting(node.fetch("t", {0: 0}, max_wait_ms=500, min_bytes=100_000))
+        node.virtual.scheduler.advance(500)
+        assert texts(poll.result()) == {0: ["a"]}
+
+    def test_records_above_the_high_watermark_do_not_wake(self, node: DataPath) -> None:
+        node.create_topic("t", replicas=(1, 2))
+        poll = waiting(node.fetch("t", {0: 0}, max_wait_ms=500))
+        node.append("t", "a")
+        node.virtual.scheduler.run()
+        assert not poll.done
+        node.partition("t").on_follower_fetch(2, fetch_offset=1, log_start_offset=0, now_ms=1)
+        node.virtual.scheduler.run()
+        assert texts(poll.result()) == {0: ["a"]}
+
+    def test_an_error_is_told_at_once(self, node: DataPath) -> None:
+        node.create_topic("t", 2)
+        response = answered(node.fetch("t", {0: 0, 1: 7}, max_wait_ms=500))
+        assert [data.error_code for data in response.responses[0].partitions] == [0, ErrorCode.OFFSET_OUT_OF_RANGE]
+
+    def test_an_unknown_partition_does_not_hasten_the_others(self, node: DataPath) -> None:
+        node.create_topic("t")
+        poll = waiting(node.fetch("t", {0: 0, 5: 0}, max_wait_ms=500))
+        node.virtual.scheduler.advance(500)
+        errors = {data.partition_index: data.error_code for data in poll.result().responses[0].partitions}
+        assert errors == {0: 0, 5: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+    def test_a_deleted_topic_is_told_at_once(self, node: DataPath) -> None:
+        topic_id = node.create_topic("t")
+        poll = waiting(node.fetch("t", {0: 0}, max_wait_ms=500))
+        node.commit(r.RemoveTopicRecord(topic_id=topic_id))
+        node.virtual.scheduler.run()
+        data = poll.result().responses[0].partitions[0]
+        assert data.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def test_a_lost_lead_is_told_at_once(self, node: DataPath) -> None:
+        topic_id = node.create_topic("t", replicas=(1, 2))
+        poll = waiting(node.fetch("t", {0: 0}, max_wait_ms=500))
+        node.commit(r.PartitionChangeRecord(partition_id=0, topic_id=topic_id, leader=2))
+        node.virtual.scheduler.run()
+        assert poll.result().responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def test_no_more_than_a_bounded_number_wait(self, node: DataPath) -> None:
+        node.create_topic("t")
+        node.replicas.parking.parked_max = 1
+        waiting(node.fetch("t", {0: 0}, max_wait_ms=500))
+        assert texts(answered(node.fetch("t", {0: 0}, max_wait_ms=500))) == {}
+
+
+class TestSessions:
+    def open(self, node: DataPath, offsets: dict[int, int], **fields: Any) -> FetchResponse:
+        return answered(node.fetch("t", offsets, session_id=0, session_epoch=0, **fields))
+
+    def again(self, node: DataPath, session_id: int, epoch: int, version: int = 12, **fields: Any) -> Any:
+        request = FetchRequest(session_id=session_id, session_epoch=epoch, min_bytes=1, topics=[], **fields)
+        return node.call(fetch, request, version)
+
+    def test_nothing_new_is_an_empty_answer(self, node: DataPath) -> None:
+        node.create_topic("t", 2)
+        session_id = self.open(node, {0: 0, 1: 0}).session_id
+        assert session_id > 0
+        response = answered(self.again(node, session_id, 1))
+        assert (response.session_id, response.responses) == (session_id, [])
+
+    def test_only_what_changed(self, node: DataPath) -> None:
+        node.create_topic("t", 2)
+        session_id = self.open(node, {0: 0, 1: 0}).session_id
+        node.append("t", "a", index=1)
+        assert texts(answered(self.again(node, session_id, 1))) == {1: ["a"]}
+
+    def test_a_parked_session_wakes(self, node: DataPath) -> None:
+        topic_id = node.create_topic("t", 2)
+        session_id = self.open(node, {0: 0, 1: 0}, topic_id=topic_id, version=13).session_id
+        poll = waiting(self.again(node, session_id, 1, version=13, max_wait_ms=500))
+        node.append("t", "a", index=0)
+        node.virtual.scheduler.run()
+        assert texts(poll.result()) == {0: ["a"]}
+        assert poll.result().responses[0].topic_id == topic_id
+
+    def test_a_recreated_topic_by_name(self, node: DataPath) -> None:
+        topic_id = node.create_topic("t")
+        session_id = self.open(node, {0: 0}).session_id
+        node.commit(r.RemoveTopicRecord(topic_id=topic_id))
+        node.create_topic("t")
+        node.append("t", "new")
+        assert texts(answered(self.again(node, session_id, 1))) == {0: ["new"]}
+
+    def test_a_recreated_topic_by_id(self, node: DataPath) -> None:
+        topic_id = node.create_topic("t")
+        session_id = self.open(node, {0: 0}, topic_id=topic_id, version=13).session_id
+        node.commit(r.RemoveTopicRecord(topic_id=topic_id))
+        node.create_topic("t")
+        node.append("t", "new")
+        response = answered(self.again(node, session_id, 1, version=13))
+        assert response.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+    def test_session_errors(self, node: DataPath) -> None:
+        node.create_topic("t")
+        session_id = self.open(node, {0: 0}).session_id
+        assert answered(self.again(node, 12345, 1)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        assert answered(self.again(node, session_id, 9)).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+
+
+class TestFollowers:
+    def test_a_follower_reads_to_the_end_and_moves_the_high_watermark(self, node: DataPath) -> None:
+        node.create_topic("t", replicas=(1, 2))
+        node.append("t", "a")
+        data = node.fetch_one("t", 0, replica_id=2)
+        assert (values(data.records), data.high_watermark) == (["a"], 0)
+        assert node.fetch_one("t", 1, replica_id=2).high_watermark == 1
+        assert node.partition("t").high_watermark == 1
+
+    def test_where_two_logs_part(self, node: DataPath) -> None:
+        node.create_topic("t", replicas=(1, 2))
+        node.append("t", "a", "b")
+        request = node.fetch_request("t", {0: 3}, replica_id=2)
+        request.topics[0].partitions[0].last_fetched_epoch = 0
+        data = node.call(fetch, request, 12).responses[0].partitions[0]
+        assert (data.diverging_epoch.epoch, data.diverging_epoch.end_offset) == (0, 2)
+
+
+def test_a_read_that_ends_with_its_segment_does_not_wait(node: DataPath) -> None:
+    node.create_topic("t")
+    node.append("t", "a")
+    node.partition("t").log.roll()
+    node.append("t", "b")
+    response = answered(node.fetch("t", {0: 0}, max_wait_ms=500, min_bytes=10_000))
+    assert texts(response) == {0: ["a"]}
+
+
+def test_leader_hint(node: DataPath) -> None:
+    topic_id = node.create_topic("t", replicas=(1, 2), leader=2)
+    data = node.fetch_one("t", 0, topic_id=topic_id, version=16)
+    assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert data.current_leader is not None
+    assert (data.current_leader.leader_id, data.current_leader.leader_epoch) == (2, 0)
