@@ -1,21 +1,26 @@
-"""Writes what follows from the table of configuration keys.
+"""Writes what follows from the tables of configuration keys.
 
     python tools/generate_config_docs.py [--check]
 
-makes `src/ottla/model/config/broker_attributes.py` (the typed attributes of BrokerConfig). With --check nothing is
-written; the exit status says whether the files are up to date.
+makes `src/ottla/model/config/broker_attributes.py` (the typed attributes of BrokerConfig) and
+`docs/configuration.md`. With --check nothing is written; the exit status says whether the files are up to date.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from ottla.model.config.broker_keys import BROKER_KEYS
-from ottla.model.config.keys import ConfigKey, ConfigType
+from ottla.model.config.keys import ConfigKey, ConfigType, Standing, format_value
+from ottla.model.config.removed_keys import IGNORED_BROKER_KEYS, REMOVED_BROKER_KEYS
+from ottla.model.config.resource_keys import CLIENT_METRICS_KEYS, GROUP_KEYS
+from ottla.model.config.topic_keys import REMOVED_TOPIC_KEYS, TOPIC_KEYS
 
 ROOT = Path(__file__).resolve().parent.parent
 ATTRIBUTES = ROOT / "src/ottla/model/config/broker_attributes.py"
+PAGE = ROOT / "docs/configuration.md"
 
 PYTHON_TYPES = {
     ConfigType.BOOLEAN: "bool",
@@ -44,6 +49,22 @@ RESOLVED = frozenset(
     )
 )
 
+INTRODUCTION = """# Configuration
+
+This page is generated from the tables in `src/ottla/model/config` by `tools/generate_config_docs.py`.
+
+A node reads Apache Kafka's `server.properties` as it is. Every key of Apache Kafka 4.3 is known, with its default and
+its validation. The column *status* says what becomes of it:
+
+- **honoured**: it does what it says;
+- **inert**: it is accepted and changes nothing, for the reason given; a value other than the default is noted in the
+  log when the node starts;
+- **refused**: a value other than the default is refused, because what it asks for is not there.
+
+*update* says how a key can change while the node runs: read-only (not at all), per-broker (for one broker) or
+cluster-wide (for one broker or for all of them).
+"""
+
 
 def attributes_module() -> str:
     lines = [
@@ -69,12 +90,75 @@ def annotation_of(key: ConfigKey) -> str:
     return f"{annotation} | None" if key.default is None and key.name not in RESOLVED else annotation
 
 
+def page() -> str:
+    counts = {standing: sum(key.status.standing is standing for key in BROKER_KEYS.values()) for standing in Standing}
+    sections = [
+        INTRODUCTION,
+        f"## Broker\n\n{len(BROKER_KEYS)} keys: "
+        + ", ".join(f"{count} {standing.value}" for standing, count in counts.items())
+        + ".\n\n"
+        + table(BROKER_KEYS.values(), with_update=True),
+        f"## Topic\n\n{len(TOPIC_KEYS)} keys; a topic that does not set one follows the broker.\n\n"
+        + table(TOPIC_KEYS.values(), with_synonyms=True),
+        "## Group\n\n" + table(GROUP_KEYS.values(), with_synonyms=True),
+        "## Client metrics\n\n" + table(CLIENT_METRICS_KEYS.values()),
+        removed_section(),
+    ]
+    return "\n".join(sections)
+
+
+def table(keys: Iterable[ConfigKey], *, with_update: bool = False, with_synonyms: bool = False) -> str:
+    header = ["key", "type", "default", "accepts"]
+    header += ["update"] if with_update else []
+    header += ["follows"] if with_synonyms else []
+    header += ["status", "meaning"]
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    for key in sorted(keys):
+        cells = [f"`{key.name}`", key.type.name.lower(), default_of(key), accepted_by(key)]
+        cells += [key.update_mode.value] if with_update else []
+        cells += [", ".join(f"`{name}`" for name in key.synonyms)] if with_synonyms else []
+        cells += [key.status.standing.value, meaning_of(key)]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def default_of(key: ConfigKey) -> str:
+    if key.default is None:
+        return ""
+    if isinstance(key.default, bool | int | float | str | tuple):
+        text = format_value(key.default)
+        return f"`{text}`" if text else "empty"
+    return "required"
+
+
+def accepted_by(key: ConfigKey) -> str:
+    return "" if key.validator is None else key.validator.allowed.replace("|", "\\|")
+
+
+def meaning_of(key: ConfigKey) -> str:
+    reason = key.status.reason
+    return f"{key.documentation} ({reason[0].upper()}{reason[1:]}.)" if reason else key.documentation
+
+
+def removed_section() -> str:
+    lines = ["## Keys of older releases", "", "| key | what happens |", "|---|---|"]
+    ignored = {**IGNORED_BROKER_KEYS, "zookeeper.*": "since 4.0: metadata is kept by the controllers"}
+    lines.extend(f"| `{name}` | ignored {reason} |" for name, reason in sorted(ignored.items()))
+    lines.extend(f"| `{name}` | refused: {reason} |" for name, reason in sorted(REMOVED_BROKER_KEYS.items()))
+    lines.extend(f"| `{name}` (topic) | refused: {reason} |" for name, reason in sorted(REMOVED_TOPIC_KEYS.items()))
+    return "\n".join(lines) + "\n"
+
+
 def outputs() -> dict[Path, str]:
-    return {ATTRIBUTES: attributes_module()}
+    return {ATTRIBUTES: attributes_module(), PAGE: page()}
+
+
+def stale_files() -> list[Path]:
+    return [path for path, text in outputs().items() if not path.exists() or path.read_text(encoding="utf-8") != text]
 
 
 def main(arguments: list[str]) -> int:
-    stale = [path for path, text in outputs().items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    stale = stale_files()
     if "--check" in arguments:
         for path in stale:
             print(f"{path.relative_to(ROOT)} is out of date: run python tools/generate_config_docs.py")

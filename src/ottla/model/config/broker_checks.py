@@ -80,6 +80,12 @@ def _check_quorum(config: BrokerConfig) -> None:
 
 def _check_listeners(config: BrokerConfig) -> None:
     _check_ports(config)
+    for endpoint in config.endpoints:
+        _require(
+            endpoint.security_protocol == "PLAINTEXT",
+            f"{endpoint} uses {endpoint.security_protocol}, but TLS and SASL are not available yet.",
+            "listeners",
+        )
     if not config.is_broker:
         _require(
             not config.broker_endpoints,
@@ -116,17 +122,14 @@ def _check_listeners(config: BrokerConfig) -> None:
 
 
 def _check_ports(config: BrokerConfig) -> None:
-    seen: dict[int, str] = {}
+    hosts_by_port: dict[int, list[str]] = {}
     for endpoint in config.endpoints:
         # Port 0 is a different free port each time; one port may serve IPv4 and IPv6 (KIP-797).
-        if endpoint.port == 0:
-            continue
-        other = seen.setdefault(endpoint.port, endpoint.host)
-        _require(
-            other is endpoint.host or ((":" in other) != (":" in endpoint.host)),
-            f"listeners uses the port {endpoint.port} twice.",
-            "listeners",
-        )
+        if endpoint.port != 0:
+            hosts_by_port.setdefault(endpoint.port, []).append(endpoint.host)
+    for port, hosts in hosts_by_port.items():
+        families = [":" in host for host in hosts]
+        _require(len(families) == len(set(families)), f"listeners uses the port {port} twice.", "listeners")
 
 
 def _check_log(config: BrokerConfig) -> None:

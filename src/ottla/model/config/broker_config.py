@@ -38,7 +38,7 @@ _EMBEDDED = {
 class BrokerConfig(BrokerAttributes):
     """Every broker key, typed; plus what follows from several of them together."""
 
-    # The properties as given, before dynamic values.
+    # The properties as given (node.id and broker.id both, when one is), before dynamic values.
     static: Mapping[str, str]
     dynamic: Mapping[str, str]
     dynamic_defaults: Mapping[str, str]
@@ -68,10 +68,11 @@ class BrokerConfig(BrokerAttributes):
         dynamic_defaults: Mapping[str, str] | None = None,
     ) -> None:
         """Raises ConfigError with one sentence for the first thing that is wrong."""
-        values, warnings, overrides = _parse_all(properties, dynamic_defaults or {}, dynamic or {})
+        static = _with_both_ids(properties)
+        values, warnings, overrides = _parse_all(static, dynamic_defaults or {}, dynamic or {})
         state = vars(self)
         state["_values"] = values
-        state["static"] = dict(properties)
+        state["static"] = static
         state["dynamic"] = dict(dynamic or {})
         state["dynamic_defaults"] = dict(dynamic_defaults or {})
         state["warnings"] = warnings
@@ -139,6 +140,7 @@ def _parse_listener_override(name: str, text: str, overrides: _Overrides) -> Non
         key = BROKER_KEYS.get(key_name.partition(".")[2])
     if not listener or key is None:
         raise ConfigError(f"{name} does not end in the name of a broker configuration.", key=name)
+    key = key._replace(name=name)
     key.check_supported(key.parse(text))
     overrides.setdefault(listener.upper(), {})[key_name] = text
 
@@ -153,12 +155,17 @@ def _warning_about(name: str) -> str:
     return f"{name} is ignored: there is no such broker configuration."
 
 
+def _with_both_ids(properties: Mapping[str, str]) -> dict[str, str]:
+    """broker.id is the older name of node.id; each stands in for the other."""
+    static = dict(properties)
+    if "broker.id" in static:
+        static.setdefault("node.id", static["broker.id"])
+    elif "node.id" in static:
+        static["broker.id"] = static["node.id"]
+    return static
+
+
 def _add_defaults(values: dict[str, ConfigValue], merged: Mapping[str, str]) -> None:
-    # broker.id is the older name of node.id; each stands in for the other.
-    if "broker.id" in values:
-        values.setdefault("node.id", values["broker.id"])
-    elif "node.id" in values:
-        values["broker.id"] = values["node.id"]
     for name, key in BROKER_KEYS.items():
         if name in values:
             continue

@@ -70,7 +70,7 @@ class LogConfig:
     def from_overrides(cls, broker_config: BrokerConfig, overrides: Mapping[str, str]) -> LogConfig:
         """The topic's effective settings; keys of other releases are passed over, invalid values raise ConfigError."""
         values = topic_defaults(broker_config)
-        known = frozenset(overrides) & TOPIC_KEYS.keys()
+        known = frozenset(overrides.keys() & TOPIC_KEYS.keys())
         for name in known:
             values[name] = TOPIC_KEYS[name].parse(overrides[name])
         return cls(values, known)

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Protocol
 
-__all__ = ["AnyList", "NonEmpty", "OneOf", "Range", "SomeOf", "ThrottledReplicas", "Validator", "at_least", "between"]
+__all__ = [
+    "AnyList",
+    "NonEmpty",
+    "OffsetReset",
+    "OneOf",
+    "Range",
+    "SomeOf",
+    "ThrottledReplicas",
+    "Validator",
+    "at_least",
+    "between",
+]
 
 
 class Validator(Protocol):
@@ -112,6 +123,20 @@ class NonEmpty:
         return value is None or value != ""
 
 
+class OffsetReset:
+    """`earliest`, `latest`, or `by_duration:` with an ISO 8601 duration that is not negative (KIP-932, KIP-1106)."""
+
+    __slots__ = ()
+
+    allowed = "earliest, latest, or by_duration: with a duration such as P1DT2H30M"
+
+    def accepts(self, value: object) -> bool:
+        assert isinstance(value, str)
+        if value in ("earliest", "latest"):
+            return True
+        return value.startswith("by_duration:") and _is_duration(value[len("by_duration:") :])
+
+
 class ThrottledReplicas:
     """`*`, or a list of partition:broker pairs."""
 
@@ -124,6 +149,28 @@ class ThrottledReplicas:
         if value in ((), ("*",)):
             return True
         return all(_is_pair_of_numbers(part) for part in value)
+
+
+def _is_duration(text: str) -> bool:
+    """Days, hours, minutes and seconds in this order: PnDTnHnMn.nS."""
+    days, separator, time = text.upper().partition("T")
+    if not days.startswith("P") or (separator and not time):
+        return False
+    parts = _units(days[1:], "D"), _units(time, "HMS")
+    return None not in parts and any(parts)
+
+
+def _units(text: str, order: str) -> bool | None:
+    """Whether there is any number with its unit; None when the text is not made of such."""
+    remaining = text
+    for unit in order:
+        number, found, rest = remaining.partition(unit)
+        if found:
+            whole, point, fraction = number.partition(".")
+            if not (whole.isascii() and whole.isdecimal()) or (point and (unit != "S" or not fraction.isdecimal())):
+                return None
+            remaining = rest
+    return None if remaining else bool(text)
 
 
 def _is_pair_of_numbers(text: str) -> bool:

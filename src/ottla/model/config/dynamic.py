@@ -1,0 +1,139 @@
+"""What may change while a node runs (KIP-226).
+
+A change of broker configuration is checked twice: `check_dynamic_names` and `check_dynamic_values` know only the
+tables, so that any controller can apply them; `check_dynamic_change` also knows the node the change is for, and tries
+the configuration that would result. All of them refuse with INVALID_REQUEST, as Apache Kafka does for brokers (for
+topics it is INVALID_CONFIG).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from ottla.model.config.broker_config import LISTENER_PREFIX, BrokerConfig
+from ottla.model.config.broker_keys import BROKER_KEYS
+from ottla.model.config.keys import ConfigError, ConfigKey, UpdateMode
+from ottla.model.errors import ErrorCode, KafkaError
+
+__all__ = ["check_dynamic_change", "check_dynamic_names", "check_dynamic_values", "usable_dynamic"]
+
+# Certificates and keys change per listener, never for all of them at once.
+_LISTENER_ONLY: Final = frozenset(
+    (
+        "ssl.key.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+    )
+)
+
+# Pools that may not grow to more than double or shrink to less than half of their size in one step.
+_POOLS: Final = (
+    "background.threads",
+    "log.cleaner.threads",
+    "num.io.threads",
+    "num.network.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+)
+
+# Sockets are opened at start; these keys could change in Apache Kafka and cannot here yet.
+_FIXED_AT_START: Final = ("listeners", "listener.security.protocol.map")
+
+
+def check_dynamic_names(names: Iterable[str], *, for_all_brokers: bool) -> None:
+    """Refuses keys that cannot change at run time, or not at this level; an unknown key may be set by anybody."""
+    for name in names:
+        key = _key_of(name)
+        if key is None:
+            continue
+        if key.update_mode is UpdateMode.READ_ONLY:
+            raise _refused(f"{name} cannot change while a broker runs.")
+        if for_all_brokers and (key.update_mode is UpdateMode.PER_BROKER or name.startswith(LISTENER_PREFIX)):
+            raise _refused(f"{name} can only be set for one broker, not for all of them.")
+        if name in _LISTENER_ONLY:
+            raise _refused(
+                f"{name} can only change for one listener: use {LISTENER_PREFIX}<listener in lower case>.{name}."
+            )
+
+
+def check_dynamic_values(values: Mapping[str, str]) -> None:
+    """Refuses values that no broker could have."""
+    for name, text in values.items():
+        key = _key_of(name)
+        if key is None:
+            continue
+        try:
+            key.check_supported(key.parse(text))
+        except ConfigError as error:
+            raise _refused(error.message) from None
+
+
+def check_dynamic_change(
+    config: BrokerConfig,
+    *,
+    dynamic: Mapping[str, str] | None = None,
+    dynamic_defaults: Mapping[str, str] | None = None,
+) -> BrokerConfig:
+    """The configuration of this node after the change; the arguments are whole layers, not differences."""
+    try:
+        changed = config.with_dynamic(dynamic=dynamic, dynamic_defaults=dynamic_defaults)
+    except ConfigError as error:
+        raise _refused(error.message) from None
+    for name in _FIXED_AT_START:
+        if changed.get(name) != config.get(name):
+            raise _refused(f"{name} cannot change while the node runs yet: set it in the properties file.")
+    for name in _POOLS:
+        _check_pool(name, config.get(name), changed.get(name))
+    return changed
+
+
+def usable_dynamic(
+    config: BrokerConfig, *, dynamic: Mapping[str, str], dynamic_defaults: Mapping[str, str]
+) -> tuple[BrokerConfig, tuple[str, ...]]:
+    """The configuration with these layers, without what cannot be; and a sentence for each thing left out.
+
+    What the metadata log holds may come from another release or another broker, and must not stop this node.
+    """
+    own, defaults = dict(dynamic), dict(dynamic_defaults)
+    problems: list[str] = []
+    for _ in range(len(own) + len(defaults) + 1):
+        try:
+            return config.with_dynamic(dynamic=own, dynamic_defaults=defaults), tuple(problems)
+        except ConfigError as error:
+            problems.append(error.message)
+            if error.key in own:
+                del own[error.key]
+            elif error.key in defaults:
+                del defaults[error.key]
+            else:
+                # Two keys together do not fit and neither can be blamed: take the layers off as a whole.
+                own, defaults = {}, {}
+    raise AssertionError("without dynamic values the configuration was valid when the node started")
+
+
+def _check_pool(name: str, before: object, after: object) -> None:
+    assert isinstance(before, int)
+    assert isinstance(after, int)
+    if after != before and not before // 2 <= after <= before * 2:
+        raise _refused(
+            f"{name} cannot change from {before} to {after} at once: at most double and at least half is allowed."
+        )
+
+
+def _key_of(name: str) -> ConfigKey | None:
+    key = BROKER_KEYS.get(name)
+    if key is None and name.startswith(LISTENER_PREFIX):
+        return BROKER_KEYS.get(name[len(LISTENER_PREFIX) :].partition(".")[2])
+    return key
+
+
+def _refused(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)

@@ -1,0 +1,117 @@
+"""Keys of the smaller resources: what a group and a client-metrics subscription can set.
+
+A group that sets nothing follows the broker key in `synonyms` (KIP-848, KIP-932, KIP-1071).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from ottla.model.config.columns import BOOLEAN, CLUSTER_WIDE, INT, LIST, MEDIUM, STRING
+from ottla.model.config.keys import ConfigError, ConfigKey, ConfigType, ConfigValue
+from ottla.model.config.statuses import GROUPS, TELEMETRY
+from ottla.model.config.validators import AnyList, OffsetReset, OneOf, Validator, at_least
+from ottla.model.errors import ErrorCode, KafkaError
+
+__all__ = ["CLIENT_METRICS_KEYS", "GROUP_KEYS", "validate_client_metrics", "validate_group"]
+
+
+def _group(
+    name: str, kind: ConfigType, default: ConfigValue, validator: Validator | None, text: str, *, own: bool = False
+) -> ConfigKey:
+    synonyms = () if own else (f"group.{name}",)
+    return ConfigKey(name, kind, default, validator, MEDIUM, CLUSTER_WIDE, GROUPS, text, synonyms=synonyms)
+
+
+def _metrics(name: str, kind: ConfigType, default: ConfigValue, validator: Validator | None, text: str) -> ConfigKey:
+    return ConfigKey(name, kind, default, validator, MEDIUM, CLUSTER_WIDE, TELEMETRY, text)
+
+
+# fmt: off
+_GROUP_KEYS = (
+    _group("consumer.assignment.interval.ms", INT, 1000, at_least(0),
+           "Shortest time between two assignments of the group."),
+    _group("consumer.heartbeat.interval.ms", INT, 5000, at_least(1),
+           "Time between two heartbeats of a consumer of the group."),
+    _group("consumer.session.timeout.ms", INT, 45_000, at_least(1),
+           "Time without heartbeat after which a consumer leaves the group."),
+    _group("share.assignment.interval.ms", INT, 1000, at_least(0),
+           "Shortest time between two assignments of the share group."),
+    _group("share.auto.offset.reset", STRING, "latest", OffsetReset(),
+           "Where the share group begins a partition it has no state for.", own=True),
+    _group("share.delivery.count.limit", INT, 5, at_least(2),
+           "How often a record is delivered to the group before it is given up."),
+    _group("share.heartbeat.interval.ms", INT, 5000, at_least(1),
+           "Time between two heartbeats of a member of the share group."),
+    _group("share.isolation.level", STRING, "read_uncommitted", OneOf("read_committed", "read_uncommitted"),
+           "Whether the share group sees records of open and aborted transactions.", own=True),
+    _group("share.partition.max.record.locks", INT, 2000, at_least(100),
+           "Most records of a partition the share group has in flight at once."),
+    _group("share.record.lock.duration.ms", INT, 30_000, at_least(1000),
+           "Time a member of the share group holds a record it has not answered for."),
+    _group("share.renew.acknowledge.enable", BOOLEAN, True, None,
+           "Whether a member may extend its hold on a record.", own=True),
+    _group("share.session.timeout.ms", INT, 45_000, at_least(1),
+           "Time without heartbeat after which a member leaves the share group."),
+    _group("streams.assignment.interval.ms", INT, 1000, at_least(0),
+           "Shortest time between two assignments of the streams group."),
+    _group("streams.heartbeat.interval.ms", INT, 5000, at_least(1),
+           "Time between two heartbeats of a member of the streams group."),
+    _group("streams.initial.rebalance.delay.ms", INT, 3000, at_least(0),
+           "Time the empty streams group waits for more members before its first assignment."),
+    _group("streams.num.standby.replicas", INT, 0, at_least(0),
+           "Standby copies of each task's state in the streams group."),
+    _group("streams.session.timeout.ms", INT, 45_000, at_least(1),
+           "Time without heartbeat after which a member leaves the streams group."),
+)
+_CLIENT_METRICS_KEYS = (
+    _metrics("interval.ms", INT, 300_000, None, "Time between two pushes of a client's metrics."),
+    _metrics("match", LIST, (), AnyList(), "Which clients the subscription is for, as key=pattern entries."),
+    _metrics("metrics", LIST, (), AnyList(), "Prefixes of the metrics wanted; * for all."),
+)
+# fmt: on
+
+GROUP_KEYS: Final[Mapping[str, ConfigKey]] = {key.name: key for key in _GROUP_KEYS}
+CLIENT_METRICS_KEYS: Final[Mapping[str, ConfigKey]] = {key.name: key for key in _CLIENT_METRICS_KEYS}
+
+# What a subscription may match on, and how often it may ask (KIP-714).
+_MATCHED = ("client_instance_id", "client_id", "client_software_name", "client_software_version",
+            "client_source_address", "client_source_port")  # fmt: skip
+_INTERVAL_MS_MIN = 100
+_INTERVAL_MS_MAX = 3_600_000
+
+
+def validate_group(overrides: Mapping[str, str]) -> None:
+    """Raises ConfigError with the sentence for the answer."""
+    for name, text in overrides.items():
+        if name not in GROUP_KEYS:
+            raise ConfigError(f"There is no group configuration named {name}.", key=name)
+        GROUP_KEYS[name].parse(text)
+
+
+def validate_client_metrics(overrides: Mapping[str, str]) -> None:
+    """Raises KafkaError with the sentence for the answer."""
+    for name, text in overrides.items():
+        if name not in CLIENT_METRICS_KEYS:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"There is no client-metrics configuration named {name}.")
+        value = CLIENT_METRICS_KEYS[name].parse(text)
+        if name == "interval.ms" and not (isinstance(value, int) and _INTERVAL_MS_MIN <= value <= _INTERVAL_MS_MAX):
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"interval.ms is {text}, but it must be between {_INTERVAL_MS_MIN} and {_INTERVAL_MS_MAX}.",
+            )
+        if name == "match":
+            assert isinstance(value, tuple)
+            _check_match(value)
+
+
+def _check_match(entries: tuple[str, ...]) -> None:
+    for entry in entries:
+        name, separator, _ = (part.strip() for part in entry.partition("="))
+        if not separator or name not in _MATCHED:
+            raise ConfigError(
+                f"match has the entry {entry!r}, but an entry must look like name=pattern with one of "
+                f"{', '.join(_MATCHED)}.",
+                key="match",
+            )

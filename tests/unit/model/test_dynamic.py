@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import pytest
+
+from ottla.model.config import BrokerConfig
+from ottla.model.config.dynamic import check_dynamic_change, check_dynamic_names, check_dynamic_values, usable_dynamic
+from ottla.model.errors import ErrorCode, KafkaError
+
+CONFIG = BrokerConfig.embedded()
+
+
+@pytest.mark.parametrize(
+    ("name", "for_all_brokers", "message"),
+    [
+        ("log.dirs", False, "log.dirs cannot change while a broker runs."),
+        ("log.retention.hours", False, "cannot change while a broker runs"),
+        ("listeners", True, "can only be set for one broker"),
+        ("listener.name.a.max.connections", True, "can only be set for one broker"),
+        ("ssl.keystore.password", False, "listener.name.<listener in lower case>.ssl.keystore.password"),
+    ],
+)
+def test_what_cannot_change_is_refused_by_name(name: str, for_all_brokers: bool, message: str) -> None:
+    with pytest.raises(KafkaError) as refusal:
+        check_dynamic_names([name], for_all_brokers=for_all_brokers)
+    assert refusal.value.code is ErrorCode.INVALID_REQUEST
+    assert message in refusal.value.message
+
+
+@pytest.mark.parametrize(
+    ("name", "for_all_brokers"),
+    [("log.segment.bytes", True), ("log.segment.bytes", False), ("listeners", False), ("anything.at.all", True)],
+)
+def test_what_may_change_passes(name: str, for_all_brokers: bool) -> None:
+    check_dynamic_names([name], for_all_brokers=for_all_brokers)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("message.max.bytes", "-1"),
+        ("message.max.bytes", "many"),
+        ("leader.replication.throttled.rate", "1"),
+        ("listener.name.a.ssl.keystore.password", "x"),
+    ],
+)
+def test_impossible_values_are_refused(name: str, value: str) -> None:
+    with pytest.raises(KafkaError) as refusal:
+        check_dynamic_values({name: value})
+    assert refusal.value.code is ErrorCode.INVALID_REQUEST
+
+
+def test_a_change_makes_a_new_configuration() -> None:
+    changed = check_dynamic_change(CONFIG, dynamic={"log.segment.bytes": "3000000", "anything": "1"})
+    assert changed.log_segment_bytes == 3000000
+    assert CONFIG.log_segment_bytes == 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("layer", "message"),
+    [
+        ({"log.retention.ms": "0"}, "log.retention.ms is 0"),
+        ({"num.io.threads": "17"}, "num.io.threads cannot change from 8 to 17 at once"),
+        ({"num.io.threads": "3"}, "num.io.threads cannot change from 8 to 3 at once"),
+        ({"listeners": "PLAINTEXT://a:1,CONTROLLER://a:2"}, "listeners cannot change while the node runs yet"),
+    ],
+)
+def test_a_change_must_leave_a_configuration_that_works(layer: dict[str, str], message: str) -> None:
+    with pytest.raises(KafkaError) as refusal:
+        check_dynamic_change(CONFIG, dynamic=layer)
+    assert refusal.value.code is ErrorCode.INVALID_REQUEST
+    assert message in refusal.value.message
+
+
+def test_a_pool_may_double_or_halve() -> None:
+    assert check_dynamic_change(CONFIG, dynamic={"num.io.threads": "16"}).num_io_threads == 16
+    assert check_dynamic_change(CONFIG, dynamic={"num.io.threads": "4"}).num_io_threads == 4
+
+
+def test_what_the_log_holds_never_stops_the_node() -> None:
+    config, problems = usable_dynamic(
+        CONFIG,
+        dynamic={"log.segment.bytes": "3000000", "message.max.bytes": "many", "authorizer.class.name": "A"},
+        dynamic_defaults={"log.retention.ms": "0", "num.partitions": "5"},
+    )
+    assert config.log_segment_bytes == 3000000
+    assert config.num_partitions == 5
+    assert config.message_max_bytes == 1048588
+    assert len(problems) == 3
+
+
+def test_layers_that_cannot_be_together_are_taken_off() -> None:
+    config, problems = usable_dynamic(CONFIG, dynamic={"log.cleaner.threads": "1000"}, dynamic_defaults={})
+    assert config.log_cleaner_threads == 1
+    assert len(problems) == 1

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import pytest
+
+from ottla.model.errors import ErrorCode, KafkaError
+
+from .facts import KAFKA
+
+
+def test_codes_names_and_retriability_are_kafkas() -> None:
+    ours = [[int(code), code.name, code.retriable] for code in ErrorCode]
+    assert ours == KAFKA["errors"]
+
+
+@pytest.mark.parametrize("code", list(ErrorCode), ids=lambda code: code.name)
+def test_every_message_is_one_sentence(code: ErrorCode) -> None:
+    assert code.message.endswith(".")
+    assert code.message[0].isupper() or code.message.startswith("acks")
+    assert len(code.message) < 100
+
+
+def test_a_code_is_found_by_its_number() -> None:
+    assert ErrorCode(74) is ErrorCode.FENCED_LEADER_EPOCH
+
+
+def test_an_error_without_sentence_takes_the_codes() -> None:
+    error = KafkaError(ErrorCode.NOT_CONTROLLER)
+    assert error.message == ErrorCode.NOT_CONTROLLER.message
+    assert str(error) == f"NOT_CONTROLLER: {error.message}"
+
+
+def test_an_error_keeps_its_own_sentence() -> None:
+    assert KafkaError(ErrorCode.INVALID_CONFIG, "Nope.").message == "Nope."
