@@ -5,13 +5,19 @@ from __future__ import annotations
 import contextlib
 import tracemalloc
 from random import Random
+from typing import Any
 
 import pytest
 
 from ottla.wire.codec import MalformedMessage, decode, encode
 from ottla.wire.framing import parse_request_header
 from ottla.wire.message import Message
+from ottla.wire.messages.fetch import FetchRequest
+from ottla.wire.messages.metadata import MetadataRequest
+from ottla.wire.messages.produce import ProduceRequest
 from ottla.wire.metadata_codec import decode_record
+from ottla.wire.primitives import unsigned_varint_bytes
+from ottla.wire.schema import FieldSpec, element_cost, fields_at
 from tests.wire.values import MESSAGES, message_at, versions_of
 
 GIANT_LENGTHS = (
@@ -51,9 +57,9 @@ def damaged(encoded: bytes, random: Random) -> bytes:
 def test_damaged_bytes_are_a_message_or_malformed(cls: type[Message]) -> None:
     for version in versions_of(cls):
         random = Random(f"damage {cls.__name__} {version}")
-        for _ in range(4):
+        for _ in range(6):
             encoded = encode(message_at(cls, version, random), version)
-            for _ in range(15):
+            for _ in range(25):
                 data = damaged(encoded, random)
                 try:
                     _, end = decode(cls, memoryview(data), version)
@@ -96,6 +102,47 @@ def test_giant_lengths_allocate_nothing() -> None:
             assert peak < 100_000 + 100 * len(data), (cls, version, data[:40])
     finally:
         tracemalloc.stop()
+
+
+def test_many_small_elements_cost_no_more_than_the_largest_frame() -> None:
+    """Eight megabytes of topics without partitions would become objects of more than half a gigabyte."""
+    count = 2_000_000
+    data = b"\0\0\0\0\0\0\0" + unsigned_varint_bytes(count + 1) + b"\x02t\x01\0" * count + b"\0"
+    tracemalloc.start()
+    try:
+        with pytest.raises(MalformedMessage, match="topic_data"):
+            decode(ProduceRequest, memoryview(data), 9)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_is_counted_is_no_less_than_what_is_allocated() -> None:
+    """Arrays at the edge of the budget; the seed is a message with few elements, repeated."""
+    for cls, name, version in ((MetadataRequest, "topics", 12), (FetchRequest, "topics", 13)):
+        field = next(f for f in fields_at(cls, version) if f.name == name)
+        assert field.structure is not None
+        request = cls(**{name: [message_at(field.structure, version, Random(i)) for i in range(2000)]})
+        data = memoryview(encode(request, version))
+        decode(cls, data, version)
+        tracemalloc.start()
+        try:
+            before = tracemalloc.get_traced_memory()[0]
+            decoded, _ = decode(cls, data, version)
+            used = tracemalloc.get_traced_memory()[0] - before
+        finally:
+            tracemalloc.stop()
+        assert decoded == request
+        assert used < counted(field, getattr(request, name), version) + len(data)
+
+
+def counted(field: FieldSpec, elements: list[Any], version: int) -> int:
+    total = len(elements) * element_cost(field, version)
+    if field.structure is not None:
+        for inner in fields_at(field.structure, version):
+            if inner.present and inner.is_array:
+                total += sum(counted(inner, getattr(element, inner.name) or [], version) for element in elements)
+    return total
 
 
 def test_damaged_metadata_records() -> None:

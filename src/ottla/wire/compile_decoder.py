@@ -12,7 +12,8 @@ yields for a part of ProduceRequest version 9:
     ...
 
 No length is believed: a string or array is compared with the bytes that are left before anything is allocated for
-it. Reads beyond the end raise IndexError or struct.error, and one `except` around it all makes that MalformedMessage.
+it, and what all arrays together may take in memory is bounded. Reads beyond the end raise IndexError or struct.error,
+and one `except` around it all makes that MalformedMessage.
 """
 
 from __future__ import annotations
@@ -24,12 +25,17 @@ from typing import Any
 from ottla.model.ids import Uuid
 from ottla.wire import primitives
 from ottla.wire.message import Message, Structure
-from ottla.wire.schema import FieldSpec, check_version, fields_at, minimum_size
+from ottla.wire.schema import FieldSpec, check_version, element_cost, fields_at, minimum_size
 from ottla.wire.source import Source
 
 __all__ = ["Decoder", "compile_decoder", "decoder_source"]
 
 Decoder = Callable[..., tuple[Any, int]]
+
+# An element of a few bytes becomes an object of a few hundred, so that a frame of the largest size could fill the
+# memory of the machine. Elements are paid for, roughly, from this budget, which is as large as the largest frame by
+# default (socket.request.max.bytes) and enough for the metadata of some 200,000 partitions.
+DECODED_BYTES_MAX = 100 * 1024 * 1024
 
 _ARRAY_UNPACKERS: dict[str, Callable[[memoryview, int, int], list[Any]]] = {}
 
@@ -70,6 +76,7 @@ class _DecoderWriter:
         self.line("def decode(buffer, position=0):")
         source.indent()
         self.line("end = len(buffer)")
+        self.line(f"budget = {DECODED_BYTES_MAX}")
         self.line("try:")
         source.indent()
         self.structure(cls, "m")
@@ -213,7 +220,7 @@ class _DecoderWriter:
 
     def too_long(self, condition: str, field: FieldSpec) -> None:
         self.line(f"if {condition}:")
-        self.line(f"    raise MalformedMessage('{field.name} is longer than what is left')")
+        self.line(f"    raise MalformedMessage('{field.name} is longer than what is left, or than what may be')")
 
     def nested(self, field: FieldSpec, structure: type[Structure], target: str) -> None:
         variable = self.source.variable("m")
@@ -241,7 +248,8 @@ class _DecoderWriter:
         if self.flexible:
             self.line(f"{count} -= 1")
         size = self.element_size(field)
-        self.too_long(f"{count}{f' * {size}' if size > 1 else ''} > end - position", field)
+        self.line(f"budget -= {count} * {element_cost(field, self.version)}")
+        self.too_long(f"{count}{f' * {size}' if size > 1 else ''} > end - position or budget < 0", field)
         if field.code is not None and field.kind != "uuid":
             code = field.code
             unpack = self.source.constant(("array", code), "unpack_array", lambda: _array_unpacker(code))
@@ -260,7 +268,7 @@ class _DecoderWriter:
         if field.structure is not None:
             self.structure(field.structure, item)
         else:
-            self.field(_element(field), item)
+            self.field(field.element(), item)
         self.flush()
         self.line(f"{items}.append({item})")
         self.source.dedent()
@@ -272,20 +280,6 @@ class _DecoderWriter:
         if field.code is not None:
             return struct.calcsize(">" + field.code)
         return 1 if self.flexible else 2 if field.kind == "string" else 4
-
-
-def _element(field: FieldSpec) -> FieldSpec:
-    return FieldSpec(
-        name=field.name,
-        kind=field.kind,
-        is_array=False,
-        structure=field.structure,
-        present=True,
-        nullable=False,
-        tag=None,
-        default=None,
-        ignorable=False,
-    )
 
 
 def _array_unpacker(code: str) -> Callable[[memoryview, int, int], list[Any]]:

@@ -53,7 +53,7 @@ class _EncoderWriter:
             ONE_BYTE=primitives.ONE_BYTE,
             UnsupportedVersion=UnsupportedVersion,
             ZERO=Uuid.ZERO.bytes,
-            compact_length_bytes=primitives.compact_length_bytes,
+            unsigned_varint_bytes=primitives.unsigned_varint_bytes,
             join=b"".join,
             string_length_bytes=primitives.string_length_bytes,
         )
@@ -86,7 +86,7 @@ class _EncoderWriter:
     def compact_length(self, name: str, *, string: bool = False) -> None:
         """Writes a length plus one, which is in the variable `name`, as a variable-length integer."""
         self.flush()
-        slow = "string_length_bytes" if string else "compact_length_bytes"
+        slow = "string_length_bytes" if string else "unsigned_varint_bytes"
         self.line(f"{self.append}(ONE_BYTE[{name}] if {name} < 128 else {slow}({name}))")
 
     # Structures
@@ -132,7 +132,7 @@ class _EncoderWriter:
             body = self.source.variable("b")
             self.line(f"{body} = join({pieces})")
             tag = primitives.unsigned_varint_bytes(field.tag or 0)
-            self.line(f"{tags} += ({tag!r}, compact_length_bytes(len({body})), {body})")
+            self.line(f"{tags} += ({tag!r}, unsigned_varint_bytes(len({body})), {body})")
             self.source.dedent()
         self.run, self.append = run, append
         # A tag is three pieces: its number, its size, its value.
@@ -275,25 +275,11 @@ class _EncoderWriter:
         elif field.kind == "uuid":
             self.line(f"{self.append}({item}.bytes)")
         else:
-            self.text_or_bytes(_element(field), item)
+            self.text_or_bytes(field.element(), item)
         self.flush()
         if self.source.line_count == lines_before:
             self.line("pass")
         self.source.dedent()
-
-
-def _element(field: FieldSpec) -> FieldSpec:
-    return FieldSpec(
-        name=field.name,
-        kind=field.kind,
-        is_array=False,
-        structure=field.structure,
-        present=True,
-        nullable=False,
-        tag=None,
-        default=None,
-        ignorable=False,
-    )
 
 
 def _array_packer(code: str) -> Callable[[Sequence[Any]], bytes]:

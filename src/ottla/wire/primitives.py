@@ -17,7 +17,6 @@ __all__ = [
     "MalformedMessage",
     "array_packer",
     "array_unpacker",
-    "compact_length_bytes",
     "read_string_length",
     "read_tag",
     "read_unsigned_varint",
@@ -82,10 +81,6 @@ def unsigned_varint_bytes(value: int) -> bytes:
         value >>= 7
     encoded.append(value)
     return bytes(encoded)
-
-
-def compact_length_bytes(length_plus_one: int) -> bytes:
-    return unsigned_varint_bytes(length_plus_one)
 
 
 def string_length_bytes(length_plus_one: int) -> bytes:

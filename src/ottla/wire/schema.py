@@ -8,7 +8,15 @@ from typing import Any
 
 from ottla.wire.message import Message, Structure
 
-__all__ = ["FIXED_CODES", "FieldSpec", "UnsupportedVersion", "check_version", "fields_at", "minimum_size"]
+__all__ = [
+    "FIXED_CODES",
+    "FieldSpec",
+    "UnsupportedVersion",
+    "check_version",
+    "element_cost",
+    "fields_at",
+    "minimum_size",
+]
 
 # The struct code of every type whose size does not depend on its value.
 FIXED_CODES = {
@@ -57,6 +65,20 @@ class FieldSpec:
         self.ignorable = ignorable
         # The struct code of the value, or of an element of the array.
         self.code = FIXED_CODES.get(kind)
+
+    def element(self) -> FieldSpec:
+        """An element of this array, as if it were a field."""
+        return FieldSpec(
+            name=self.name,
+            kind=self.kind,
+            is_array=False,
+            structure=self.structure,
+            present=True,
+            nullable=False,
+            tag=None,
+            default=None,
+            ignorable=False,
+        )
 
     def __repr__(self) -> str:
         return f"FieldSpec({self.name}: {self.kind})"
@@ -112,3 +134,23 @@ def field_minimum_size(field: FieldSpec, version: int, *, flexible: bool) -> int
     if flexible:
         return 1
     return 2 if field.kind == "string" else 4
+
+
+# What values cost in memory, roughly and rather too much: an object, its content and the reference to it.
+_VALUE_COSTS = {"uuid": 120, "string": 72, "classic_string": 72, "bytes": 200, "records": 200}
+_NUMBER_COST = 40
+_LIST_COST = 64
+
+
+def element_cost(field: FieldSpec, version: int) -> int:
+    """The bytes of memory that an element of an array takes, not counting what its own arrays hold."""
+    if field.structure is None:
+        return _VALUE_COSTS.get(field.kind, _NUMBER_COST)
+    cost = 48
+    for inner in fields_at(field.structure, version):
+        cost += 8
+        if inner.present and inner.is_array:
+            cost += _LIST_COST
+        elif inner.present:
+            cost += element_cost(inner, version)
+    return cost

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/25_add_offsets_to_txn.txt: change the definition, not this file.
-"""AddOffsetsToTxn, API key 25."""
+"""AddOffsetsToTxn, API key 25.
+
+Adds a group's offsets to a transaction.
+"""
 
 from __future__ import annotations
 

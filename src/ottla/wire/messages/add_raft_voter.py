@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/80_add_raft_voter.txt: change the definition, not this file.
-"""AddRaftVoter, API key 80."""
+"""AddRaftVoter, API key 80.
+
+Adds a voter to the metadata quorum (KIP-853).
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/49_alter_client_quotas.txt: change the definition, not this file.
-"""AlterClientQuotas, API key 49."""
+"""AlterClientQuotas, API key 49.
+
+Sets or removes quotas.
+"""
 
 from __future__ import annotations
 

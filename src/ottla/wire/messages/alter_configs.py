@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/33_alter_configs.txt: change the definition, not this file.
-"""AlterConfigs, API key 33."""
+"""AlterConfigs, API key 33.
+
+Replaces all settings of a resource: what is not named falls back to its default.
+"""
 
 from __future__ import annotations
 

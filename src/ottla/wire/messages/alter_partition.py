@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/56_alter_partition.txt: change the definition, not this file.
-"""AlterPartition, API key 56."""
+"""AlterPartition, API key 56.
+
+A partition's leader asks the controller for another in-sync set. 3 sends broker epochs along (KIP-903).
+"""
 
 from __future__ import annotations
 

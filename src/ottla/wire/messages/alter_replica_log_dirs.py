@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/34_alter_replica_log_dirs.txt: change the definition, not this file.
-"""AlterReplicaLogDirs, API key 34."""
+"""AlterReplicaLogDirs, API key 34.
+
+Moves replicas to other log directories of the same broker.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/51_alter_user_scram_credentials.txt: change the definition, not this file.
-"""AlterUserScramCredentials, API key 51."""
+"""AlterUserScramCredentials, API key 51.
+
+Sets or removes SCRAM credentials.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/73_assign_replicas_to_dirs.txt: change the definition, not this file.
-"""AssignReplicasToDirs, API key 73."""
+"""AssignReplicasToDirs, API key 73.
+
+A broker tells the controller which directory its replicas are in (KIP-858).
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/53_begin_quorum_epoch.txt: change the definition, not this file.
-"""BeginQuorumEpoch, API key 53."""
+"""BeginQuorumEpoch, API key 53.
+
+A new leader of the metadata quorum makes itself known to the voters.
+"""
 
 from __future__ import annotations
 

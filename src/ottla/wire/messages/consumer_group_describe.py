@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/69_consumer_group_describe.txt: change the definition, not this file.
-"""ConsumerGroupDescribe, API key 69."""
+"""ConsumerGroupDescribe, API key 69.
+
+State and members of groups of the new consumer protocol.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/68_consumer_group_heartbeat.txt: change the definition, not this file.
-"""ConsumerGroupHeartbeat, API key 68."""
+"""ConsumerGroupHeartbeat, API key 68.
+
+Membership in the new consumer protocol (KIP-848). From 1 on members choose their own id (KIP-1082).
+"""
 
 from __future__ import annotations
 

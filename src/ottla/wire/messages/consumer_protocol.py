@@ -1,5 +1,9 @@
 # Written by tools/generate_messages.py from definitions/consumer_protocol.txt: change the definition, not this file.
-"""Consumer protocol."""
+"""Consumer protocol.
+
+What members of a classic group put into the bytes of JoinGroup and SyncGroup.
+A two-byte version stands before each.
+"""
 
 from __future__ import annotations
 

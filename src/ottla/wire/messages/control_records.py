@@ -1,5 +1,10 @@
 # Written by tools/generate_messages.py from definitions/control_records.txt: change the definition, not this file.
-"""Control records."""
+"""Control records.
+
+Bodies of control records.
+The key of each is a version and a type. Transaction markers are written by coordinators, the others by the leader
+of the metadata quorum.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/70_controller_registration.txt: change the definition, not this file.
-"""ControllerRegistration, API key 70."""
+"""ControllerRegistration, API key 70.
+
+A controller that starts makes itself known to the active one.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/30_create_acls.txt: change the definition, not this file.
-"""CreateAcls, API key 30."""
+"""CreateAcls, API key 30.
+
+Adds access rules.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/38_create_delegation_token.txt: change the definition, not this file.
-"""CreateDelegationToken, API key 38."""
+"""CreateDelegationToken, API key 38.
+
+Makes a token that stands for its owner; from 3 on the owner may be somebody else (KIP-373).
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/37_create_partitions.txt: change the definition, not this file.
-"""CreatePartitions, API key 37."""
+"""CreatePartitions, API key 37.
+
+Adds partitions to topics.
+"""
 
 from __future__ import annotations
 

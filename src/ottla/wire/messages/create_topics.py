@@ -1,5 +1,9 @@
 # Written by tools/generate_messages.py from definitions/19_create_topics.txt: change the definition, not this file.
-"""CreateTopics, API key 19."""
+"""CreateTopics, API key 19.
+
+Creates topics. From 4 on -1 asks for the default partitions and replicas (KIP-464).
+5 answers with the configuration (KIP-525), 6 may be throttled (KIP-599), 7 answers with topic ids.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/42_delete_groups.txt: change the definition, not this file.
-"""DeleteGroups, API key 42."""
+"""DeleteGroups, API key 42.
+
+Deletes groups without members.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/92_delete_share_group_offsets.txt: change the definition, not this file.
-"""DeleteShareGroupOffsets, API key 92."""
+"""DeleteShareGroupOffsets, API key 92.
+
+Forgets the start offsets of a share group.
+"""
 
 from __future__ import annotations
 

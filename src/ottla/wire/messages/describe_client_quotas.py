@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/48_describe_client_quotas.txt: change the definition, not this file.
-"""DescribeClientQuotas, API key 48."""
+"""DescribeClientQuotas, API key 48.
+
+Quotas that match components of an entity.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/60_describe_cluster.txt: change the definition, not this file.
-"""DescribeCluster, API key 60."""
+"""DescribeCluster, API key 60.
+
+Brokers, or with endpoint type 2 controllers (1, KIP-919), and the cluster's id.
+"""
 
 from __future__ import annotations
 

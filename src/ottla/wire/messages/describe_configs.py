@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/32_describe_configs.txt: change the definition, not this file.
-"""DescribeConfigs, API key 32."""
+"""DescribeConfigs, API key 32.
+
+Settings of topics, brokers, loggers, groups and client metrics, with where each value comes from.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/15_describe_groups.txt: change the definition, not this file.
-"""DescribeGroups, API key 15."""
+"""DescribeGroups, API key 15.
+
+State and members of classic groups. From 6 on an unknown group is an error instead of Dead (KIP-1043).
+"""
 
 from __future__ import annotations
 

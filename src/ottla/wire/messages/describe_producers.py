@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/61_describe_producers.txt: change the definition, not this file.
-"""DescribeProducers, API key 61."""
+"""DescribeProducers, API key 61.
+
+Producers that a partition's leader remembers.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/55_describe_quorum.txt: change the definition, not this file.
-"""DescribeQuorum, API key 55."""
+"""DescribeQuorum, API key 55.
+
+Leader, voters and observers of the metadata quorum, and how far each has come.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/90_describe_share_group_offsets.txt: change the definition, not this file.
-"""DescribeShareGroupOffsets, API key 90."""
+"""DescribeShareGroupOffsets, API key 90.
+
+Start offsets of share groups; 1 adds the lag (KIP-1226).
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/75_describe_topic_partitions.txt: change the definition, not this file.
-"""DescribeTopicPartitions, API key 75."""
+"""DescribeTopicPartitions, API key 75.
+
+Topics page by page, with eligible leader replicas (KIP-966).
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/65_describe_transactions.txt: change the definition, not this file.
-"""DescribeTransactions, API key 65."""
+"""DescribeTransactions, API key 65.
+
+State of transactions, asked of their coordinator.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/50_describe_user_scram_credentials.txt: change the definition, not this file.
-"""DescribeUserScramCredentials, API key 50."""
+"""DescribeUserScramCredentials, API key 50.
+
+Which SCRAM mechanisms users have.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/54_end_quorum_epoch.txt: change the definition, not this file.
-"""EndQuorumEpoch, API key 54."""
+"""EndQuorumEpoch, API key 54.
+
+A leader of the metadata quorum resigns and names who should follow.
+"""
 
 from __future__ import annotations
 

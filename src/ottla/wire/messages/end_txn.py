@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/26_end_txn.txt: change the definition, not this file.
-"""EndTxn, API key 26."""
+"""EndTxn, API key 26.
+
+Commits or aborts a transaction. From 5 on the answer carries the epoch for the next one (KIP-890).
+"""
 
 from __future__ import annotations
 

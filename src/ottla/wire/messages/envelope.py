@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/58_envelope.txt: change the definition, not this file.
-"""Envelope, API key 58."""
+"""Envelope, API key 58.
+
+A client's request, forwarded by a broker to the controller with the client's principal (KIP-590).
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/40_expire_delegation_token.txt: change the definition, not this file.
-"""ExpireDelegationToken, API key 40."""
+"""ExpireDelegationToken, API key 40.
+
+Ends a token, now or at a time.
+"""
 
 from __future__ import annotations
 

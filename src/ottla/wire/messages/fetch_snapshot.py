@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/59_fetch_snapshot.txt: change the definition, not this file.
-"""FetchSnapshot, API key 59."""
+"""FetchSnapshot, API key 59.
+
+A piece of a snapshot of the metadata log.
+"""
 
 from __future__ import annotations
 

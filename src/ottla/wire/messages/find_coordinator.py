@@ -1,5 +1,9 @@
 # Written by tools/generate_messages.py from definitions/10_find_coordinator.txt: change the definition, not this file.
-"""FindCoordinator, API key 10."""
+"""FindCoordinator, API key 10.
+
+The broker that coordinates a group, a transactional id or a share group's partition.
+4 asks for several keys at once (KIP-699); 6 knows share groups, whose key is `group:topic id:partition` (KIP-932).
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,9 @@
 # Written by tools/generate_messages.py from definitions/group_records.txt: change the definition, not this file.
-"""Group records."""
+"""Group records.
+
+Keys and values of __consumer_offsets.
+The number of a key is the version that stands in its first two bytes; a value begins with its own version.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/headers.txt: change the definition, not this file.
-"""Headers."""
+"""Headers.
+
+What precedes every request and response. `ottla.wire.framing` reads and writes them by hand.
+"""
 
 from __future__ import annotations
 

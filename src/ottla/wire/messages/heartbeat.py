@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/12_heartbeat.txt: change the definition, not this file.
-"""Heartbeat, API key 12."""
+"""Heartbeat, API key 12.
+
+Says that a member of a classic group is alive.
+"""
 
 from __future__ import annotations
 

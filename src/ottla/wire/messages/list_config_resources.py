@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/74_list_config_resources.txt: change the definition, not this file.
-"""ListConfigResources, API key 74."""
+"""ListConfigResources, API key 74.
+
+Resources that have settings. 0 knows client metrics only; 1 takes types, none meaning all (KIP-1142).
+"""
 
 from __future__ import annotations
 

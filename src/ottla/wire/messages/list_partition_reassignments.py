@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/46_list_partition_reassignments.txt: change the definition, not this file.
-"""ListPartitionReassignments, API key 46."""
+"""ListPartitionReassignments, API key 46.
+
+Reassignments under way.
+"""
 
 from __future__ import annotations
 

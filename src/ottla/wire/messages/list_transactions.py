@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/66_list_transactions.txt: change the definition, not this file.
-"""ListTransactions, API key 66."""
+"""ListTransactions, API key 66.
+
+Transactions of a coordinator, by state, producer, duration (1, KIP-994) and pattern (2, KIP-1152).
+"""
 
 from __future__ import annotations
 

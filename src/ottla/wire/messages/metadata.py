@@ -1,5 +1,11 @@
 # Written by tools/generate_messages.py from definitions/03_metadata.txt: change the definition, not this file.
-"""Metadata, API key 3."""
+"""Metadata, API key 3.
+
+Who leads what, and where brokers are.
+All topics are asked for by an empty list in 0 and by null from 1 on. Topic ids are answered from 10 on, but may be
+asked for from 12 on only. 8-10 also tell what one may do to the cluster, which DescribeCluster does since
+(KIP-700).
+"""
 
 from __future__ import annotations
 

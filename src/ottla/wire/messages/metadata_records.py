@@ -1,5 +1,9 @@
 # Written by tools/generate_messages.py from definitions/metadata_records.txt: change the definition, not this file.
-"""Metadata records."""
+"""Metadata records.
+
+Records of the metadata log, __cluster_metadata.
+The value of each begins with a frame version, its type and its version: see `ottla.wire.metadata_codec`.
+"""
 
 from __future__ import annotations
 

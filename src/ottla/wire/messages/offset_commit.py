@@ -1,5 +1,9 @@
 # Written by tools/generate_messages.py from definitions/08_offset_commit.txt: change the definition, not this file.
-"""OffsetCommit, API key 8."""
+"""OffsetCommit, API key 8.
+
+Offsets a group has processed.
+Retention belongs to the broker since 5. 9 serves members of the new protocol (KIP-848), 10 names topics by id.
+"""
 
 from __future__ import annotations
 

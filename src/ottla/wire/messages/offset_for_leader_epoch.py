@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/23_offset_for_leader_epoch.txt: change the definition, not this file.
-"""OffsetForLeaderEpoch, API key 23."""
+"""OffsetForLeaderEpoch, API key 23.
+
+Where an epoch ended: what a follower or consumer needs to find out how far its log agrees.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/principal.txt: change the definition, not this file.
-"""Principal."""
+"""Principal.
+
+A principal inside an Envelope request. A two-byte version stands before it.
+"""
 
 from __future__ import annotations
 

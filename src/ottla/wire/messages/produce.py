@@ -1,5 +1,11 @@
 # Written by tools/generate_messages.py from definitions/00_produce.txt: change the definition, not this file.
-"""Produce, API key 0."""
+"""Produce, API key 0.
+
+Record batches for partitions that this broker leads.
+0-2 are announced but closed on arrival: librdkafka before 2.11 needs to see them (KAFKA-18659). From 7 on batches
+may be zstd; from 11 on TRANSACTION_ABORTABLE may be the answer, and 12 adds partitions to the transaction by itself
+(both KIP-890). 13 names topics by id.
+"""
 
 from __future__ import annotations
 

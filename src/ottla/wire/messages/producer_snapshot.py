@@ -1,5 +1,9 @@
 # Written by tools/generate_messages.py from definitions/producer_snapshot.txt: change the definition, not this file.
-"""Producer snapshot."""
+"""Producer snapshot.
+
+The .snapshot file beside a segment: what the log remembers of its producers.
+A two-byte version stands before it; the checksum covers what follows it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/72_push_telemetry.txt: change the definition, not this file.
-"""PushTelemetry, API key 72."""
+"""PushTelemetry, API key 72.
+
+Metrics of a client (KIP-714).
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/quorum_state.txt: change the definition, not this file.
-"""Quorum state."""
+"""Quorum state.
+
+The quorum-state file, which is kept as JSON: this gives its fields their names and types.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/87_read_share_group_state_summary.txt: change the definition, not this file.
-"""ReadShareGroupStateSummary, API key 87."""
+"""ReadShareGroupStateSummary, API key 87.
+
+The start offset of a share group's partition, without its batches.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/remote_log_records.txt: change the definition, not this file.
-"""Remote log records."""
+"""Remote log records.
+
+Records of __remote_log_metadata (KIP-405).
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/81_remove_raft_voter.txt: change the definition, not this file.
-"""RemoveRaftVoter, API key 81."""
+"""RemoveRaftVoter, API key 81.
+
+Removes a voter from the metadata quorum (KIP-853).
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/36_sasl_authenticate.txt: change the definition, not this file.
-"""SaslAuthenticate, API key 36."""
+"""SaslAuthenticate, API key 36.
+
+One step of a SASL exchange.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/17_sasl_handshake.txt: change the definition, not this file.
-"""SaslHandshake, API key 17."""
+"""SaslHandshake, API key 17.
+
+Chooses a SASL mechanism. After 0 raw tokens follow on the wire, after 1 SaslAuthenticate requests.
+"""
 
 from __future__ import annotations
 

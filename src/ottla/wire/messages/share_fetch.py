@@ -1,5 +1,9 @@
 # Written by tools/generate_messages.py from definitions/78_share_fetch.txt: change the definition, not this file.
-"""ShareFetch, API key 78."""
+"""ShareFetch, API key 78.
+
+Records acquired for a share group, and acknowledgements of earlier ones.
+2 can keep to the record limit strictly (KIP-1206) and renew what is still being worked on (KIP-1222).
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/77_share_group_describe.txt: change the definition, not this file.
-"""ShareGroupDescribe, API key 77."""
+"""ShareGroupDescribe, API key 77.
+
+State and members of share groups.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/share_records.txt: change the definition, not this file.
-"""Share records."""
+"""Share records.
+
+Keys and values of __share_group_state (KIP-932).
+"""
 
 from __future__ import annotations
 

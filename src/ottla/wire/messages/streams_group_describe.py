@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/89_streams_group_describe.txt: change the definition, not this file.
-"""StreamsGroupDescribe, API key 89."""
+"""StreamsGroupDescribe, API key 89.
+
+State, topology and members of streams groups.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/88_streams_group_heartbeat.txt: change the definition, not this file.
-"""StreamsGroupHeartbeat, API key 88."""
+"""StreamsGroupHeartbeat, API key 88.
+
+Membership of a Kafka Streams instance (KIP-1071).
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/14_sync_group.txt: change the definition, not this file.
-"""SyncGroup, API key 14."""
+"""SyncGroup, API key 14.
+
+Hands the leader's assignment in, and each member's part of it out.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/transaction_records.txt: change the definition, not this file.
-"""Transaction records."""
+"""Transaction records.
+
+Keys and values of __transaction_state.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/28_txn_offset_commit.txt: change the definition, not this file.
-"""TxnOffsetCommit, API key 28."""
+"""TxnOffsetCommit, API key 28.
+
+Offsets that become valid when the transaction commits. 5 adds the group to it by itself (KIP-890).
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/64_unregister_broker.txt: change the definition, not this file.
-"""UnregisterBroker, API key 64."""
+"""UnregisterBroker, API key 64.
+
+Forgets a broker that will not come back.
+"""
 
 from __future__ import annotations
 

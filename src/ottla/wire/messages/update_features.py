@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/57_update_features.txt: change the definition, not this file.
-"""UpdateFeatures, API key 57."""
+"""UpdateFeatures, API key 57.
+
+Raises or lowers finalized feature levels.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/82_update_raft_voter.txt: change the definition, not this file.
-"""UpdateRaftVoter, API key 82."""
+"""UpdateRaftVoter, API key 82.
+
+A voter tells the leader its current endpoints and versions (KIP-853).
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/52_vote.txt: change the definition, not this file.
-"""Vote, API key 52."""
+"""Vote, API key 52.
+
+A candidate asks a voter of the metadata quorum for its vote; in 2 perhaps only whether it would get it (KIP-996).
+"""
 
 from __future__ import annotations
 

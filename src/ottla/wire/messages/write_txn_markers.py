@@ -1,5 +1,8 @@
 # Written by tools/generate_messages.py from definitions/27_write_txn_markers.txt: change the definition, not this file.
-"""WriteTxnMarkers, API key 27."""
+"""WriteTxnMarkers, API key 27.
+
+From a transaction's coordinator to the leaders: writes commit or abort markers.
+"""
 
 from __future__ import annotations
 
