@@ -5,7 +5,7 @@ It owns nothing but the references: who starts and stops what, and in which orde
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ottla.broker.authorization import AllowAll, Authorizer
@@ -35,6 +35,7 @@ class Broker:
         "logs",
         "metadata",
         "node_id",
+        "on_config_changed",
         "quota",
         "replicas",
         "statistics",
@@ -71,5 +72,7 @@ class Broker:
         self.authorizer: Authorizer = authorizer if authorizer is not None else AllowAll()
         self.quota: QuotaManager = quota if quota is not None else Unlimited()
         self.statistics = NodeStatistics()
+        # Called with the new configuration when dynamic settings have changed it.
+        self.on_config_changed: list[Callable[[BrokerConfig], object]] = []
         # By listener name; filled in when the sockets are bound.
         self.listeners: dict[str, ListenerInfo] = {}

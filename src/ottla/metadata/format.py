@@ -75,7 +75,7 @@ def format_storage(
             found[directory] = meta
     ids = {directory: meta.directory_id for directory, meta in found.items() if meta.directory_id is not None}
     if len(set(ids.values())) < len(ids):
-        raise DirectoryRefused("two data directories have the same directory.id: one is a copy of the other")
+        raise DirectoryRefused("two data directories have the same directory.id: one is a copy of the other.")
     return FormattedStorage(cluster_id, ids, is_new)
 
 
@@ -86,4 +86,4 @@ def _check_identity(
         raise DirectoryRefused(f"{directory} belongs to node {meta.node_id}, but this node is {node_id} (node.id)")
     expected = next((other.cluster_id for other in others.values()), cluster_id)
     if expected is not None and meta.cluster_id is not None and meta.cluster_id != expected:
-        raise DirectoryRefused(f"{directory} belongs to cluster {meta.cluster_id}, not to {expected}")
+        raise DirectoryRefused(f"{directory} belongs to cluster {meta.cluster_id}, not to {expected}.")

@@ -1,0 +1,56 @@
+"""Broker settings that change while the node runs (KIP-226).
+
+A publisher: when the metadata says that the settings of this broker, or the default of all brokers, have changed, a
+new `BrokerConfig` is made of the static file and the two dynamic layers, and everybody who holds one is given it. A
+value that cannot be used (it was checked before it was written, but perhaps by a newer release) is logged and left out
+rather than stopping the node.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from ottla.metadata.image import ResourceType
+from ottla.model.config import ConfigError
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.metadata.delta import MetadataDelta
+    from ottla.metadata.image import MetadataImage
+
+__all__ = ["DynamicConfig"]
+
+logger = logging.getLogger("ottla.broker.dynamic_config")
+
+
+class DynamicConfig:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def start(self, image: MetadataImage) -> None:
+        """Takes over what was set in earlier runs."""
+        self._apply(image)
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        own = ("", str(self._broker.node_id))
+        if any(resource.type == ResourceType.BROKER and resource.name in own for resource in delta.configs_changed):
+            self._apply(image)
+
+    def _apply(self, image: MetadataImage) -> None:
+        broker = self._broker
+        own = image.configs.of_broker(broker.node_id)
+        of_all = image.configs.of_all_brokers()
+        if own == broker.config.dynamic and of_all == broker.config.dynamic_defaults:
+            return
+        try:
+            config = broker.config.with_dynamic(dynamic=own, dynamic_defaults=of_all)
+        except ConfigError as error:
+            logger.error("dynamic broker settings are not applied: %s", error)
+            return
+        broker.config = config
+        broker.controller.config = config
+        broker.logs.config = config
+        broker.replicas.on_broker_config(config)
+        for follow in broker.on_config_changed:
+            follow(config)

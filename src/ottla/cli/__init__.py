@@ -1,0 +1,1 @@
+"""The `ottla` command. See README.md."""

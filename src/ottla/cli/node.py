@@ -1,0 +1,81 @@
+"""`ottla node --config FILE`: one node from a properties file, in the foreground."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+
+from ottla.broker.context import ListenerInfo
+from ottla.host.logs import set_up_logging
+from ottla.host.node_process import NodeProcess, StartError
+from ottla.model.config import BrokerConfig, ConfigError, parse_properties
+
+__all__ = ["fail", "node", "run_node"]
+
+
+def node(*, config_file: str) -> int:
+    """Runs until told to stop; the exit code says whether it ended well."""
+    try:
+        with open(config_file, encoding="utf-8") as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        return fail(f"Cannot read {config_file}: {getattr(error, 'strerror', None) or error}.")
+    try:
+        config = BrokerConfig(parse_properties(text))
+    except (ConfigError, ValueError) as error:
+        return fail(f"{config_file}: {error}")
+    directory = os.path.dirname(os.path.abspath(config_file))
+    # A pid file only where `ottla up` laid the node out: elsewhere the directory of a properties file is not ours.
+    pid_file = os.path.join(directory, "node.pid") if os.path.basename(config_file) == "node.properties" else None
+    return run_node(config, pid_file=pid_file, on_ready=_say_ready)
+
+
+def run_node(
+    config: BrokerConfig,
+    *,
+    pid_file: str | None,
+    on_ready: Callable[[list[str]], object],
+    on_bound: Callable[[list[ListenerInfo]], object] | None = None,
+) -> int:
+    """Runs a node in this process; one sentence on standard error when it cannot."""
+    set_up_logging(level=os.environ.get("OTTLA_LOG_LEVEL", "INFO"))
+    owns_pid_file = False
+
+    def on_locked() -> None:
+        nonlocal owns_pid_file
+        if pid_file is not None:
+            _write_pid(pid_file)
+            owns_pid_file = True
+
+    process = NodeProcess(config, on_ready=on_ready, on_bound=on_bound, on_locked=on_locked)
+    try:
+        process.run()
+    except StartError as error:
+        return fail(str(error))
+    finally:
+        if pid_file is not None and owns_pid_file:
+            _remove_pid(pid_file)
+    return 0
+
+
+def fail(sentence: str) -> int:
+    """Says what is wrong; the exit code to end with."""
+    print(f"ottla: {sentence}", file=sys.stderr, flush=True)
+    return 1
+
+
+def _say_ready(addresses: list[str]) -> None:
+    print("ready", ",".join(addresses), flush=True)
+
+
+def _write_pid(path: str) -> None:
+    with open(path, "w", encoding="ascii") as file:
+        file.write(f"{os.getpid()}\n")
+
+
+def _remove_pid(path: str) -> None:
+    try:
+        os.remove(path)
+    except OSError:
+        return

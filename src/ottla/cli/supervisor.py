@@ -1,0 +1,99 @@
+"""Several nodes as child processes, watched by this one.
+
+Node 1 is the controller, so the others may keep trying to reach it until it is there: all are started at once. The
+cluster is ready when every node has said so on its standard output, which is the only thing they say there.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+
+__all__ = ["Supervisor"]
+
+# After this long a node that was asked to stop is killed.
+STOP_SECONDS_MAX = 60.0
+
+
+class Supervisor:
+    def __init__(self, config_files: Sequence[str], *, on_ready: Callable[[], object]) -> None:
+        self._config_files = config_files
+        self._on_ready = on_ready
+        self._children: list[subprocess.Popen[bytes]] = []
+        self._waiting: set[int] = set()
+        self._stopping = False
+
+    def run(self) -> int:
+        """Runs all nodes until a signal asks to stop or one of them ends; the exit code."""
+        # Signals are turned into bytes on a socket, so that one `select` waits for everything.
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        signal.set_wakeup_fd(writer)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+            signal.signal(number, _ignore)
+        with selectors.DefaultSelector() as selector:
+            selector.register(reader, selectors.EVENT_READ, None)
+            try:
+                for config_file in self._config_files:
+                    child = self._start(config_file)
+                    selector.register(child.stdout, selectors.EVENT_READ, child)  # type: ignore[arg-type]
+                return self._watch(selector, reader)
+            finally:
+                self._stop()
+                signal.set_wakeup_fd(-1)
+                os.close(reader)
+                os.close(writer)
+
+    def _start(self, config_file: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "ottla.cli.main", "node", "--config", config_file]
+        # A group of its own: Ctrl-C reaches only us, and we stop the nodes in order.
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, process_group=0)
+        self._children.append(child)
+        self._waiting.add(child.pid)
+        return child
+
+    def _watch(self, selector: selectors.BaseSelector, reader: int) -> int:
+        while True:
+            for key, _ in selector.select():
+                child: subprocess.Popen[bytes] | None = key.data
+                if child is None:
+                    if signals := set(os.read(reader, 512)) & {signal.SIGTERM, signal.SIGINT}:
+                        assert signals
+                        return 0
+                    continue
+                assert child.stdout is not None
+                line = child.stdout.readline()
+                if not line:
+                    selector.unregister(child.stdout)
+                    return self._ended(child)
+                if line.startswith(b"ready") and child.pid in self._waiting:
+                    self._waiting.discard(child.pid)
+                    if not self._waiting:
+                        self._on_ready()
+
+    def _ended(self, child: subprocess.Popen[bytes]) -> int:
+        code = child.wait()
+        number = self._children.index(child) + 1
+        print(f"ottla: Node {number} has ended with exit code {code}, so the others stop.", file=sys.stderr, flush=True)
+        return code or 1
+
+    def _stop(self) -> None:
+        """Brokers first, the controller last: they still want to tell it that they leave."""
+        for child in reversed(self._children):
+            if child.poll() is None:
+                child.terminate()
+                try:
+                    child.wait(STOP_SECONDS_MAX)
+                except subprocess.TimeoutExpired:
+                    child.kill()
+                    child.wait()
+            if child.stdout is not None:
+                child.stdout.close()
+
+
+def _ignore(number: int, frame: object) -> None:
+    """The byte in the pipe is what counts."""

@@ -1,0 +1,105 @@
+"""`ottla up`: a local cluster in the foreground.
+
+One node runs in this very process. Several are child processes (`ottla node --config`), one per node, which this one
+starts, watches, and stops: when one of them ends by itself, the others are stopped and its exit code is passed on.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+from ottla.broker.context import ListenerInfo
+from ottla.cli.node import fail, run_node
+from ottla.host.files import OsFiles
+from ottla.host.local_cluster import HOST, free_ports, node_directory, node_properties, write_properties
+from ottla.model.config import BrokerConfig, ConfigError
+from ottla.model.ports import DirectoryLocked
+
+__all__ = ["up"]
+
+NEXT_STEPS = """\
+Try it from Python (pip install confluent-kafka):
+
+    from confluent_kafka import Consumer, Producer, TopicPartition
+
+    producer = Producer({{"bootstrap.servers": "{bootstrap}"}})
+    producer.produce("hello", key="first", value="Hello, Ottla!")
+    producer.flush()
+
+    consumer = Consumer({{"bootstrap.servers": "{bootstrap}", "group.id": "try"}})
+    consumer.assign([TopicPartition("hello", 0, 0)])
+    print(consumer.poll(10).value())
+
+Data is kept in {data}. Ctrl-C stops it."""
+
+
+def up(*, nodes: int, port: int, data: str, settings: Mapping[str, str]) -> int:
+    try:
+        os.makedirs(data, exist_ok=True)
+        lock = OsFiles().lock(os.path.join(data, ".lock"))
+    except DirectoryLocked:
+        return fail(f"Another 'ottla up' is using the data directory {data}.")
+    except OSError as error:
+        return fail(f"Cannot use the data directory {data}: {error.strerror}.")
+    try:
+        if nodes == 1:
+            return _up_one(port=port, data=data, settings=settings)
+        return _up_many(nodes=nodes, port=port, data=data, settings=settings)
+    except ConfigError as error:
+        return fail(str(error))
+    except OSError as error:
+        return fail(f"Cannot write to the data directory {data}: {error.strerror}.")
+    finally:
+        lock.release()
+
+
+def _up_one(*, port: int, data: str, settings: Mapping[str, str]) -> int:
+    # Nobody else has to find the only controller: its listener is not even opened.
+    controller_port = port + 1 if 0 < port < 65535 else 0
+
+    def properties(bound_port: int) -> dict[str, str]:
+        return node_properties(
+            node_id=1, ports=[bound_port], controller_port=controller_port, data=data, settings=settings
+        )
+
+    def on_bound(listeners: list[ListenerInfo]) -> None:
+        # Written with the port that was really taken, so that `ottla node --config` starts the same node again.
+        write_properties(data, 1, properties(port or listeners[0].port))
+
+    def on_ready(addresses: list[str]) -> None:
+        say_ready(addresses, data=data, with_next_steps=not settings)
+
+    pid_file = os.path.join(node_directory(data, 1), "node.pid")
+    return run_node(BrokerConfig(properties(port)), pid_file=pid_file, on_bound=on_bound, on_ready=on_ready)
+
+
+def _up_many(*, nodes: int, port: int, data: str, settings: Mapping[str, str]) -> int:
+    from ottla.cli.supervisor import Supervisor
+
+    if port and port + nodes > 65535:
+        return fail(f"There are no {nodes + 1} ports from {port} on.")
+    ports = list(range(port, port + nodes + 1)) if port else free_ports(nodes + 1)
+    *broker_ports, controller_port = ports
+    config_files = []
+    for node_id in range(1, nodes + 1):
+        properties = node_properties(
+            node_id=node_id, ports=broker_ports, controller_port=controller_port, data=data, settings=settings
+        )
+        BrokerConfig(properties)
+        config_files.append(write_properties(data, node_id, properties))
+    addresses = [f"{HOST}:{broker_port}" for broker_port in broker_ports]
+    return Supervisor(
+        config_files, on_ready=lambda: say_ready(addresses, data=data, with_next_steps=not settings)
+    ).run()
+
+
+def say_ready(addresses: list[str], *, data: str, with_next_steps: bool) -> None:
+    """The line that scripts wait for, and what a person may want to do next."""
+    bootstrap = ",".join(addresses)
+    print("ready", bootstrap)
+    if with_next_steps:
+        print()
+        print(NEXT_STEPS.format(bootstrap=bootstrap, data=os.path.abspath(data)))
+    sys.stdout.flush()

@@ -1,0 +1,257 @@
+"""One node in this process: the world it lives in, its sockets, and the loop that runs it all.
+
+Start: bind the ports (a conflict is found before anything is touched), then everything `ottla.broker.lifecycle` does
+(lock, recover, replay, register), then let clients in, then say so. Stop: let nobody new in, answer what is under way,
+hand over to the lifecycle (flush, clean-shutdown marker), close. `start` and `stop` are callbacks on the loop; `run`
+is what a process does for its whole life.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import random
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from ottla.broker.broker import Broker
+from ottla.broker.context import ListenerInfo
+from ottla.broker.dispatch import Dispatcher
+from ottla.broker.lifecycle import NodeLifecycle, StartError
+from ottla.host.admission import UNLIMITED, Admission, AdmissionLimits
+from ottla.host.clock import SystemClock
+from ottla.host.connection import ConnectionSettings, SharedReadState
+from ottla.host.files import OsFiles
+from ottla.host.listener import BindError, Listener, SocketOptions, bind
+from ottla.host.loop import new_event_loop, stop_on_signals
+from ottla.host.workers import ThreadWorkers
+from ottla.model.config import BrokerConfig, Endpoint
+from ottla.model.deferred import Deferred
+from ottla.model.ports import World
+
+__all__ = ["NodeProcess", "StartError"]
+
+logger = logging.getLogger("ottla.host.node_process")
+
+# How long answers that are under way may keep a stopping node; parked fetches would wait for their full time.
+DRAIN_SECONDS_MAX = 0.25
+DRAIN_POLL_SECONDS = 0.01
+
+# Answered but unsent bytes a connection may hold before its next requests have to wait.
+UNSENT_BYTES_MAX = 4 * 1024 * 1024
+
+KAFKA_BUFFER_BYTES_DEFAULT = 102_400
+
+# Most objects of a request die by reference count: looking for cycles seldom is enough.
+GC_THRESHOLDS = (50_000, 50, 100)
+
+
+class NodeProcess:
+    """Runs one node. `on_ready` is called with the addresses once produce is accepted."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        on_ready: Callable[[list[str]], object],
+        on_bound: Callable[[list[ListenerInfo]], object] | None = None,
+        on_locked: Callable[[], object] | None = None,
+    ) -> None:
+        self._config = config
+        self._on_ready = on_ready
+        self._on_bound = on_bound
+        self._on_locked = on_locked
+        self._loop = new_event_loop()
+        self._workers = ThreadWorkers(self._loop, threads_max=config.num_io_threads)
+        self.world = World(
+            clock=SystemClock(),
+            scheduler=self._loop,
+            workers=self._workers,
+            files=OsFiles(),
+            random=random.SystemRandom(),
+        )
+        self._options = SocketOptions(
+            send_buffer_bytes=_buffer_bytes(config.socket_send_buffer_bytes),
+            receive_buffer_bytes=_buffer_bytes(config.socket_receive_buffer_bytes),
+            backlog_size=config.socket_listen_backlog_size,
+        )
+        self._bound: list[tuple[socket.socket, ListenerInfo]] = []
+        self._listeners: list[Listener] = []
+        self._lifecycle: NodeLifecycle | None = None
+        self._failure: BaseException | None = None
+        self._stopping = False
+
+    def run(self) -> None:
+        """Runs the node until it is told to stop; raises StartError when it cannot even start."""
+        loop = self._loop
+        loop.set_exception_handler(_log_exception)
+        stop_on_signals(loop, self.stop)
+        try:
+            self._start()
+            loop.run_forever()
+        finally:
+            for bound, _ in self._bound:
+                bound.close()
+            self._workers.close()
+            loop.close()
+            asyncio.set_event_loop(None)
+        if self._failure is not None:
+            raise self._failure
+
+    def stop(self) -> None:
+        """Begins a clean stop; `run` returns when it is done."""
+        if self._stopping:
+            return
+        self._stopping = True
+        logger.info("node %d is stopping", self._config.node_id)
+        for listener in self._listeners:
+            listener.stop_accepting()
+        self._drain(self._loop.time() + DRAIN_SECONDS_MAX)
+
+    # -- starting --------------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        for warning in self._config.warnings:
+            logger.warning("%s", warning)
+        try:
+            self._bind()
+        except BindError as error:
+            raise StartError(str(error)) from None
+        lifecycle = self._lifecycle = NodeLifecycle(
+            config=self._config, world=self.world, listeners=[info for _, info in self._bound]
+        )
+        lifecycle.on_fatal = self._on_fatal
+        lifecycle.on_locked = self._on_locked
+        lifecycle.start().when_done(self._on_started)
+
+    def _bind(self) -> None:
+        advertised = {endpoint.listener_name: endpoint for endpoint in self._config.advertised_endpoints}
+        for endpoint in self._config.broker_endpoints:
+            bound = bind(endpoint.host, endpoint.port, self._options)
+            self._bound.append((bound, _listener_info(endpoint, advertised[endpoint.listener_name], bound)))
+        if self._on_bound is not None:
+            self._on_bound([info for _, info in self._bound])
+
+    def _on_started(self, deferred: Deferred[Broker]) -> None:
+        if deferred.error is not None:
+            self._end_with(deferred.error)
+            return
+        if self._stopping:
+            return
+        broker = deferred.result()
+        dispatcher = Dispatcher(broker)
+        config = self._config
+        admission = Admission(self._admission_limits())
+        shared = SharedReadState()
+        settings = ConnectionSettings(
+            request_bytes_max=config.socket_request_max_bytes,
+            requests_unanswered_max=config.queued_max_requests,
+            unsent_bytes_max=UNSENT_BYTES_MAX,
+        )
+        for bound, info in self._bound:
+            listener = Listener(
+                loop=self._loop,
+                world=self.world,
+                broker=broker,
+                dispatcher=dispatcher,
+                bound_socket=bound,
+                info=info,
+                admission=admission,
+                shared=shared,
+                settings=settings,
+                options=self._options,
+                idle_ms_max=config.connections_max_idle_ms,
+            )
+            self._listeners.append(listener)
+            listener.open()
+        # What was loaded so far stays for good: the collector need not look at it again.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*GC_THRESHOLDS)
+        addresses = [f"{info.advertised_host}:{info.advertised_port}" for _, info in self._bound]
+        logger.info("node %d of cluster %s is ready at %s", broker.node_id, broker.cluster_id, ", ".join(addresses))
+        self._on_ready(addresses)
+
+    def _admission_limits(self) -> AdmissionLimits:
+        config = self._config
+        overrides: dict[str, int] = {}
+        for host, limit in config.connections_per_ip.items():
+            overrides[_resolved(host)] = limit
+        return AdmissionLimits(
+            connections_max=config.max_connections,
+            connections_per_address_max=config.max_connections_per_ip,
+            connections_per_address_overrides=overrides,
+            connections_per_listener_max={
+                name: int(values.get("max.connections", UNLIMITED))
+                for name, values in config.listener_overrides.items()
+            },
+        )
+
+    # -- stopping --------------------------------------------------------------------------------------------------
+
+    def _drain(self, deadline: float) -> None:
+        """Waits a moment for answers that are under way."""
+        if any(listener.connections for listener in self._listeners) and self._loop.time() < deadline:
+            self._loop.call_later(DRAIN_POLL_SECONDS, self._drain, deadline)
+            return
+        for listener in self._listeners:
+            listener.close_connections()
+        assert self._lifecycle is not None
+        self._lifecycle.stop().when_done(self._on_stopped)
+
+    def _on_stopped(self, deferred: Deferred[None]) -> None:
+        if deferred.error is not None:
+            self._failure = deferred.error
+        logger.info("node %d has stopped", self._config.node_id)
+        self._loop.stop()
+
+    def _on_fatal(self, error: BaseException) -> None:
+        """The node cannot go on (its metadata log failed): stop without claiming a clean end."""
+        logger.critical("node %d cannot go on: %s", self._config.node_id, error)
+        self._end_with(error)
+
+    def _end_with(self, error: BaseException) -> None:
+        self._failure = error
+        self._stopping = True
+        for listener in self._listeners:
+            listener.stop_accepting()
+            listener.close_connections()
+        self._loop.call_soon(self._loop.stop)
+
+
+def _listener_info(endpoint: Endpoint, advertised: Endpoint, bound: socket.socket) -> ListenerInfo:
+    port = int(bound.getsockname()[1])
+    return ListenerInfo(
+        name=endpoint.listener_name,
+        security_protocol=endpoint.security_protocol,
+        host=endpoint.host,
+        port=port,
+        advertised_host=advertised.host or socket.gethostname(),
+        advertised_port=advertised.port or port,
+    )
+
+
+def _buffer_bytes(configured: int) -> int:
+    """What SO_SNDBUF and SO_RCVBUF are set to; -1 leaves them to the operating system.
+
+    Setting them switches off the kernel's own tuning, which begins above Kafka's default of 100 KiB and grows with the
+    connection: a batch of 1 MB costs less than half the CPU that way. So that default, written out or not, means the
+    kernel's tuning here, and any other value is taken literally.
+    """
+    return -1 if configured == KAFKA_BUFFER_BYTES_DEFAULT else configured
+
+
+def _resolved(host: str) -> str:
+    """The address that a host name of max.connections.per.ip.overrides stands for."""
+    try:
+        return str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
+    except OSError:
+        logger.warning("max.connections.per.ip.overrides names %s, which cannot be resolved", host)
+        return host
+
+
+def _log_exception(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:  # noqa: ARG001
+    """A callback raised: a defect, but not the end of the node."""
+    logger.error("%s", context.get("message", "a callback failed"), exc_info=context.get("exception"))

@@ -1,0 +1,186 @@
+"""A real cluster of real node processes, with its data in memory, for the time of a `with` block.
+
+    with ottla.testing.cluster() as c:
+        producer = Producer({"bootstrap.servers": c.bootstrap})
+
+Nodes are the same processes that run in production, started with `ottla node`, so what a test sees is what there is:
+`c.node(1).kill()` is a crash, `.stop()` a clean stop, `.start()` a restart on the same port with the same data.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from ottla.host.local_cluster import HOST, free_ports, node_directory, node_properties, write_properties
+
+__all__ = ["Cluster", "ClusterFailed", "Node", "cluster"]
+
+START_SECONDS_MAX = 30.0
+STOP_SECONDS_MAX = 30.0
+
+# Where files are memory: starting and stopping a cluster must not wait for a disk.
+MEMORY_DIRECTORY = "/dev/shm"
+
+
+class ClusterFailed(Exception):
+    """A node did not start or did not stop; the message has what it wrote."""
+
+
+@contextlib.contextmanager
+def cluster(*, nodes: int = 1, settings: Mapping[str, str] | None = None) -> Iterator[Cluster]:
+    """Starts a cluster, and removes every trace of it at the end. `settings` are broker settings for all nodes."""
+    parent = MEMORY_DIRECTORY if os.access(MEMORY_DIRECTORY, os.W_OK) else None
+    data = tempfile.mkdtemp(prefix="ottla-", dir=parent)
+    running = Cluster(nodes=nodes, data=Path(data), settings=settings or {})
+    try:
+        running.start()
+        yield running
+    finally:
+        running.end()
+        shutil.rmtree(data, ignore_errors=True)
+
+
+class Cluster:
+    """All nodes; made by `cluster`."""
+
+    def __init__(self, *, nodes: int, data: Path, settings: Mapping[str, str]) -> None:
+        self.data = data
+        self.settings = dict(settings)
+        # One node takes whatever port is free when it binds; several have to know each other's before.
+        ports = [0] if nodes == 1 else free_ports(nodes)
+        controller_port = 0 if nodes == 1 else free_ports(1)[0]
+        self._nodes = [Node(self, node_id, ports, controller_port) for node_id in range(1, nodes + 1)]
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients are given as bootstrap.servers."""
+        return ",".join(node.address for node in self._nodes)
+
+    @property
+    def nodes(self) -> list[Node]:
+        return list(self._nodes)
+
+    def node(self, node_id: int) -> Node:
+        """A node by its id, from 1."""
+        return self._nodes[node_id - 1]
+
+    def start(self) -> None:
+        for node in self._nodes:
+            node.begin_start()
+        for node in self._nodes:
+            node.wait_until_ready()
+
+    def end(self) -> None:
+        """Kills what still runs: the data is thrown away, so there is nothing to be careful about."""
+        for node in self._nodes:
+            node.kill()
+
+
+class Node:
+    """One node's process and files."""
+
+    def __init__(self, owner: Cluster, node_id: int, ports: list[int], controller_port: int) -> None:
+        self.node_id = node_id
+        self.address = ""
+        self._owner = owner
+        self._ports = ports
+        self._controller_port = controller_port
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def directory(self) -> Path:
+        """Everything the node keeps: node.properties, its output in node.log, and its logs in data/."""
+        return Path(node_directory(str(self._owner.data), self.node_id))
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "the node does not run"
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def output(self) -> str:
+        """What the node has logged so far, all its starts together."""
+        path = self.directory / "node.log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def start(self) -> None:
+        """Starts the node again, on its port and with its data, and waits until it is ready."""
+        self.begin_start()
+        self.wait_until_ready()
+
+    def begin_start(self) -> None:
+        assert not self.running, "the node runs already"
+        data = str(self._owner.data)
+        properties = node_properties(
+            node_id=self.node_id,
+            ports=self._ports,
+            controller_port=self._controller_port,
+            data=data,
+            settings=self._owner.settings,
+        )
+        config_file = write_properties(data, self.node_id, properties)
+        command = [sys.executable, "-m", "ottla.cli.main", "node", "--config", config_file]
+        with open(self.directory / "node.log", "ab") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, process_group=0
+            )
+
+    def wait_until_ready(self) -> None:
+        process = self._process
+        assert process is not None
+        assert process.stdout is not None
+        deadline = time.monotonic() + START_SECONDS_MAX
+        line = b""
+        while not line.endswith(b"\n"):
+            ready, _, _ = select.select([process.stdout], [], [], max(deadline - time.monotonic(), 0))
+            chunk = os.read(process.stdout.fileno(), 4096) if ready else b""
+            if not chunk:
+                self.kill()
+                raise ClusterFailed(f"node {self.node_id} did not become ready: {self.output[-2000:]}")
+            line += chunk
+        self.address = line.split()[1].decode().split(",")[0]
+        port = int(self.address.rpartition(":")[2])
+        self._ports[self.node_id - 1] = port
+        assert self.address == f"{HOST}:{port}" or "listeners" in self._owner.settings
+
+    def kill(self) -> None:
+        """Ends the process at once, as a crash would (SIGKILL)."""
+        if self._process is not None:
+            self._process.kill()
+            self._wait()
+
+    def stop(self) -> None:
+        """Asks for a clean stop (SIGTERM) and waits for it."""
+        assert self._process is not None, "the node does not run"
+        self._process.send_signal(signal.SIGTERM)
+        code = self._wait()
+        if code != 0:
+            raise ClusterFailed(f"node {self.node_id} ended with {code}: {self.output[-2000:]}")
+
+    def _wait(self) -> int:
+        process, self._process = self._process, None
+        assert process is not None
+        try:
+            code = process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise ClusterFailed(f"node {self.node_id} did not stop: {self.output[-2000:]}") from None
+        finally:
+            if process.stdout is not None:
+                process.stdout.close()
+        return code

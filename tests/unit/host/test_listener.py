@@ -1,0 +1,223 @@
+"""Listeners on real loopback sockets: admission, idle connections, refusals, orderly ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import struct
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ottla.broker.authorization import AllowAll
+from ottla.broker.context import ConnectionContext, ListenerInfo, Unlimited
+from ottla.broker.pending import Part, ResponseWaiter
+from ottla.broker.statistics import NodeStatistics
+from ottla.host.admission import Admission, AdmissionLimits
+from ottla.host.connection import ConnectionSettings, SharedReadState
+from ottla.host.listener import BindError, Listener, SocketOptions, bind
+from ottla.model.ports import World
+
+
+class Echo:
+    def dispatch(self, frame: memoryview, connection: ConnectionContext, waiter: ResponseWaiter) -> list[Part]:
+        return [struct.pack(">i", len(frame)), frame]
+
+
+class Served:
+    """A listener that echoes, and clients that live on the same loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, world: World) -> None:
+        self.loop = loop
+        self.world = world
+        self.clients: list[socket.socket] = []
+        self.listeners: list[Listener] = []
+        self.statistics = NodeStatistics()
+
+    def listen(self, admission: Admission | None = None, *, idle_ms_max: int = -1, name: str = "A") -> Listener:
+        options = SocketOptions(send_buffer_bytes=50_000, receive_buffer_bytes=50_000)
+        bound = bind("127.0.0.1", 0, options)
+        port = bound.getsockname()[1]
+        info = ListenerInfo(
+            name=name,
+            security_protocol="PLAINTEXT",
+            host="127.0.0.1",
+            port=port,
+            advertised_host="127.0.0.1",
+            advertised_port=port,
+        )
+        broker: Any = SimpleNamespace(authorizer=AllowAll(), quota=Unlimited(), statistics=self.statistics)
+        listener = Listener(
+            loop=self.loop,
+            world=self.world,
+            broker=broker,
+            dispatcher=Echo(),
+            bound_socket=bound,
+            info=info,
+            admission=admission or Admission(AdmissionLimits()),
+            shared=SharedReadState(),
+            settings=ConnectionSettings(request_bytes_max=1000, requests_unanswered_max=10, unsent_bytes_max=10_000),
+            options=options,
+            idle_ms_max=idle_ms_max,
+        )
+        listener.open()
+        self.listeners.append(listener)
+        return listener
+
+    def connect(self, listener: Listener) -> socket.socket:
+        client = socket.socket()
+        client.setblocking(False)
+        self.clients.append(client)
+        self.run(self.loop.sock_connect(client, ("127.0.0.1", listener.info.port)))
+        return client
+
+    def echoes(self, client: socket.socket) -> bool:
+        """Whether a request on this connection is answered (False: the other side closed it)."""
+
+        async def ask() -> bool:
+            try:
+                await self.loop.sock_sendall(client, b"\x00\x00\x00\x08question")
+                return await self.loop.sock_recv(client, 100) == b"\x00\x00\x00\x08question"
+            except OSError:
+                return False
+
+        return bool(self.run(ask()))
+
+    def is_served(self, client: socket.socket) -> bool:
+        """Whether an answer is there after a few turns of the loop; an unserved client waits in the backlog."""
+        client.send(b"\x00\x00\x00\x08question")
+        for _ in range(20):
+            self.run(asyncio.sleep(0))
+        try:
+            return bool(client.recv(100))
+        except BlockingIOError:
+            return False
+
+    def run(self, awaitable: Any) -> Any:
+        return self.loop.run_until_complete(asyncio.wait_for(awaitable, 20))
+
+
+@pytest.fixture
+def served(loop: asyncio.AbstractEventLoop, world: World) -> Iterator[Served]:
+    served = Served(loop, world)
+    yield served
+    for client in served.clients:
+        client.close()
+    for listener in served.listeners:
+        listener.stop_accepting()
+        listener.close_connections()
+
+
+def test_answers_and_counts(served: Served) -> None:
+    listener = served.listen()
+    clients = [served.connect(listener) for _ in range(3)]
+    assert all(served.echoes(client) for client in clients)
+    assert listener.connections == 3
+    assert served.statistics.connections_accepted == 3
+
+
+def test_beyond_the_limit_per_address_connections_are_closed(served: Served, caplog: pytest.LogCaptureFixture) -> None:
+    listener = served.listen(Admission(AdmissionLimits(connections_per_address_max=2)))
+    first, second, third = (served.connect(listener) for _ in range(3))
+    assert served.echoes(first)
+    assert served.echoes(second)
+    assert not served.echoes(third)
+    assert "max.connections.per.ip" in caplog.text
+    assert served.statistics.connections_refused == 1
+    first.close()
+    while listener.connections > 1:
+        served.run(asyncio.sleep(0))
+    assert served.echoes(served.connect(listener))
+
+
+def test_overrides_by_address_go_before_the_general_limit(served: Served) -> None:
+    limits = AdmissionLimits(connections_per_address_max=0, connections_per_address_overrides={"127.0.0.1": 1})
+    listener = served.listen(Admission(limits))
+    assert served.echoes(served.connect(listener))
+    assert not served.echoes(served.connect(listener))
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [AdmissionLimits(connections_max=1), AdmissionLimits(connections_per_listener_max={"A": 1})],
+)
+def test_at_the_limit_of_connections_the_next_waits_until_one_ends(served: Served, limits: AdmissionLimits) -> None:
+    listener = served.listen(Admission(limits))
+    first = served.connect(listener)
+    assert served.echoes(first)
+    second = served.connect(listener)
+    assert not served.is_served(second)
+    first.close()
+
+    async def answered() -> bytes:
+        return await served.loop.sock_recv(second, 100)
+
+    assert served.run(answered()) == b"\x00\x00\x00\x08question"
+
+
+def test_a_listeners_own_limit_leaves_the_others_alone(served: Served) -> None:
+    admission = Admission(AdmissionLimits(connections_per_listener_max={"A": 0}))
+    closed, open_to_all = served.listen(admission, name="A"), served.listen(admission, name="B")
+    assert not served.is_served(served.connect(closed))
+    assert served.echoes(served.connect(open_to_all))
+
+
+def test_idle_connections_are_closed_and_busy_ones_stay(served: Served) -> None:
+    listener = served.listen(idle_ms_max=60)
+    idle, busy = served.connect(listener), served.connect(listener)
+    assert served.echoes(idle)
+    while listener.connections == 2:
+        assert served.echoes(busy)
+    assert served.run(served.loop.sock_recv(idle, 1)) == b""
+    assert served.echoes(busy)
+
+
+def test_what_is_not_our_protocol_gets_one_line_each_but_never_many(
+    served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    listener = served.listen()
+    good = served.connect(listener)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(50):
+            bad = served.connect(listener)
+            served.run(served.loop.sock_sendall(bad, b"GET / HTTP/1.1\r\n\r\n"))
+            assert served.run(served.loop.sock_recv(bad, 1)) == b""
+    lines = [record.getMessage() for record in caplog.records]
+    assert 1 <= len(lines) < 50
+    assert "socket.request.max.bytes" in lines[0]
+    assert "127.0.0.1" in lines[0]
+    assert served.statistics.frames_refused == 50
+    assert served.echoes(good)
+
+
+def test_stopping_closes_idle_connections_and_refuses_new_ones(served: Served) -> None:
+    listener = served.listen()
+    client = served.connect(listener)
+    assert served.echoes(client)
+    listener.stop_accepting()
+    assert served.run(served.loop.sock_recv(client, 1)) == b""
+    assert listener.connections == 0
+    with pytest.raises(ConnectionRefusedError):
+        served.connect(listener)
+
+
+def test_a_taken_port_is_one_sentence() -> None:
+    taken = bind("127.0.0.1", 0, SocketOptions())
+    port = taken.getsockname()[1]
+    with pytest.raises(BindError, match=rf"^Port {port} is in use by another process, so 127.0.0.1:{port} cannot"):
+        bind("127.0.0.1", port, SocketOptions())
+    taken.close()
+
+
+def test_an_unknown_host_is_one_sentence() -> None:
+    with pytest.raises(BindError, match=r"^The host name 'no such host' of a listener cannot be resolved: .*\.$"):
+        bind("no such host", 0, SocketOptions())
+
+
+def test_an_empty_host_means_every_address() -> None:
+    bound = bind("", 0, SocketOptions())
+    with bound, socket.create_connection(("127.0.0.1", bound.getsockname()[1]), timeout=5):
+        pass
