@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from ottla.storage.manager import LogManager
-
 from ottla.broker.apis import delete_records, fetch, list_offsets, produce
 from ottla.broker.context import ConnectionContext, ListenerInfo, RequestContext
 from ottla.metadata.delta import MetadataDelta
@@ -24,6 +22,7 @@ from ottla.records.iterate import iterate_batches, iterate_records
 from ottla.records.record import Record
 from ottla.replica.manager import ReplicaManager
 from ottla.replica.partition import Partition
+from ottla.storage.manager import LogManager
 from ottla.wire.messages import metadata_records as r
 from ottla.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
@@ -87,6 +86,7 @@ class DataPath:
         self.config = BrokerConfig.embedded({"log.dirs": self.directory, **self.properties})
         self.logs = self._open_logs()
         self.replicas = ReplicaManager(node_id=NODE_ID, config=self.config, world=self.virtual.world, logs=self.logs)
+        self.logs.on_directory_failure.append(lambda _, gone: self.replicas.on_directory_failed(gone))
         self.replicas.start(self.image)
         self.broker: Any = SimpleNamespace(config=self.config, replicas=self.replicas, logs=self.logs, node_id=NODE_ID)
 

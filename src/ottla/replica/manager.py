@@ -25,14 +25,12 @@ from ottla.storage.errors import StorageError
 if TYPE_CHECKING:
     from ottla.model.config import BrokerConfig
     from ottla.model.ports import World
-    from ottla.storage.directories import LogDirectory
     from ottla.storage.manager import LogManager
 
 __all__ = ["HostedTopic", "LeaderEndpoint", "ReplicaManager"]
 
 _TOPIC_RESOURCE = 2
 _NO_LEADER = -1
-_METADATA_TOPIC = "__cluster_metadata"
 
 
 class LeaderEndpoint(NamedTuple):
@@ -84,7 +82,6 @@ class ReplicaManager:
         # Replicas that should be here but whose directory is out of service.
         self.offline: set[TopicPartition] = set()
         self.image: ClusterView | None = None
-        logs.on_directory_failure.append(self._on_directory_failure)
 
     # Looking up.
 
@@ -160,7 +157,6 @@ class ReplicaManager:
     def start(self, image: ClusterView) -> None:
         """Brings logs and leadership in line with a whole image: at start-up, after the logs have been opened."""
         self.image = image
-        self._clear_disk(image)
         for topic in image.topics.by_id.values():
             self._apply_topic(topic.name, topic.topic_id, topic.partitions.items(), image)
 
@@ -183,7 +179,7 @@ class ReplicaManager:
             for name in self.by_name:
                 self._apply_topic_config(name, self.image)
 
-    def _on_directory_failure(self, directory: LogDirectory, topic_partitions: list[TopicPartition]) -> None:  # noqa: ARG002
+    def on_directory_failed(self, topic_partitions: Iterable[TopicPartition]) -> None:
         """A log directory went out of service: its partitions answer with a retriable error until they are moved."""
         for topic_partition in topic_partitions:
             self.offline.add(topic_partition)
@@ -191,20 +187,6 @@ class ReplicaManager:
             if partition is not None:
                 partition.refuse(ErrorCode.KAFKA_STORAGE_ERROR)
                 self._forget(partition)
-
-    def _clear_disk(self, image: ClusterView) -> None:
-        """Puts away logs that the metadata does not know: deleted, or moved to other brokers, while we were down."""
-        for topic_partition, topic_id in self.logs.partitions():
-            name, index = topic_partition
-            if name == _METADATA_TOPIC:
-                continue
-            topic = image.topics.by_name.get(name)
-            view = None if topic is None else topic.partitions.get(index)
-            if topic is not None and topic_id and topic.topic_id != topic_id:
-                # A namesake of a topic that was deleted meanwhile.
-                self.logs.delete(topic_partition)
-            elif view is None or self.node_id not in view.replicas:
-                self.logs.set_aside_stray(topic_partition)
 
     def _apply_topic(
         self, name: str, topic_id: Uuid, partitions: Iterable[tuple[int, PartitionView]], image: ClusterView
