@@ -143,33 +143,59 @@ def scan_records(payload: Buffer, count: int) -> Iterator[RecordSpan]:
     size = len(payload)
     if count < 0 or count * RECORD_SIZE_MIN > size:
         raise CorruptRecords(f"A batch claims {count} records in {size} bytes")
+    try:
+        yield from _scan(payload, size, count)
+    except IndexError:
+        raise CorruptRecords("The bytes end inside a record") from None
+
+
+def _scan(payload: Buffer, size: int, count: int) -> Iterator[RecordSpan]:
+    # Most numbers are one byte long: they are read in place, since a call for each would be most of the work.
+    new = tuple.__new__
     position = 0
     for _ in range(count):
         start = position
-        length, position = read_varint(payload, position)
+        byte = payload[position]
+        if byte < 0x80:
+            length, position = (byte >> 1) ^ -(byte & 1), position + 1
+        else:
+            length, position = read_varint(payload, position)
         end = position + length
         if length < RECORD_SIZE_MIN - 1 or end > size:
             raise CorruptRecords(f"A record claims {length} bytes where {size - position} are left")
-        timestamp_delta, rest = read_varint(payload, position + 1, bytes_max=VARLONG_BYTES_MAX)
-        offset_delta, position = read_varint(payload, rest)
-        key_length, position = read_varint(payload, position)
+        byte = payload[position + 1]
+        if byte < 0x80:
+            timestamp_delta, rest = (byte >> 1) ^ -(byte & 1), position + 2
+        else:
+            timestamp_delta, rest = read_varint(payload, position + 1, bytes_max=VARLONG_BYTES_MAX)
+        byte = payload[rest]
+        if byte < 0x80:
+            offset_delta, position = (byte >> 1) ^ -(byte & 1), rest + 1
+        else:
+            offset_delta, position = read_varint(payload, rest)
+        byte = payload[position]
+        if byte < 0x80:
+            key_length, position = (byte >> 1) ^ -(byte & 1), position + 1
+        else:
+            key_length, position = read_varint(payload, position)
         key_start = position
         if key_length > 0:
             position += key_length
         if key_length < -1 or position >= end:
             raise CorruptRecords(f"A key claims {key_length} bytes in a record of {length}")
-        value_length, position = read_varint(payload, position)
+        byte = payload[position]
+        if byte < 0x80:
+            value_length, position = (byte >> 1) ^ -(byte & 1), position + 1
+        else:
+            value_length, position = read_varint(payload, position)
         if value_length > 0:
             position += value_length
         if value_length < -1 or position >= end:
             raise CorruptRecords(f"A value claims {value_length} bytes in a record of {length}")
-        if payload[position] == 0:
-            position += 1
-        else:
-            position = _skip_headers(payload, position, end)
+        position = position + 1 if payload[position] == 0 else _skip_headers(payload, position, end)
         if position != end:
             raise CorruptRecords(f"A record claims {length} bytes, but its fields end {end - position} before that")
-        yield RecordSpan(start, end, timestamp_delta, offset_delta, rest, key_start, key_length, value_length)
+        yield new(RecordSpan, (start, end, timestamp_delta, offset_delta, rest, key_start, key_length, value_length))
     if position != size:
         raise CorruptRecords(f"{size - position} bytes follow the last of the {count} records a batch claims")
 

@@ -13,6 +13,7 @@ from ottla.records.errors import CorruptRecords, InvalidRecords, RecordError
 from ottla.records.header import (
     ATTRIBUTES_POSITION,
     CODEC_MASK,
+    HEADER_SIZE,
     MAX_TIMESTAMP_POSITION,
     NO_TIMESTAMP,
     TIMESTAMP_TYPE_BIT,
@@ -21,7 +22,7 @@ from ottla.records.header import (
 )
 from ottla.records.iterate import Batch, iterate_batches, open_payload, verify_checksum
 from ottla.records.legacy import iterate_messages
-from ottla.records.record import Record, scan_records
+from ottla.records.record import RECORD_SIZE_MIN, Record, scan_records
 from ottla.records.validate import (
     PRODUCE_VERSION_ZSTD,
     AppendOrigin,
@@ -140,13 +141,32 @@ def _accept(batch: Batch, target: Codec, settings: ProduceSettings, now_ms: int)
         raise InvalidRecords(
             "Producers may not set the timestamp type LogAppendTime themselves", code=ErrorCode.INVALID_TIMESTAMP
         )
-    if settings.is_compacted or target != header.codec or not settings.uses_append_time:
+    walks_records = settings.is_compacted or not _is_believed(header, settings, now_ms)
+    if walks_records or target != header.codec:
         payload = _opened(view, header, settings)
-        max_timestamp, is_consecutive = _check_records(payload, header, settings, now_ms)
+        is_consecutive = True
+        if walks_records:
+            max_timestamp, is_consecutive = _check_records(payload, header, settings, now_ms)
+        elif header.record_count * RECORD_SIZE_MIN > len(payload):
+            raise InvalidRecords(f"A record batch claims {header.record_count} records in {len(payload)} bytes")
         if target != header.codec or not is_consecutive:
             return _pack_anew(payload, header, target, max_timestamp, settings, now_ms, is_consecutive)
     _stamp(view, header, now_ms if settings.uses_append_time else max_timestamp, settings)
     return view
+
+
+def _is_believed(header: BatchHeader, settings: ProduceSettings, now_ms: int) -> bool:
+    """Whether the header can be taken at its word about its records, as on the fast path."""
+    if header.codec == Codec.NONE and header.record_count * RECORD_SIZE_MIN > header.size - HEADER_SIZE:
+        return False
+    if settings.uses_append_time:
+        return True
+    return (
+        not header.uses_append_time
+        and header.max_timestamp >= header.base_timestamp
+        and header.max_timestamp - now_ms <= settings.timestamp_after_max_ms
+        and now_ms - header.base_timestamp <= settings.timestamp_before_max_ms
+    )
 
 
 def _opened(view: memoryview, header: BatchHeader, settings: ProduceSettings) -> memoryview:
