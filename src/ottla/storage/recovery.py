@@ -297,8 +297,6 @@ def _finish_interrupted_work(files: Files, directory: str) -> set[str]:
             names.discard(name)
         elif name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
             swaps.append(offset_of_file(name) or 0)
-    if not swaps:
-        return names
     private = OpenFiles(files, limit=_PRIVATE_OPEN_FILES_MAX)
     for offset in swaps:
         path = f"{directory}/{offset_file_name(offset, LOG_SUFFIX)}{SWAP_SUFFIX}"

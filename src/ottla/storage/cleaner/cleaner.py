@@ -317,7 +317,7 @@ class LogCleaner:
         is_current = self._is_running and not job.is_aborted and _is_current(job, group.sources)
         job.remaining = job.remaining[len(group.sources) :]
         if not is_current or group.is_unchanged:
-            self._world.workers.submit(group.segment.remove_files).when_done(_note_removal)
+            self._tidy_up(group.segment.remove_files).when_done(_note_removal)
             return is_current
         group.segment.use_pool(self._pool)
         try:
@@ -330,9 +330,19 @@ class LogCleaner:
     def _drop(self, job: _Job) -> None:
         """Ends a cleaning early; what it has half written is removed on a worker."""
         logger.info("The cleaning of %s was dropped", job.log.topic_partition)
-        removal = self._world.workers.submit(job.cleaning.abandon)
+        removal = self._tidy_up(job.cleaning.abandon)
         removal.when_done(_note_removal)
         removal.when_done(lambda _: self._finish(job, is_dropped=True))
+
+    def _tidy_up(self, function: Callable[[], None]) -> Deferred[None]:
+        """Removes files on a worker, or, once the cleaner is stopped and workers may be gone, right here."""
+        if self._is_running:
+            return self._world.workers.submit(function)
+        try:
+            function()
+        except OSError as error:
+            return Deferred.failed(error)
+        return Deferred.resolved(None)
 
     def _finish(self, job: _Job, *, is_dropped: bool) -> None:
         del self._jobs[job.log.topic_partition]
