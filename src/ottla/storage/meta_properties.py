@@ -1,53 +1,55 @@
-"""`meta.properties`: which cluster and node a data directory belongs to, and the directory's own id (KIP-858).
-
-It is the first thing read of a directory and the last thing written when it is formatted: a directory without it is
-new. Version 1 is what KRaft clusters have; version 0 came with ZooKeeper and cannot be used.
-"""
+"""`meta.properties`: which node of which cluster a log directory belongs to (KIP-631, KIP-858)."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from ottla.model.config import format_properties, parse_properties
 from ottla.model.ids import Uuid
 from ottla.model.ports import Files
+from ottla.storage.errors import DirectoryRefused
 from ottla.storage.names import META_PROPERTIES_FILE
 
-__all__ = ["InvalidMetaPropertiesError", "MetaProperties", "read_meta_properties", "write_meta_properties"]
+__all__ = ["MetaProperties", "read_meta_properties", "write_meta_properties"]
+
+_VERSION = "1"
 
 
-class InvalidMetaPropertiesError(Exception):
-    """The file is there, but the directory cannot be used with what it says."""
-
-
-class MetaProperties(NamedTuple):
-    cluster_id: str
-    node_id: int
-    # Directories formatted before release 3.7 have none until they are opened.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetaProperties:
+    cluster_id: str | None
+    node_id: int | None
     directory_id: Uuid | None
 
 
 def read_meta_properties(files: Files, directory: str) -> MetaProperties | None:
-    """What the directory says of itself; None when it is new."""
+    """What the directory was formatted for; None when it was not formatted, DirectoryRefused when it cannot be read."""
     path = f"{directory}/{META_PROPERTIES_FILE}"
     if not files.exists(path):
         return None
+    properties = parse_properties(files.read_bytes(path).decode("utf-8", "replace"))
+    version = properties.get("version")
+    if version not in ("0", _VERSION):
+        raise DirectoryRefused(f"{path} has version {version}; this release knows version {_VERSION}.")
+    # Version 0 is what a node of ZooKeeper's days wrote: the same facts, under the older name.
+    node_id = properties.get("node.id", properties.get("broker.id"))
+    directory_id = properties.get("directory.id")
     try:
-        values = parse_properties(files.read_bytes(path).decode("utf-8"))
-        if values.get("version") != "1":
-            raise ValueError(f"its version is {values.get('version')!r}, only version 1 can be read")
-        node_id = int(values.get("node.id") or values["broker.id"])
-        directory_id = Uuid.parse(values["directory.id"]) if "directory.id" in values else None
-        return MetaProperties(values["cluster.id"], node_id, directory_id)
-    except KeyError as error:
-        raise InvalidMetaPropertiesError(f"{path} has no {error.args[0]}") from error
+        return MetaProperties(
+            cluster_id=properties.get("cluster.id"),
+            node_id=int(node_id) if node_id is not None else None,
+            directory_id=Uuid.parse(directory_id) if directory_id is not None else None,
+        )
     except ValueError as error:
-        raise InvalidMetaPropertiesError(f"{path} cannot be used: {error}") from error
+        raise DirectoryRefused(f"{path} cannot be read: {error}.") from None
 
 
-def write_meta_properties(files: Files, directory: str, meta: MetaProperties) -> None:
-    values = {"version": "1", "cluster.id": meta.cluster_id, "node.id": str(meta.node_id)}
-    if meta.directory_id is not None:
-        values["directory.id"] = str(meta.directory_id)
-    text = "#\n" + format_properties(values)
-    files.write_atomically(f"{directory}/{META_PROPERTIES_FILE}", text.encode("utf-8"))
+def write_meta_properties(files: Files, directory: str, properties: MetaProperties) -> None:
+    fields = {
+        "cluster.id": properties.cluster_id,
+        "directory.id": properties.directory_id,
+        "node.id": properties.node_id,
+        "version": _VERSION,
+    }
+    text = "#\n" + format_properties({name: str(value) for name, value in fields.items() if value is not None})
+    files.write_atomically(f"{directory}/{META_PROPERTIES_FILE}", text.encode())

@@ -1,0 +1,131 @@
+"""One directory of `log.dirs`: its lock, its identity, its checkpoints, and whether it is still in service.
+
+A directory that fails (any input/output error but a full disk) goes out of service with every log in it; the others
+are not touched. It comes back with a restart of the node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ottla.model.ids import TopicPartition, Uuid
+from ottla.model.ports import DirectoryLocked, Files, Lock, World
+from ottla.storage.checkpoints import CorruptCheckpoint, read_offsets, write_offsets
+from ottla.storage.errors import DirectoryRefused, is_disk_full
+from ottla.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
+from ottla.storage.names import (
+    CLEAN_SHUTDOWN_FILE,
+    LOCK_FILE,
+    LOG_START_OFFSET_FILE,
+    RECOVERY_POINT_FILE,
+    REPLICATION_OFFSET_FILE,
+)
+
+__all__ = ["CHECKPOINT_FILES", "LogDirectory"]
+
+CHECKPOINT_FILES = (RECOVERY_POINT_FILE, REPLICATION_OFFSET_FILE, LOG_START_OFFSET_FILE)
+
+
+class LogDirectory:
+    """Opened once at start; `error` is set for good when it fails."""
+
+    __slots__ = ("_files", "_last_written", "_lock", "directory_id", "error", "on_failure", "partition_count", "path")
+
+    def __init__(self, files: Files, path: str) -> None:
+        self._files = files
+        self.path = path
+        self.directory_id = Uuid.ZERO
+        self.error: OSError | None = None
+        self.partition_count = 0
+        self.on_failure: Callable[[LogDirectory, OSError], None] | None = None
+        self._lock: Lock | None = None
+        self._last_written: dict[str, Mapping[TopicPartition, int]] = {}
+
+    def __repr__(self) -> str:
+        return f"LogDirectory({self.path!r}{', offline' if self.is_offline else ''})"
+
+    @property
+    def is_offline(self) -> bool:
+        return self.error is not None
+
+    def fail(self, error: OSError) -> None:
+        """Takes the directory out of service; the first error counts."""
+        if self.error is None:
+            self.error = error
+            if self.on_failure is not None:
+                self.on_failure(self, error)
+
+    def tolerate(self, error: OSError) -> None:
+        """A write beside the logs failed: a full disk passes, everything else takes the directory out of service."""
+        if not is_disk_full(error):
+            self.fail(error)
+
+    def open(self, world: World, *, cluster_id: str, node_id: int) -> None:
+        """Locks the directory and holds its identity against ours; a new directory is given one.
+
+        DirectoryRefused is for the operator: the node does not start. An OSError takes this directory out of service.
+        """
+        try:
+            self._files.make_directories(self.path)
+            try:
+                self._lock = self._files.lock(f"{self.path}/{LOCK_FILE}")
+            except DirectoryLocked:
+                raise DirectoryRefused(
+                    f"The log directory {self.path} is locked by another process: "
+                    f"a second node may not use the same directory."
+                ) from None
+            self._identify(world, cluster_id=cluster_id, node_id=node_id)
+        except OSError as error:
+            self.fail(error)
+
+    def take_clean_shutdown_marker(self) -> int | None:
+        """Removes the marker; the broker epoch it names (-1 when it names none), or None after a crash."""
+        path = f"{self.path}/{CLEAN_SHUTDOWN_FILE}"
+        if not self._files.exists(path):
+            return None
+        data = self._files.read_bytes(path)
+        self._files.remove(path)
+        # KIP-966: {"version":0,"brokerEpoch":n}; older releases left the file empty.
+        _, found, rest = data.partition(b'"brokerEpoch":')
+        digits = rest.strip(b" }\n")
+        return int(digits) if found and digits.isdigit() else -1
+
+    def write_clean_shutdown_marker(self, broker_epoch: int) -> None:
+        data = b'{"version":0,"brokerEpoch":%d}' % broker_epoch
+        self._files.write_atomically(f"{self.path}/{CLEAN_SHUTDOWN_FILE}", data)
+
+    def read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
+        """The offsets in a checkpoint file. A damaged one counts as empty: more is then checked than needed."""
+        try:
+            return read_offsets(self._files, f"{self.path}/{name}")
+        except CorruptCheckpoint:
+            return {}
+
+    def write_checkpoint(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Replaces a checkpoint file, unless it says the same already. May run on a worker."""
+        if self._last_written.get(name) != offsets:
+            write_offsets(self._files, f"{self.path}/{name}", offsets)
+            self._last_written[name] = offsets
+
+    def close(self) -> None:
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.release()
+
+    def _identify(self, world: World, *, cluster_id: str, node_id: int) -> None:
+        found = read_meta_properties(self._files, self.path)
+        if found is not None:
+            if found.cluster_id is not None and found.cluster_id != cluster_id:
+                raise DirectoryRefused(
+                    f"The log directory {self.path} belongs to cluster {found.cluster_id}, not {cluster_id}."
+                )
+            if found.node_id is not None and found.node_id != node_id:
+                raise DirectoryRefused(f"The log directory {self.path} belongs to node {found.node_id}, not {node_id}.")
+        if found is None or found.directory_id is None or found.cluster_id is None or found.node_id is None:
+            known = found.directory_id if found is not None else None
+            found = MetaProperties(
+                cluster_id=cluster_id, node_id=node_id, directory_id=known or Uuid.random(world.random)
+            )
+            write_meta_properties(self._files, self.path, found)
+        assert found.directory_id is not None
+        self.directory_id = found.directory_id

@@ -1,0 +1,221 @@
+"""Opening every log of every directory when a node starts.
+
+After a clean shutdown opening a log costs a handful of system calls and is done at once. After a crash every log may
+have to be read from its recovery point on, so the logs of a directory are opened by workers, as many at a time as
+`num.recovery.threads.per.data.dir` says (reading and checksums leave Python's lock alone).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import NamedTuple
+
+from ottla.model.config import BrokerConfig, LogConfig
+from ottla.model.deferred import Deferred
+from ottla.model.errors import KafkaError
+from ottla.model.ids import TopicPartition, Uuid
+from ottla.model.ports import World
+from ottla.storage.directories import LogDirectory
+from ottla.storage.errors import DirectoryRefused, StorageError
+from ottla.storage.log import PartitionLog
+from ottla.storage.names import (
+    CLUSTER_METADATA_TOPIC,
+    LOG_START_OFFSET_FILE,
+    RECOVERY_POINT_FILE,
+    REPLICATION_OFFSET_FILE,
+    DirectoryKind,
+    parse_directory_name,
+)
+from ottla.storage.open_files import OpenFiles
+from ottla.storage.partition_metadata import read_topic_id
+from ottla.storage.recovery import RecoveryReport, open_log
+
+__all__ = ["LoadedLog", "Loader"]
+
+
+class LoadedLog(NamedTuple):
+    log: PartitionLog
+    directory: LogDirectory
+    topic_id: Uuid | None
+    report: RecoveryReport
+
+
+class _Job(NamedTuple):
+    topic_partition: TopicPartition
+    directory: LogDirectory
+    config: LogConfig
+    is_clean: bool
+    recovery_point: int
+    log_start_offset: int
+    high_watermark: int
+
+
+class Loader:
+    """Used once. Besides the logs it finds directories that wait for deletion, and copies that were interrupted."""
+
+    def __init__(
+        self,
+        world: World,
+        pool: OpenFiles,
+        config: BrokerConfig,
+        overrides_of: Callable[[str], Mapping[str, str]],
+    ) -> None:
+        self._world = world
+        self._pool = pool
+        self._config = config
+        self._overrides_of = overrides_of
+        self._topic_configs: dict[str, LogConfig] = {}
+        self._loaded: list[LoadedLog] = []
+        self._done: Deferred[list[LoadedLog]] = Deferred()
+        self._running = 0
+        self.deleted: list[tuple[LogDirectory, str]] = []
+        self.futures: list[tuple[TopicPartition, LogDirectory, str]] = []
+        self.refused: dict[TopicPartition, KafkaError] = {}
+        """Logs that are damaged beyond what recovery may decide, and why."""
+        self.previous_broker_epoch = -1
+        self.had_clean_shutdown = True
+
+    def load(self, directories: list[LogDirectory]) -> Deferred[list[LoadedLog]]:
+        queues: list[deque[_Job]] = []
+        try:
+            for directory in directories:
+                try:
+                    queues.append(deque(self._find_jobs(directory)))
+                except OSError as error:
+                    directory.fail(error)
+            self._refuse_twins(queues)
+        except DirectoryRefused as error:
+            return Deferred.failed(error)
+        self._running = 1
+        self._promote_lone_futures(queues)
+        for queue in queues:
+            while queue and queue[0].is_clean:
+                self._load_now(queue.popleft())
+            for _ in range(min(len(queue), self._config.num_recovery_threads_per_data_dir)):
+                self._running += 1
+                self._load_next(queue)
+        self._one_finished()
+        return self._done
+
+    def _find_jobs(self, directory: LogDirectory) -> list[_Job]:
+        epoch = directory.take_clean_shutdown_marker()
+        if epoch is None:
+            self.had_clean_shutdown = False
+        else:
+            self.previous_broker_epoch = max(self.previous_broker_epoch, epoch)
+        recovery_points = directory.read_checkpoint(RECOVERY_POINT_FILE)
+        start_offsets = directory.read_checkpoint(LOG_START_OFFSET_FILE)
+        high_watermarks = directory.read_checkpoint(REPLICATION_OFFSET_FILE)
+        jobs: list[_Job] = []
+        for name in self._world.files.list_directory(directory.path):
+            parsed = parse_directory_name(name)
+            if parsed is None or not self._world.files.is_directory(f"{directory.path}/{name}"):
+                continue
+            found, kind = parsed
+            if kind is DirectoryKind.DELETED:
+                self.deleted.append((directory, name))
+            elif kind is DirectoryKind.FUTURE:
+                self.futures.append((found, directory, name))
+            elif kind is DirectoryKind.CURRENT and found.topic != CLUSTER_METADATA_TOPIC:
+                jobs.append(
+                    _Job(
+                        found,
+                        directory,
+                        self._config_of(found.topic),
+                        epoch is not None,
+                        recovery_points.get(found, 0),
+                        start_offsets.get(found, 0),
+                        high_watermarks.get(found, 0),
+                    )
+                )
+        return jobs
+
+    def _refuse_twins(self, queues: list[deque[_Job]]) -> None:
+        seen: dict[TopicPartition, LogDirectory] = {}
+        for queue in queues:
+            for job in queue:
+                other = seen.setdefault(job.topic_partition, job.directory)
+                if other is not job.directory:
+                    raise DirectoryRefused(
+                        f"{job.topic_partition} lies in both {other.path} and {job.directory.path}. A move between "
+                        f"them was probably cut off by a failing disk: remove one of the two, "
+                        f"best the one on the disk that failed."
+                    )
+
+    def _promote_lone_futures(self, queues: list[deque[_Job]]) -> None:
+        """A copy without its original: the crash came in the middle of the swap, so the copy was complete."""
+        current = {job.topic_partition for queue in queues for job in queue}
+        for future in list(self.futures):
+            found, directory, name = future
+            if found not in current:
+                self.futures.remove(future)
+                current.add(found)
+                try:
+                    self._world.files.rename(f"{directory.path}/{name}", f"{directory.path}/{found}")
+                except OSError as error:
+                    directory.fail(error)
+                    continue
+                queues.append(deque([_Job(found, directory, self._config_of(found.topic), False, 0, 0, 0)]))
+
+    def _config_of(self, topic: str) -> LogConfig:
+        config = self._topic_configs.get(topic)
+        if config is None:
+            config = LogConfig.from_overrides(self._config, self._overrides_of(topic))
+            self._topic_configs[topic] = config
+        return config
+
+    def _load_now(self, job: _Job) -> None:
+        try:
+            self._loaded.append(self._open(job))
+        except (OSError, KafkaError, ValueError) as error:
+            self._refuse(job, error)
+
+    def _load_next(self, queue: deque[_Job]) -> None:
+        while queue:
+            job = queue.popleft()
+            if not job.directory.is_offline:
+                self._world.workers.submit(self._open, job).when_done(partial(self._on_opened, job, queue))
+                return
+        self._one_finished()
+
+    def _on_opened(self, job: _Job, queue: deque[_Job], outcome: Deferred[LoadedLog]) -> None:
+        if outcome.error is None:
+            self._loaded.append(outcome.result())
+        else:
+            self._refuse(job, outcome.error)
+        self._load_next(queue)
+
+    def _one_finished(self) -> None:
+        self._running -= 1
+        if self._running == 0:
+            self._done.resolve(self._loaded)
+
+    def _refuse(self, job: _Job, error: BaseException) -> None:
+        if isinstance(error, OSError):
+            job.directory.fail(error)
+        elif isinstance(error, KafkaError):
+            self.refused[job.topic_partition] = error
+        elif isinstance(error, ValueError):
+            self.refused[job.topic_partition] = StorageError(str(error))
+        else:
+            raise error
+
+    def _open(self, job: _Job) -> LoadedLog:
+        path = f"{job.directory.path}/{job.topic_partition}"
+        topic_id = read_topic_id(self._world.files, path)
+        log, report = open_log(
+            self._world,
+            self._pool,
+            topic_partition=job.topic_partition,
+            directory=path,
+            config=job.config,
+            clean_shutdown=job.is_clean,
+            recovery_point=job.recovery_point,
+            log_start_offset=job.log_start_offset,
+            producer_id_expiration_ms=self._config.producer_id_expiration_ms,
+            on_failure=job.directory.fail,
+        )
+        log.high_watermark = min(max(job.high_watermark, log.log_start_offset), log.log_end_offset)
+        return LoadedLog(log, job.directory, topic_id, report)

@@ -1,0 +1,232 @@
+"""What a node does for its logs from time to time: retention, flushes, checkpoints, forgetting idle producers.
+
+Each duty has its own interval, begins `log.initial.task.delay.ms` after the start, and takes the logs in slices, so
+that ten thousand of them do not hold up the loop. Checkpoint files are written on a worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from ottla.model.deferred import Deferred
+from ottla.model.ids import TopicPartition
+from ottla.model.ports import Timer, World
+from ottla.storage.directories import LogDirectory
+from ottla.storage.errors import StorageError
+from ottla.storage.log import PartitionLog
+from ottla.storage.names import LOG_START_OFFSET_FILE, RECOVERY_POINT_FILE, REPLICATION_OFFSET_FILE
+from ottla.storage.retention import delete_expired
+
+if TYPE_CHECKING:
+    from ottla.storage.manager import LogManager
+
+__all__ = ["Maintenance", "gather"]
+
+_SLICE_LOGS = 100
+_FLUSHES_IN_FLIGHT_MAX = 8
+
+_Offsets = dict[TopicPartition, int]
+
+
+class Maintenance:
+    """Timers over a `LogManager`'s logs."""
+
+    def __init__(self, world: World, manager: LogManager) -> None:
+        self._world = world
+        self._manager = manager
+        self._timers: dict[str, Timer] = {}
+        self._is_stopped = False
+
+    def start(self) -> None:
+        config = self._manager.config
+        delay_ms = config.log_initial_task_delay_ms
+        self._every("retention", config.log_retention_check_interval_ms, delay_ms, self.apply_retention)
+        self._every("flush", config.log_flush_scheduler_interval_ms, delay_ms, self.flush_due)
+        self._every(
+            "recovery points", config.log_flush_offset_checkpoint_interval_ms, delay_ms, self.checkpoint_recovery_points
+        )
+        self._every(
+            "start offsets",
+            config.log_flush_start_offset_checkpoint_interval_ms,
+            delay_ms,
+            self.checkpoint_start_offsets,
+        )
+        self._every(
+            "high watermarks", config.replica_high_watermark_checkpoint_interval_ms, 0, self.checkpoint_high_watermarks
+        )
+        self._every("producers", config.producer_id_expiration_check_interval_ms, 0, self.expire_producers)
+
+    def stop(self) -> None:
+        self._is_stopped = True
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def apply_retention(self) -> None:
+        self._for_each_log(lambda log: delete_expired(log, self._world.clock.now_ms()))
+
+    def flush_due(self) -> None:
+        """`flush.ms`: what has waited that long since the last flush."""
+        now_ms = self._world.clock.now_ms()
+
+        def flush(log: PartitionLog) -> None:
+            if log.recovery_point < log.log_end_offset and now_ms - log.last_flush_ms >= log.config.flush_ms:
+                log.flush()
+
+        self._for_each_log(flush)
+
+    def expire_producers(self) -> None:
+        now_ms = self._world.clock.now_ms()
+        expiration_ms = self._manager.config.producer_id_expiration_ms
+        self._for_each_log(lambda log: log.producers.state.expire(now_ms, expiration_ms))
+
+    def checkpoint(self) -> Deferred[None]:
+        return gather(
+            [self.checkpoint_recovery_points(), self.checkpoint_start_offsets(), self.checkpoint_high_watermarks()]
+        )
+
+    def checkpoint_recovery_points(self) -> Deferred[None]:
+        return self._write_checkpoints(RECOVERY_POINT_FILE, lambda log: log.recovery_point)
+
+    def checkpoint_start_offsets(self) -> Deferred[None]:
+        """Only where records were deleted before their segment: else the first segment's name says it."""
+        return self._write_checkpoints(
+            LOG_START_OFFSET_FILE,
+            lambda log: log.log_start_offset if log.log_start_offset > log.segments[0].base_offset else None,
+        )
+
+    def checkpoint_high_watermarks(self) -> Deferred[None]:
+        return self._write_checkpoints(REPLICATION_OFFSET_FILE, lambda log: log.high_watermark)
+
+    def close_all(self, broker_epoch: int) -> Deferred[None]:
+        """Flushes and closes every log, then writes the checkpoints, then marks each directory as cleanly left."""
+        flushed = _flush_all(list(self._manager))
+        done: Deferred[None] = Deferred()
+
+        def on_flushed(_: Deferred[None]) -> None:
+            # A log that could not be flushed has taken its directory offline; the others are left cleanly.
+            for log in self._manager:
+                try:
+                    log.close()
+                except StorageError:
+                    # No room for the snapshot: the next start rebuilds the state from the log.
+                    continue
+            self.checkpoint().when_done(on_checkpointed)
+
+        def on_checkpointed(_: Deferred[None]) -> None:
+            writes = [
+                self._submit(directory, directory.write_clean_shutdown_marker, broker_epoch)
+                for directory in self._manager.online_directories()
+            ]
+            gather(writes).when_done(lambda outcome: _pass_on(outcome, done))
+
+        flushed.when_done(on_flushed)
+        return done
+
+    def _write_checkpoints(self, name: str, offset_of: Callable[[PartitionLog], int | None]) -> Deferred[None]:
+        offsets: dict[LogDirectory, _Offsets] = {found: {} for found in self._manager.online_directories()}
+        for log in self._manager:
+            directory = self._manager.directory_of(log.topic_partition)
+            offset = offset_of(log)
+            if offset is not None and directory in offsets:
+                offsets[directory][log.topic_partition] = offset
+        return gather(
+            [self._submit(directory, directory.write_checkpoint, name, found) for directory, found in offsets.items()]
+        )
+
+    def _submit(self, directory: LogDirectory, function: Callable[..., None], *arguments: object) -> Deferred[None]:
+        """Runs on a worker; an error takes the directory out of service, unless it is a full disk."""
+        done: Deferred[None] = Deferred()
+
+        def finished(outcome: Deferred[None]) -> None:
+            if isinstance(outcome.error, OSError):
+                directory.tolerate(outcome.error)
+            done.resolve(None)
+
+        self._world.workers.submit(function, *arguments).when_done(finished)
+        return done
+
+    def _for_each_log(self, action: Callable[[PartitionLog], object]) -> None:
+        self._next_slice(iter(list(self._manager)), action)
+
+    def _next_slice(self, logs: Iterator[PartitionLog], action: Callable[[PartitionLog], object]) -> None:
+        for _ in range(_SLICE_LOGS):
+            log = next(logs, None)
+            if log is None or self._is_stopped:
+                return
+            if log.is_offline:
+                continue
+            try:
+                action(log)
+            except StorageError:
+                # The log has told its directory, or the disk is full: the next round tries again.
+                continue
+        self._world.scheduler.call_soon(self._next_slice, logs, action)
+
+    def _every(self, name: str, interval_ms: int, delay_ms: int, duty: Callable[[], object]) -> None:
+        def run() -> None:
+            if not self._is_stopped:
+                self._timers[name] = self._world.scheduler.call_later(_bounded_seconds(interval_ms), run)
+                duty()
+
+        first_ms = delay_ms if delay_ms else interval_ms
+        self._timers[name] = self._world.scheduler.call_later(_bounded_seconds(first_ms), run)
+
+
+def gather(deferreds: list[Deferred[None]]) -> Deferred[None]:
+    """Resolves when all are done; fails with the first failure, but only after the last is done."""
+    done: Deferred[None] = Deferred()
+    remaining = len(deferreds)
+    failure: BaseException | None = None
+
+    def on_one(outcome: Deferred[None]) -> None:
+        nonlocal remaining, failure
+        remaining -= 1
+        failure = failure or outcome.error
+        if remaining == 0:
+            if failure is None:
+                done.resolve(None)
+            else:
+                done.fail(failure)
+
+    if not deferreds:
+        return Deferred.resolved(None)
+    for deferred in deferreds:
+        deferred.when_done(on_one)
+    return done
+
+
+def _flush_all(logs: list[PartitionLog]) -> Deferred[None]:
+    """Flushes the logs, a few at a time."""
+    waiting = iter(logs)
+    done: Deferred[None] = Deferred()
+    running = 1
+
+    def next_one(_: object = None) -> None:
+        nonlocal running
+        log = next(waiting, None)
+        if log is None:
+            running -= 1
+            if running == 0:
+                done.resolve(None)
+            return
+        log.flush().when_done(next_one)
+
+    for _ in range(min(len(logs), _FLUSHES_IN_FLIGHT_MAX)):
+        running += 1
+        next_one()
+    next_one()
+    return done
+
+
+def _pass_on(outcome: Deferred[None], target: Deferred[None]) -> None:
+    if outcome.error is None:
+        target.resolve(None)
+    else:
+        target.fail(outcome.error)
+
+
+def _bounded_seconds(milliseconds: int) -> float:
+    """Some intervals are by default "never", as a number of milliseconds that no timer takes."""
+    return min(milliseconds, 10 * 365 * 86_400_000) / 1000

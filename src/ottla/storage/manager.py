@@ -1,0 +1,371 @@
+"""All logs of a node, over the directories of `log.dirs`.
+
+`open` locks and identifies the directories and opens every log in them: at once after a clean shutdown, on workers
+(`num.recovery.threads.per.data.dir` for each directory) after a crash. A new partition goes to the directory with the
+fewest. `maintenance` does what is due from time to time, `mover` carries a partition to another directory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from ottla.model.config import BrokerConfig, LogConfig
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import TopicPartition, Uuid
+from ottla.model.ports import World
+from ottla.storage.directories import LogDirectory
+from ottla.storage.errors import DirectoryRefused, LogDirectoryOffline, StorageError, is_disk_full
+from ottla.storage.loading import LoadedLog, Loader
+from ottla.storage.log import PartitionLog
+from ottla.storage.maintenance import Maintenance
+from ottla.storage.mover import Mover
+from ottla.storage.names import delete_directory_name, stray_directory_name
+from ottla.storage.open_files import OpenFiles
+from ottla.storage.partition_metadata import write_topic_id
+from ottla.storage.recovery import open_log
+
+__all__ = ["DirectoryDescription", "LogManager", "ReplicaDescription"]
+
+OPEN_FILES_MAX = 4096
+
+NO_OVERRIDES: Mapping[str, str] = {}
+
+
+class ReplicaDescription(NamedTuple):
+    topic_partition: TopicPartition
+    size_bytes: int
+    offset_lag: int
+    is_future: bool
+
+
+class DirectoryDescription(NamedTuple):
+    path: str
+    directory_id: Uuid
+    error: OSError | None
+    total_bytes: int
+    usable_bytes: int
+    replicas: list[ReplicaDescription]
+
+
+class _Entry:
+    """A log, the directory it lies in, and its topic's id."""
+
+    __slots__ = ("directory", "log", "topic_id")
+
+    def __init__(self, log: PartitionLog, directory: LogDirectory, topic_id: Uuid) -> None:
+        self.log = log
+        self.directory = directory
+        self.topic_id = topic_id
+
+
+class LogManager:
+    """Call `open` before anything else, and wait for it."""
+
+    def __init__(
+        self,
+        world: World,
+        config: BrokerConfig,
+        *,
+        cluster_id: str,
+        node_id: int | None = None,
+        open_files_max: int = OPEN_FILES_MAX,
+    ) -> None:
+        self._world = world
+        self.config = config
+        self._cluster_id = cluster_id
+        self._node_id = config.node_id if node_id is None else node_id
+        self.pool = OpenFiles(world.files, limit=open_files_max)
+        self.directories = [LogDirectory(world.files, path) for path in dict.fromkeys(config.log_dirs)]
+        self._entries: dict[TopicPartition, _Entry] = {}
+        self._mover = Mover(world, self)
+        self._maintenance = Maintenance(world, self)
+        self._is_closing = False
+        self._refused: dict[TopicPartition, KafkaError] = {}
+        self.on_directory_failure: list[Callable[[LogDirectory, list[TopicPartition]], None]] = []
+        """Called, after the logs are gone from here, with the partitions that went with the directory."""
+        self.previous_broker_epoch = -1
+        """The epoch of the last clean run, or -1 after a crash (KIP-966)."""
+        self.had_clean_shutdown = True
+
+    # ---- opening
+
+    def open(self, overrides_of: Callable[[str], Mapping[str, str]] = lambda _: NO_OVERRIDES) -> Deferred[None]:
+        """Opens all logs with their topics' settings. Fails with DirectoryRefused when the node must not start."""
+        try:
+            self._open_directories()
+        except DirectoryRefused as error:
+            self._release_locks()
+            return Deferred.failed(error)
+        for directory in self.directories:
+            directory.on_failure = self._on_directory_failure
+        loader = Loader(self._world, self.pool, self.config, overrides_of)
+        done: Deferred[None] = Deferred()
+        loader.load(self.online_directories()).when_done(lambda outcome: self._on_loaded(loader, outcome, done))
+        return done
+
+    def _open_directories(self) -> None:
+        for directory in self.directories:
+            directory.open(self._world, cluster_id=self._cluster_id, node_id=self._node_id)
+        seen: dict[Uuid, str] = {}
+        for directory in self.online_directories():
+            other = seen.setdefault(directory.directory_id, directory.path)
+            if other != directory.path:
+                raise DirectoryRefused(
+                    f"The log directories {other} and {directory.path} carry the same directory.id: "
+                    f"one is a copy of the other, or they are the same directory under two names."
+                )
+        if not seen:
+            reasons = "; ".join(f"{directory.path}: {directory.error}" for directory in self.directories)
+            raise DirectoryRefused(f"None of the log directories can be used: {reasons}.")
+
+    def _on_loaded(self, loader: Loader, outcome: Deferred[list[LoadedLog]], done: Deferred[None]) -> None:
+        self.previous_broker_epoch = loader.previous_broker_epoch
+        self.had_clean_shutdown = loader.had_clean_shutdown
+        if outcome.error is not None:
+            self._release_locks()
+            done.fail(outcome.error)
+            return
+        for loaded in outcome.result():
+            if not loaded.directory.is_offline:
+                self._add(_Entry(loaded.log, loaded.directory, loaded.topic_id or Uuid.ZERO))
+        for directory, name in loader.deleted:
+            self.remove_tree_later(directory, f"{directory.path}/{name}")
+        self._refused = loader.refused
+        for topic_partition, directory, name in loader.futures:
+            if topic_partition in self._entries:
+                # The copy is begun anew: what it had goes, and the move goes on where it was going.
+                self.remove_tree_later(directory, f"{directory.path}/{name}")
+                self._mover.move(topic_partition, directory)
+        self._maintenance.start()
+        done.resolve(None)
+
+    # ---- finding
+
+    def online_directories(self) -> list[LogDirectory]:
+        return [directory for directory in self.directories if not directory.is_offline]
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[PartitionLog]:
+        return iter([entry.log for entry in self._entries.values()])
+
+    def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
+        entry = self._entries.get(topic_partition)
+        return None if entry is None else entry.log
+
+    def topic_id_of(self, topic_partition: TopicPartition) -> Uuid | None:
+        entry = self._entries.get(topic_partition)
+        return None if entry is None else entry.topic_id
+
+    def directory_of(self, topic_partition: TopicPartition) -> LogDirectory | None:
+        entry = self._entries.get(topic_partition)
+        return None if entry is None else entry.directory
+
+    def directory_at(self, path: str) -> LogDirectory | None:
+        return next((directory for directory in self.directories if directory.path == path), None)
+
+    def partitions(self) -> list[tuple[TopicPartition, Uuid]]:
+        """What is on disk, with topic ids, to be held against the metadata."""
+        return [(topic_partition, entry.topic_id) for topic_partition, entry in self._entries.items()]
+
+    # ---- creating and deleting
+
+    def get_or_create(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: Uuid,
+        config: LogConfig,
+        *,
+        directory_id: Uuid | None = None,
+    ) -> PartitionLog:
+        """The partition's log; a new one goes to the given directory, or to the one with the fewest partitions."""
+        entry = self._entries.get(topic_partition)
+        if entry is not None:
+            if entry.topic_id != topic_id and entry.topic_id and topic_id:
+                raise KafkaError(
+                    ErrorCode.INCONSISTENT_TOPIC_ID,
+                    f"{topic_partition} on disk belongs to topic id {entry.topic_id}, not {topic_id}",
+                )
+            if topic_id and not entry.topic_id:
+                write_topic_id(self._world.files, entry.log.directory, topic_id)
+                entry.topic_id = topic_id
+            entry.log.config = config
+            return entry.log
+        if topic_partition in self._refused:
+            raise self._refused[topic_partition]
+        directory = self._directory_for_new(directory_id)
+        try:
+            log = self._create(topic_partition, topic_id, config, directory)
+        except OSError as error:
+            if not is_disk_full(error):
+                directory.fail(error)
+            raise StorageError(f"Could not create the log of {topic_partition} in {directory.path}: {error}") from error
+        self._add(_Entry(log, directory, topic_id))
+        return log
+
+    def _create(
+        self, topic_partition: TopicPartition, topic_id: Uuid, config: LogConfig, directory: LogDirectory
+    ) -> PartitionLog:
+        path = f"{directory.path}/{topic_partition}"
+        self._world.files.make_directories(path)
+        if topic_id:
+            write_topic_id(self._world.files, path, topic_id)
+        return open_log(
+            self._world,
+            self.pool,
+            topic_partition=topic_partition,
+            directory=path,
+            config=config,
+            clean_shutdown=True,
+            producer_id_expiration_ms=self.config.producer_id_expiration_ms,
+            on_failure=directory.fail,
+        ).log
+
+    def _directory_for_new(self, directory_id: Uuid | None) -> LogDirectory:
+        online = self.online_directories()
+        for directory in online:
+            if directory_id is not None and directory.directory_id == directory_id:
+                return directory
+        # A cordoned directory keeps what it has but takes no new partitions (KIP-1066).
+        cordoned = set(self.config.cordoned_log_dirs)
+        open_to_new = [directory for directory in online if directory.path not in cordoned and "*" not in cordoned]
+        if not open_to_new:
+            raise LogDirectoryOffline("There is no log directory that could take a new partition")
+        return min(open_to_new, key=lambda directory: directory.partition_count)
+
+    def delete(self, topic_partition: TopicPartition) -> None:
+        """The partition is gone at once; its directory is renamed now and removed after `file.delete.delay.ms`."""
+        self._mover.cancel(topic_partition)
+        self._set_aside(topic_partition, delete_directory_name, removes=True)
+
+    def set_aside_stray(self, topic_partition: TopicPartition) -> None:
+        """A directory that the metadata knows nothing of is kept out of the way, for the operator to look at."""
+        self._set_aside(topic_partition, stray_directory_name, removes=False)
+
+    def _set_aside(
+        self, topic_partition: TopicPartition, name_for: Callable[[TopicPartition, Uuid], str], *, removes: bool
+    ) -> None:
+        entry = self._entries.pop(topic_partition, None)
+        if entry is None:
+            return
+        entry.directory.partition_count -= 1
+        target = f"{entry.directory.path}/{name_for(topic_partition, Uuid.random(self._world.random))}"
+        try:
+            self._world.files.rename(entry.log.directory, target)
+            entry.log.relocate(target)
+            entry.log.take_offline(StorageError(f"{topic_partition} was deleted"))
+        except OSError as error:
+            entry.directory.fail(error)
+            return
+        if removes:
+            self.remove_tree_later(entry.directory, target)
+
+    def remove_tree_later(self, directory: LogDirectory, path: str) -> None:
+        self._world.scheduler.call_later(
+            self.config.log_segment_delete_delay_ms / 1000, self._remove_tree, directory, path
+        )
+
+    def _remove_tree(self, directory: LogDirectory, path: str) -> None:
+        if directory.is_offline or self._is_closing:
+            return
+
+        def removed(outcome: Deferred[None]) -> None:
+            if isinstance(outcome.error, OSError):
+                directory.fail(outcome.error)
+
+        self._world.workers.submit(self._world.files.remove_tree, path).when_done(removed)
+
+    def _add(self, entry: _Entry) -> None:
+        self._entries[entry.log.topic_partition] = entry
+        entry.directory.partition_count += 1
+
+    # ---- moving between directories
+
+    def move(self, topic_partition: TopicPartition, path: str) -> None:
+        """Carries a partition to another directory in the background (KIP-113); raises what forbids it."""
+        directory = self.directory_at(path)
+        if directory is None:
+            raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is not one of this node's log directories")
+        if directory.is_offline:
+            raise LogDirectoryOffline(f"The log directory {path} is out of service")
+        if topic_partition not in self._entries:
+            raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, f"{topic_partition} has no replica on this node")
+        self._mover.move(topic_partition, directory)
+
+    def moved(self, topic_partition: TopicPartition, directory: LogDirectory) -> None:
+        """The mover has given the log its new files."""
+        entry = self._entries[topic_partition]
+        entry.directory.partition_count -= 1
+        directory.partition_count += 1
+        entry.directory = directory
+
+    # ---- failing
+
+    def _on_directory_failure(self, directory: LogDirectory, error: OSError) -> None:
+        failure = LogDirectoryOffline(f"The log directory {directory.path} is out of service: {error}")
+        gone = [found for found, entry in self._entries.items() if entry.directory is directory]
+        for topic_partition in gone:
+            self._entries.pop(topic_partition).log.take_offline(failure)
+        self._mover.directory_failed(directory)
+        for callback in self.on_directory_failure:
+            callback(directory, gone)
+
+    # ---- describing
+
+    def describe(self, wanted: Iterable[TopicPartition] | None = None) -> list[DirectoryDescription]:
+        """Every directory with its replicas, moving ones included (DescribeLogDirs)."""
+        chosen = None if wanted is None else frozenset(wanted)
+        descriptions = []
+        for directory in self.directories:
+            total, usable = -1, -1
+            if not directory.is_offline:
+                try:
+                    total, usable = self._world.files.free_bytes(directory.path)
+                except OSError as error:
+                    directory.fail(error)
+            replicas = [
+                ReplicaDescription(
+                    found, entry.log.size_bytes, max(0, entry.log.high_watermark - entry.log.log_end_offset), False
+                )
+                for found, entry in self._entries.items()
+                if entry.directory is directory and (chosen is None or found in chosen)
+            ]
+            for log in self._mover.futures_in(directory):
+                if chosen is None or log.topic_partition in chosen:
+                    current = self._entries[log.topic_partition].log
+                    lag = max(0, current.log_end_offset - log.log_end_offset)
+                    replicas.append(ReplicaDescription(log.topic_partition, log.size_bytes, lag, True))
+            descriptions.append(
+                DirectoryDescription(directory.path, directory.directory_id, directory.error, total, usable, replicas)
+            )
+        return descriptions
+
+    # ---- closing
+
+    def checkpoint(self) -> Deferred[None]:
+        """Writes recovery points, high watermarks and start offsets of all directories, on a worker."""
+        return self._maintenance.checkpoint()
+
+    def close(self, *, broker_epoch: int = -1) -> Deferred[None]:
+        """A clean shutdown: everything flushed, closed, checkpointed and marked; resolves when that is durable."""
+        self._is_closing = True
+        self._maintenance.stop()
+        self._mover.stop()
+        done: Deferred[None] = Deferred()
+
+        def on_closed(outcome: Deferred[None]) -> None:
+            self._release_locks()
+            if outcome.error is None:
+                done.resolve(None)
+            else:
+                done.fail(outcome.error)
+
+        self._maintenance.close_all(broker_epoch).when_done(on_closed)
+        return done
+
+    def _release_locks(self) -> None:
+        for directory in self.directories:
+            directory.close()

@@ -1,0 +1,176 @@
+"""Carrying a partition from one log directory to another while it is in use (KIP-113).
+
+A copy, the *future* replica, grows in `<topic>-<partition>.<uuid>-future` of the target directory. Chunks are read and
+written on a worker; between two chunks the loop goes on as ever. When the copy has caught up with the end of the log,
+both are on the loop's thread with nothing between them, so the swap is one step: the old directory is renamed
+away for deletion, the future one takes its name, and the log goes on with the files of the copy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.model.deferred import Deferred
+from ottla.model.errors import KafkaError
+from ottla.model.ids import TopicPartition, Uuid
+from ottla.model.ports import World
+from ottla.storage.directories import LogDirectory
+from ottla.storage.errors import StorageError
+from ottla.storage.log import PartitionLog
+from ottla.storage.names import delete_directory_name, future_directory_name
+from ottla.storage.partition_metadata import write_topic_id
+from ottla.storage.recovery import open_log
+
+if TYPE_CHECKING:
+    from ottla.storage.manager import LogManager
+
+__all__ = ["Mover"]
+
+_CHUNK_BYTES = 1 << 20
+
+
+class _Move:
+    __slots__ = ("directory", "future", "is_cancelled", "topic_partition")
+
+    def __init__(self, topic_partition: TopicPartition, directory: LogDirectory, future: PartitionLog) -> None:
+        self.topic_partition = topic_partition
+        self.directory = directory
+        self.future = future
+        self.is_cancelled = False
+
+
+class Mover:
+    """At most one move for each partition; a new one replaces it."""
+
+    def __init__(self, world: World, manager: LogManager) -> None:
+        self._world = world
+        self._manager = manager
+        self._moves: dict[TopicPartition, _Move] = {}
+
+    def futures_in(self, directory: LogDirectory) -> list[PartitionLog]:
+        return [move.future for move in self._moves.values() if move.directory is directory]
+
+    def is_moving(self, topic_partition: TopicPartition) -> bool:
+        return topic_partition in self._moves
+
+    def move(self, topic_partition: TopicPartition, directory: LogDirectory) -> None:
+        under_way = self._moves.get(topic_partition)
+        if under_way is not None and under_way.directory is directory:
+            return
+        self.cancel(topic_partition)
+        current = self._manager.get(topic_partition)
+        assert current is not None
+        if self._manager.directory_of(topic_partition) is directory:
+            return
+        try:
+            future = self._begin(topic_partition, current, directory)
+        except OSError as error:
+            directory.tolerate(error)
+            raise StorageError(f"Could not begin the copy of {topic_partition} in {directory.path}: {error}") from error
+        move = self._moves[topic_partition] = _Move(topic_partition, directory, future)
+        self._world.scheduler.call_soon(self._copy_next, move)
+
+    def cancel(self, topic_partition: TopicPartition) -> None:
+        move = self._moves.pop(topic_partition, None)
+        if move is not None:
+            move.is_cancelled = True
+            move.future.take_offline(StorageError("the move was called off"))
+            if move.directory.is_offline:
+                return
+            # Renamed, so that a restart does not take up a move that was called off.
+            name = delete_directory_name(topic_partition, Uuid.random(self._world.random))
+            aside = f"{move.directory.path}/{name}"
+            try:
+                self._world.files.rename(move.future.directory, aside)
+            except OSError as error:
+                move.directory.fail(error)
+                return
+            self._manager.remove_tree_later(move.directory, aside)
+
+    def directory_failed(self, directory: LogDirectory) -> None:
+        for topic_partition, move in list(self._moves.items()):
+            if move.directory is directory or self._manager.get(topic_partition) is None:
+                self.cancel(topic_partition)
+
+    def stop(self) -> None:
+        """A shutdown leaves the copies where they are: the next start begins them anew."""
+        for move in self._moves.values():
+            move.is_cancelled = True
+        self._moves.clear()
+
+    def _begin(self, topic_partition: TopicPartition, current: PartitionLog, directory: LogDirectory) -> PartitionLog:
+        name = future_directory_name(topic_partition, Uuid.random(self._world.random))
+        path = f"{directory.path}/{name}"
+        self._world.files.make_directories(path)
+        topic_id = self._manager.topic_id_of(topic_partition)
+        if topic_id:
+            write_topic_id(self._world.files, path, topic_id)
+        return open_log(
+            self._world,
+            self._manager.pool,
+            topic_partition=topic_partition,
+            directory=path,
+            config=current.config,
+            clean_shutdown=True,
+            log_start_offset=current.log_start_offset,
+            producer_id_expiration_ms=self._manager.config.producer_id_expiration_ms,
+            on_failure=directory.fail,
+        ).log
+
+    def _copy_next(self, move: _Move) -> None:
+        current = self._manager.get(move.topic_partition)
+        if move.is_cancelled or current is None:
+            return
+        future = move.future
+        if future.log_end_offset < current.log_start_offset:
+            # Retention has overtaken the copy.
+            future.truncate_fully_and_start_at(current.log_start_offset)
+        elif future.log_end_offset > current.log_end_offset:
+            future.truncate_to(current.log_end_offset)
+        try:
+            read = current.read(future.log_end_offset, max_bytes=_CHUNK_BYTES, end_offset=current.log_end_offset)
+        except KafkaError:
+            self.cancel(move.topic_partition)
+            return
+        if read.region is None:
+            self._swap(move, current)
+            return
+        self._world.workers.submit(read.region.read).when_done(lambda outcome: self._on_chunk(move, outcome))
+
+    def _on_chunk(self, move: _Move, outcome: Deferred[bytes]) -> None:
+        if move.is_cancelled:
+            return
+        if outcome.error is not None:
+            self.cancel(move.topic_partition)
+            return
+        try:
+            move.future.append_as_follower(outcome.result())
+        except StorageError:
+            self.cancel(move.topic_partition)
+            return
+        self._copy_next(move)
+
+    def _swap(self, move: _Move, current: PartitionLog) -> None:
+        old_directory = self._manager.directory_of(move.topic_partition)
+        assert old_directory is not None
+        future = move.future
+        unique = Uuid.random(self._world.random)
+        aside = f"{old_directory.path}/{delete_directory_name(move.topic_partition, unique)}"
+        target = f"{move.directory.path}/{move.topic_partition}"
+        del self._moves[move.topic_partition]
+        try:
+            # In this order a crash in between leaves the future replica alone, which the next start promotes, and
+            # never two current ones, between which nobody could choose.
+            self._world.files.rename(current.directory, aside)
+        except OSError as error:
+            old_directory.fail(error)
+            return
+        try:
+            self._world.files.rename(future.directory, target)
+        except OSError as error:
+            move.directory.fail(error)
+            return
+        future.relocate(target)
+        current.adopt(future)
+        self._manager.moved(move.topic_partition, move.directory)
+        self._manager.remove_tree_later(old_directory, aside)

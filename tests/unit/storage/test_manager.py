@@ -1,0 +1,334 @@
+"""All logs of a node: directories, creation, deletion, restart."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from ottla.model.config import BrokerConfig
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import TopicPartition, Uuid
+from ottla.records.build import build_batch
+from ottla.records.record import Record
+from ottla.storage.errors import DirectoryRefused, DiskFull, LogDirectoryOffline
+from ottla.storage.log import PartitionLog
+from ottla.storage.manager import LogManager
+from tests.support.files import MemoryFiles
+from tests.support.virtual_world import VirtualWorld
+from tests.unit.storage.helpers import log_config, values_of
+
+TOPIC_ID = Uuid(b"0123456789abcdef")
+
+
+class Node:
+    """A node's logs on files in memory, started, stopped and killed."""
+
+    def __init__(self, *paths: str, files: MemoryFiles | None = None, **properties: str) -> None:
+        self.files = files or MemoryFiles()
+        self.paths = paths or ("/d1",)
+        self.properties = {name.replace("_", "."): value for name, value in properties.items()}
+        self.world = VirtualWorld(immediate_workers=True, files=self.files)
+        self.files.now_ms = self.world.clock.now_ms
+
+    def start(self, *, cluster_id: str = "c1", node_id: int = 1) -> LogManager:
+        config = BrokerConfig.embedded({"log.dirs": ",".join(self.paths), **self.properties})
+        self.logs = LogManager(self.world.world, config, cluster_id=cluster_id, node_id=node_id)
+        self.logs.open().result()
+        return self.logs
+
+    def create(self, topic: str, partition: int = 0, **overrides: object) -> PartitionLog:
+        return self.logs.get_or_create(TopicPartition(topic, partition), TOPIC_ID, log_config(**overrides))
+
+    def append(self, log: PartitionLog, *values: bytes) -> None:
+        built = build_batch([Record(key=None, value=value, timestamp=1000) for value in values])
+        log.append_built(built, leader_epoch=0, now_ms=self.world.clock.now_ms())
+        self.world.scheduler.run()
+
+    def stop(self) -> None:
+        self.logs.close(broker_epoch=5).result()
+        self.world.scheduler.run()
+
+    def kill(self) -> None:
+        self.files.locks.clear()
+        self.world = VirtualWorld(immediate_workers=True, files=self.files)
+
+
+def test_a_clean_restart_finds_everything() -> None:
+    node = Node()
+    node.start()
+    node.append(node.create("t"), b"a", b"b")
+    node.stop()
+    assert node.files.exists("/d1/.kafka_cleanshutdown")
+    logs = node.start()
+    assert logs.had_clean_shutdown
+    assert logs.previous_broker_epoch == 5
+    assert not node.files.exists("/d1/.kafka_cleanshutdown")
+    log = logs.get(TopicPartition("t", 0))
+    assert log is not None
+    assert values_of(log) == [b"a", b"b"]
+    assert log.recovery_point == 2
+    assert logs.topic_id_of(TopicPartition("t", 0)) == TOPIC_ID
+
+
+def test_a_crash_is_noticed_and_loses_nothing_written() -> None:
+    node = Node()
+    node.start()
+    node.append(node.create("t"), b"a", b"b")
+    node.kill()
+    logs = node.start()
+    assert not logs.had_clean_shutdown
+    assert logs.previous_broker_epoch == -1
+    log = logs.get(TopicPartition("t", 0))
+    assert log is not None
+    assert values_of(log) == [b"a", b"b"]
+
+
+def test_new_partitions_go_to_the_directory_with_the_fewest() -> None:
+    node = Node("/d1", "/d2")
+    node.start()
+    for number in range(4):
+        node.create("t", number)
+    assert [directory.partition_count for directory in node.logs.directories] == [2, 2]
+    node.stop()
+    # A new, empty disk receives everything until it is even.
+    node.paths = ("/d1", "/d2", "/d3")
+    node.start()
+    node.create("u", 0)
+    node.create("u", 1)
+    assert [directory.partition_count for directory in node.logs.directories] == [2, 2, 2]
+
+
+def test_a_directory_of_another_node_or_cluster_is_refused() -> None:
+    node = Node()
+    node.start()
+    node.stop()
+    with pytest.raises(DirectoryRefused, match="belongs to node 1, not 2"):
+        node.start(node_id=2)
+    with pytest.raises(DirectoryRefused, match="belongs to cluster c1, not c2"):
+        node.start(cluster_id="c2")
+    assert node.files.read_bytes("/d1/meta.properties").decode().splitlines()[1] == "cluster.id=c1"
+    node.start()
+
+
+def test_a_second_node_on_the_same_directory_is_refused() -> None:
+    node = Node()
+    node.start()
+    with pytest.raises(DirectoryRefused, match="locked by another process"):
+        node.start()
+
+
+def test_a_partition_in_two_directories_is_refused() -> None:
+    node = Node("/d1", "/d2")
+    node.start()
+    node.create("t")
+    node.stop()
+    node.files.make_directories("/d2/t-0")
+    with pytest.raises(DirectoryRefused, match="t-0 lies in both /d1 and /d2"):
+        node.start()
+    assert not node.files.locks
+
+
+def test_a_directory_that_is_a_copy_is_refused() -> None:
+    node = Node("/d1", "/d2")
+    node.start()
+    node.stop()
+    node.files.write_atomically("/d2/meta.properties", node.files.read_bytes("/d1/meta.properties"))
+    with pytest.raises(DirectoryRefused, match=r"same directory\.id"):
+        node.start()
+
+
+def test_another_topic_id_on_disk_is_refused() -> None:
+    node = Node()
+    node.start()
+    node.create("t")
+    with pytest.raises(KafkaError) as caught:
+        node.logs.get_or_create(TopicPartition("t", 0), Uuid.ONE, log_config())
+    assert caught.value.code == ErrorCode.INCONSISTENT_TOPIC_ID
+
+
+def test_deletion_renames_at_once_and_removes_later() -> None:
+    node = Node(log_segment_delete_delay_ms="5000")
+    node.start()
+    log = node.create("t")
+    node.append(log, b"a")
+    region = log.read(0, max_bytes=100, end_offset=1).region
+    assert region is not None
+    node.logs.delete(TopicPartition("t", 0))
+    assert node.logs.get(TopicPartition("t", 0)) is None
+    names = [name for name in node.files.list_directory("/d1") if name.startswith("t-0")]
+    assert len(names) == 1
+    assert names[0].startswith("t-0.")
+    assert names[0].endswith("-delete")
+    # A fetch that was answered before is still being sent.
+    assert len(region.read()) == len(region)
+    with pytest.raises(KafkaError):
+        node.append(log, b"b")
+    # The topic may come back before the old one is gone.
+    assert node.create("t").log_end_offset == 0
+    node.world.scheduler.advance(4999)
+    assert node.files.exists(f"/d1/{names[0]}")
+    node.world.scheduler.advance(1)
+    assert not node.files.exists(f"/d1/{names[0]}")
+
+
+def test_a_deletion_cut_off_by_a_crash_is_finished() -> None:
+    node = Node(log_segment_delete_delay_ms="5000")
+    node.start()
+    node.append(node.create("t"), b"a")
+    node.logs.delete(TopicPartition("t", 0))
+    node.kill()
+    node.start()
+    assert node.logs.get(TopicPartition("t", 0)) is None
+    node.world.scheduler.advance(5000)
+    assert not [name for name in node.files.list_directory("/d1") if name.startswith("t-0")]
+
+
+def test_a_failed_directory_goes_out_of_service_alone() -> None:
+    node = Node("/d1", "/d2")
+    node.start()
+    first, second = node.create("t", 0), node.create("t", 1)
+    gone: list[TopicPartition] = []
+    node.logs.on_directory_failure.append(lambda directory, partitions: gone.extend(partitions))
+    node.files.break_directory("/d1")
+    with pytest.raises(LogDirectoryOffline):
+        node.append(first, b"a")
+    assert gone == [TopicPartition("t", 0)]
+    assert node.logs.get(TopicPartition("t", 0)) is None
+    with pytest.raises(LogDirectoryOffline):
+        first.read(0, max_bytes=1, end_offset=1)
+    node.append(second, b"b")
+    assert values_of(second) == [b"b"]
+    assert [directory.is_offline for directory in node.logs.directories] == [True, False]
+    assert node.create("u").directory.startswith("/d2/")
+    described = node.logs.describe()
+    assert described[0].error is not None
+    assert described[0].replicas == []
+    assert [replica.topic_partition for replica in described[1].replicas] == [("t", 1), ("u", 0)]
+    node.stop()
+    assert node.files.exists("/d2/.kafka_cleanshutdown")
+    assert "/d1/.kafka_cleanshutdown" not in node.files.nodes
+
+
+def test_a_directory_broken_at_start_is_left_out_and_no_directory_at_all_is_refused() -> None:
+    node = Node("/d1", "/d2")
+    node.start()
+    node.create("t", 0)
+    node.create("t", 1)
+    node.stop()
+    node.files.break_directory("/d1")
+    logs = node.start()
+    assert [found.topic_partition for found in logs] == [("t", 1)]
+    node.stop()
+    node.files.break_directory("/d2")
+    with pytest.raises(DirectoryRefused, match="None of the log directories can be used"):
+        node.start()
+
+
+def test_a_full_disk_refuses_appends_and_recovers() -> None:
+    node = Node()
+    node.start()
+    log = node.create("t")
+    node.append(log, b"a" * 100)
+    node.files.capacity_bytes = node.files.used_bytes() + 50
+    with pytest.raises(DiskFull) as caught:
+        node.append(log, b"b" * 100)
+    assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert caught.value.code.retriable
+    assert values_of(log) == [b"a" * 100]
+    # Checkpoints cannot be written either; that is no reason to give up the directory.
+    node.logs.checkpoint()
+    assert not node.logs.directories[0].is_offline
+    node.files.capacity_bytes = None
+    node.append(log, b"c")
+    assert values_of(log) == [b"a" * 100, b"c"]
+
+
+def test_an_error_on_fsync_takes_the_directory_out() -> None:
+    node = Node("/d1", "/d2")
+    node.start()
+    log = node.create("t")
+    node.append(log, b"a")
+    node.files.fail_next("sync", OSError(errno.EIO, "input/output error"))
+    assert isinstance(log.flush().error, LogDirectoryOffline)
+    assert node.logs.directories[0].is_offline
+
+
+def test_checkpoints_are_written_and_used() -> None:
+    node = Node()
+    node.start()
+    log = node.create("t")
+    for value in (b"a", b"b", b"c", b"d"):
+        node.append(log, value)
+    log.update_high_watermark(3)
+    log.advance_log_start_offset(2)
+    log.flush()
+    node.logs.checkpoint()
+    assert node.files.read_bytes("/d1/recovery-point-offset-checkpoint") == b"0\n1\nt 0 4\n"
+    assert node.files.read_bytes("/d1/replication-offset-checkpoint") == b"0\n1\nt 0 3\n"
+    assert node.files.read_bytes("/d1/log-start-offset-checkpoint") == b"0\n1\nt 0 2\n"
+    node.kill()
+    found = node.start().get(TopicPartition("t", 0))
+    assert found is not None
+    assert (found.log_start_offset, found.high_watermark, found.log_end_offset) == (2, 3, 4)
+
+
+@pytest.mark.parametrize("damage", [b"", b"1\n0\n", b"0\n5\nt 0 1\n", b"0\n1\nt zero 1\n", b"\xff\xfe"])
+def test_a_damaged_checkpoint_counts_as_empty(damage: bytes) -> None:
+    node = Node()
+    node.start()
+    node.append(node.create("t"), b"a")
+    node.stop()
+    for name in ("recovery-point-offset-checkpoint", "log-start-offset-checkpoint", "replication-offset-checkpoint"):
+        node.files.write_atomically(f"/d1/{name}", damage)
+    node.files.remove("/d1/.kafka_cleanshutdown")
+    found = node.start().get(TopicPartition("t", 0))
+    assert found is not None
+    assert values_of(found) == [b"a"]
+
+
+def test_maintenance_flushes_checkpoints_expires_and_deletes() -> None:
+    node = Node(log_initial_task_delay_ms="100", log_retention_check_interval_ms="1000")
+    node.start()
+    log = node.create("t", flush_ms=500, retention_ms=2000, file_delete_delay_ms=0)
+    node.append(log, b"a")
+    log.update_high_watermark(1)
+    assert log.recovery_point == 0
+    node.world.scheduler.advance(60_000)
+    assert log.recovery_point == 1
+    assert node.files.exists("/d1/recovery-point-offset-checkpoint")
+    # The record's timestamp is long past: all expired, so the segment was closed and removed.
+    assert (log.log_start_offset, log.log_end_offset) == (1, 1)
+    assert not node.files.exists("/d1/t-0/00000000000000000000.log")
+    timers = node.world.scheduler.timers
+    node.stop()
+    assert node.world.scheduler.timers < timers
+
+
+def test_recovery_uses_no_more_workers_than_configured() -> None:
+    node = Node(num_recovery_threads_per_data_dir="2")
+    node.start()
+    for number in range(5):
+        node.append(node.create("t", number), b"a")
+    node.kill()
+    node.world.workers.immediate = False
+    config = BrokerConfig.embedded({"log.dirs": "/d1", "num.recovery.threads.per.data.dir": "2"})
+    logs = LogManager(node.world.world, config, cluster_id="c1", node_id=1)
+    opened = logs.open()
+    seen = []
+    while node.world.workers.tasks:
+        seen.append(len(node.world.workers.tasks))
+        node.world.workers.run_one()
+    assert max(seen) == 2
+    assert opened.done
+    assert len(logs) == 5
+
+
+def test_stray_partitions_are_set_aside_and_kept() -> None:
+    node = Node()
+    node.start()
+    node.append(node.create("t"), b"a")
+    node.logs.set_aside_stray(TopicPartition("t", 0))
+    node.stop()
+    assert len(node.start()) == 0
+    assert [name for name in node.files.list_directory("/d1") if name.endswith("-stray")]
