@@ -73,6 +73,9 @@ class Broker:
         assert self._process is not None
         return self._process.pid
 
+    def prepare(self) -> None:
+        """What has to be done once before the first start, such as formatting storage."""
+
     def start(self) -> Self:
         raise NotImplementedError
 
@@ -131,7 +134,7 @@ class ApacheKafka(Broker):
         self.node_id = node_id
         self._ports = free_ports(2)
 
-    def start(self) -> Self:
+    def prepare(self) -> None:
         properties = self.directory / "server.properties"
         write_properties(properties, self._ports, self.log_directory, self.node_id, self.settings)
         if not (self.log_directory / "meta.properties").exists():
@@ -139,9 +142,14 @@ class ApacheKafka(Broker):
             command += ["-t", CLUSTER_ID, "-c", str(properties)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stdout + done.stderr
+
+    def start(self) -> Self:
+        self.prepare()
         self._output.write_text("")
         memory = [f"-Xmx{self.heap}", f"-Xms{self.heap}"]
-        self._spawn([*self._java(*memory, *KAFKA_JVM_OPTIONS), "kafka.Kafka", str(properties)])
+        self._spawn(
+            [*self._java(*memory, *KAFKA_JVM_OPTIONS), "kafka.Kafka", str(self.directory / "server.properties")]
+        )
         self._wait_for(r"Kafka Server started")
         self.bootstrap = f"127.0.0.1:{self._ports[0]}"
         return self

@@ -51,7 +51,7 @@ def inner_modules() -> list[Path]:
 
 def offences(modules: list[Path], forbidden: set[str]) -> list[str]:
     return [
-        f"{relative(path)}:{node.lineno}: {name}"
+        f"{relative(path)}: {name}"
         for path in modules
         for node in executed(parsed(path))
         for name in imported(node)

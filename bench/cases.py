@@ -1,0 +1,268 @@
+"""What is measured, as values: every case knows its name, how to run once on a broker, and what it must reach.
+
+A run returns metric -> number. Goals are ratios, Ottla to Apache Kafka; `at_most` where less is better.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from bench.clients import TIMEOUT_S, Clients, temporary_topic
+from bench.measure import Meter
+from tests.support.brokers import Broker
+
+__all__ = ["Case", "Goal", "Metrics", "full_cases", "quick_cases"]
+
+Metrics = dict[str, float]
+KIB = 1024
+GB = 1e9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """The ratio that a metric must reach; `at_most` says from which side."""
+
+    ratio: float
+    at_most: bool = True
+
+    def met_by(self, ratio: float) -> bool:
+        return ratio <= self.ratio if self.at_most else ratio >= self.ratio
+
+    def __str__(self) -> str:
+        return f"{'<=' if self.at_most else '>='} {self.ratio:g}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    group: str
+    name: str
+    run: Callable[[Broker, Clients], Metrics]
+    goals: dict[str, Goal] = field(default_factory=dict)
+    # Runs before those that count, on each broker.
+    warm_up_runs: int = 0
+
+
+CPU_PRODUCE = Goal(ratio=0.4)
+CPU_CONSUME = Goal(ratio=0.7)
+THROUGHPUT = Goal(ratio=1.0, at_most=False)
+LATENCY = Goal(ratio=1.0)
+PARTITIONS = Goal(ratio=1.0)
+
+topic_numbers = itertools.count()
+
+
+def quick_cases() -> list[Case]:
+    """About five minutes with three runs each: every axis of the matrix is touched, not every combination."""
+    produce = [
+        produce_case(size, batch, partitions, "1", "none")
+        for size, batch, partitions in [(100, 16, 1), (100, 16, 6), (100, 128, 1), (1024, 16, 6), (1024, 128, 1)]
+    ]
+    produce += [produce_case(100, 16, 6, "all", "none"), produce_case(1024, 128, 1, "all", "none")]
+    produce += [produce_case(1024, 128, 6, "1", codec) for codec in ("lz4", "zstd", "gzip")]
+    return [
+        *produce,
+        native_produce_case(100, 16, 6),
+        consume_case("java", 1024, 128, 6),
+        consume_case("librdkafka", 100, 16, 1),
+        single_record_case("java"),
+        fixed_rate_case("1"),
+        fixed_rate_case("all"),
+        many_partitions_case(),
+    ]
+
+
+def full_cases() -> list[Case]:
+    matrix = itertools.product((100, 1024), (16, 128), (1, 6), ("1", "all"), ("none", "lz4", "zstd", "gzip"))
+    shapes = list(itertools.product((100, 1024), (16, 128), (1, 6)))
+    return [
+        *(produce_case(*point) for point in matrix),
+        *(native_produce_case(*shape) for shape in shapes),
+        *(consume_case(client, *shape) for client in ("java", "librdkafka") for shape in shapes),
+        single_record_case("java"),
+        single_record_case("librdkafka"),
+        fixed_rate_case("1"),
+        fixed_rate_case("all"),
+        many_partitions_case(),
+    ]
+
+
+def produce_case(record_size: int, batch_kib: int, partitions: int, acks: str, codec: str) -> Case:
+    records = records_for(record_size)
+    settings = {"acks": acks, "batch.size": str(batch_kib * KIB), "linger.ms": "5", "compression.type": codec}
+    # Since 3.0 the Java producer is idempotent when acks=all, and only then.
+    settings["enable.idempotence"] = "true" if acks == "all" else "false"
+
+    def run(broker: Broker, clients: Clients) -> Metrics:
+        with topic(broker, partitions) as name, Meter(broker.pid, clients.pids) as meter:
+            outcome = clients.java_produce(
+                broker.bootstrap, name, records=records, record_size=record_size, settings=settings
+            )
+        return {**per_gigabyte(meter, records * record_size), "records/s": outcome.records_per_s}
+
+    idempotent = " idempotent" if acks == "all" else ""
+    return Case(
+        group="produce",
+        name=f"{record_size} B, {batch_kib} KiB batches, {partitions} p, acks={acks}{idempotent}, {codec}",
+        run=run,
+        goals={"broker CPU s/GB": CPU_PRODUCE, "records/s": THROUGHPUT},
+    )
+
+
+def native_produce_case(record_size: int, batch_kib: int, partitions: int) -> Case:
+    records = records_for(record_size)
+    settings = {"acks": "1", "batch.size": str(batch_kib * KIB), "linger.ms": "5"}
+
+    def run(broker: Broker, clients: Clients) -> Metrics:
+        with topic(broker, partitions) as name, Meter(broker.pid, clients.pids) as meter:
+            outcome = clients.native_produce(
+                broker.bootstrap,
+                name,
+                records=records,
+                record_size=record_size,
+                partitions=partitions,
+                settings=settings,
+            )
+        return {**per_gigabyte(meter, records * record_size), "records/s": outcome.records_per_s}
+
+    return Case(
+        group="produce (librdkafka)",
+        name=f"{record_size} B, {batch_kib} KiB batches, {partitions} p, acks=1, none",
+        run=run,
+        goals={"broker CPU s/GB": CPU_PRODUCE, "records/s": THROUGHPUT},
+    )
+
+
+def consume_case(client: str, record_size: int, batch_kib: int, partitions: int) -> Case:
+    records = 2 * records_for(record_size)
+    filling = {"acks": "1", "batch.size": str(batch_kib * KIB), "linger.ms": "5"}
+
+    def run(broker: Broker, clients: Clients) -> Metrics:
+        consume = clients.java_consume if client == "java" else clients.native_consume
+        with topic(broker, partitions) as name:
+            clients.java_produce(broker.bootstrap, name, records=records, record_size=record_size, settings=filling)
+            with Meter(broker.pid, clients.pids) as meter:
+                outcome = consume(broker.bootstrap, name, partitions=partitions, records=records)
+        return {**per_gigabyte(meter, records * record_size), "records/s": outcome.records_per_s}
+
+    return Case(
+        group=f"consume ({client})",
+        name=f"{record_size} B, {batch_kib} KiB batches, {partitions} p",
+        run=run,
+        goals={"broker CPU s/GB": CPU_CONSUME, "records/s": THROUGHPUT},
+    )
+
+
+def single_record_case(client: str) -> Case:
+    """One record in every request: what a request costs, whatever is in it."""
+    records = 30_000
+
+    def run(broker: Broker, clients: Clients) -> Metrics:
+        with topic(broker, 1) as name, Meter(broker.pid, clients.pids) as meter:
+            if client == "java":
+                settings = {"acks": "1", "batch.size": "1", "linger.ms": "0", "enable.idempotence": "false"}
+                outcome = clients.java_produce(
+                    broker.bootstrap, name, records=records, record_size=100, settings=settings
+                )
+            else:
+                settings = {"acks": "1", "batch.num.messages": "1", "linger.ms": "0"}
+                outcome = clients.native_produce(
+                    broker.bootstrap, name, records=records, record_size=100, partitions=1, settings=settings
+                )
+        cpu = {"broker CPU us/request": meter.broker_cpu_s / records * 1e6, "others": meter.others_share}
+        return {**cpu, "records/s": outcome.records_per_s}
+
+    return Case(
+        group=f"one record per request ({client})",
+        name="100 B, acks=1",
+        run=run,
+        goals={"broker CPU us/request": CPU_PRODUCE, "records/s": THROUGHPUT},
+    )
+
+
+def fixed_rate_case(acks: str) -> Case:
+    rate, seconds = 10_000, 5
+    idempotence = "true" if acks == "all" else "false"
+    settings = {"acks": acks, "linger.ms": "0", "enable.idempotence": idempotence}
+
+    def run(broker: Broker, clients: Clients) -> Metrics:
+        with topic(broker, 1) as name, Meter(broker.pid, clients.pids) as meter:
+            outcome = clients.java_produce(
+                broker.bootstrap, name, records=rate * seconds, record_size=100, rate=rate, settings=settings
+            )
+        assert outcome.p50_ms is not None
+        assert outcome.p99_ms is not None
+        # The tool counts whole milliseconds; half of one keeps a ratio possible when it says 0.
+        latencies = {"p50 ms": max(outcome.p50_ms, 0.5), "p99 ms": max(outcome.p99_ms, 0.5)}
+        return {
+            **latencies,
+            "broker CPU us/record": meter.broker_cpu_s / (rate * seconds) * 1e6,
+            "others": meter.others_share,
+        }
+
+    return Case(
+        group="latency at a fixed rate",
+        name=f"{rate:,} records/s, 100 B, acks={acks}",
+        run=run,
+        goals={"p99 ms": LATENCY},
+        warm_up_runs=1,
+    )
+
+
+def many_partitions_case() -> Case:
+    count = 1000
+
+    def run(broker: Broker, clients: Clients) -> Metrics:
+        name = f"bench-{next(topic_numbers)}"
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        with Meter(broker.pid, clients.pids) as meter:
+            for future in admin.create_topics([NewTopic(name, count, 1)]).values():
+                future.result(TIMEOUT_S)
+            wait_for_directories(broker.log_directory, name, count)
+        write_to_each(broker.bootstrap, name, count)
+        for future in admin.delete_topics([name]).values():
+            future.result(TIMEOUT_S)
+        return {"s": meter.wall_s, "broker CPU s": meter.broker_cpu_s, "others": meter.others_share}
+
+    return Case(
+        group="1,000 partitions",
+        name="created, until every log is on disk",
+        run=run,
+        goals={"s": PARTITIONS},
+        warm_up_runs=1,
+    )
+
+
+def records_for(record_size: int) -> int:
+    """About 60 MB of small records or 150 MB of large ones: seconds, not minutes, and thousands of clock ticks."""
+    return 600_000 if record_size <= 100 else 150_000
+
+
+def per_gigabyte(meter: Meter, payload_bytes: int) -> Metrics:
+    return {"broker CPU s/GB": meter.broker_cpu_s / (payload_bytes / GB), "others": meter.others_share}
+
+
+def topic(broker: Broker, partitions: int) -> AbstractContextManager[str]:
+    return temporary_topic(broker.bootstrap, f"bench-{next(topic_numbers)}", partitions)
+
+
+def wait_for_directories(directory: Path, name: str, count: int) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while sum(1 for _ in directory.glob(f"{name}-*")) < count:
+        assert time.monotonic() < deadline, "not every partition has a log"
+        time.sleep(0.002)
+
+
+def write_to_each(bootstrap: str, name: str, count: int) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for partition in range(count):
+        producer.produce(name, b"here", partition=partition)
+    assert producer.flush(TIMEOUT_S) == 0

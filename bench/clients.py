@@ -1,0 +1,135 @@
+"""The clients: Kafka's own ProducerPerformance and a Java consumer in one warm JVM, and librdkafka in this process.
+
+Both contestants meet the same client in the same process with the same settings. Kafka's ConsumerPerformance needs a
+consumer group; the Java consumer here assigns its partitions itself, which measures the fetch path alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from tests.support.java import ToolServer
+
+__all__ = ["Clients", "Outcome", "opened", "temporary_topic", "wait_for_first_ack"]
+
+TIMEOUT_S = 120.0
+JAVA = Path(__file__).with_name("java")
+SUMMARY = re.compile(
+    r"^(?P<count>\d+) records sent, (?P<rate>[\d.]+) records/sec .*, (?P<p50>\d+) ms 50th, .* (?P<p99>\d+) ms 99th",
+    re.MULTILINE,
+)
+
+
+class Outcome(NamedTuple):
+    """What a client saw of one run."""
+
+    records_per_s: float
+    p50_ms: float | None = None
+    p99_ms: float | None = None
+
+
+class Clients:
+    """All of them; the JVM is started once and stays warm."""
+
+    def __init__(self, java: ToolServer) -> None:
+        self._java = java
+        self.pids = (java.pid, os.getpid())
+
+    def java_produce(
+        self, bootstrap: str, topic: str, *, records: int, record_size: int, rate: int = -1, settings: dict[str, str]
+    ) -> Outcome:
+        size: list[str | int] = ["--num-records", records, "--record-size", record_size, "--throughput", rate]
+        properties = [f"{key}={value}" for key, value in settings.items()]
+        address = ["--bootstrap-server", bootstrap, "--topic", topic]
+        result = self._java.run("ProducerPerformance", *address, *size, "--command-property", *properties)
+        summaries = list(SUMMARY.finditer(result.stdout))
+        assert result.status == 0, result.stdout + result.stderr
+        assert summaries, result.stdout + result.stderr
+        last = summaries[-1]
+        assert int(last["count"]) == records, result.stdout + result.stderr
+        return Outcome(float(last["rate"]), float(last["p50"]), float(last["p99"]))
+
+    def java_consume(self, bootstrap: str, topic: str, *, partitions: int, records: int) -> Outcome:
+        result = self._java.run_class("AssignedConsumer", bootstrap, topic, partitions, records)
+        assert result.status == 0, result.stderr
+        seen, milliseconds = result.stdout.split()
+        assert int(seen) >= records, f"{seen} of {records} records"
+        return Outcome(int(seen) / float(milliseconds) * 1000)
+
+    def native_produce(
+        self, bootstrap: str, topic: str, *, records: int, record_size: int, partitions: int, settings: dict[str, str]
+    ) -> Outcome:
+        producer = Producer({"bootstrap.servers": bootstrap, "queue.buffering.max.messages": 1_000_000, **settings})
+        payload = os.urandom(record_size)
+        start = time.monotonic()
+        for number in range(records):
+            while True:
+                try:
+                    producer.produce(topic, payload, partition=number % partitions)
+                    break
+                except BufferError:
+                    producer.poll(0.01)
+            if number % 1000 == 0:
+                producer.poll(0)
+        left = producer.flush(TIMEOUT_S)
+        assert left == 0, f"{left} of {records} records were not acknowledged"
+        return Outcome(records / (time.monotonic() - start))
+
+    def native_consume(self, bootstrap: str, topic: str, *, partitions: int, records: int) -> Outcome:
+        consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False})
+        try:
+            start = time.monotonic()
+            consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
+            seen = 0
+            while seen < records:
+                messages = consumer.consume(10_000, timeout=1.0)
+                seen += sum(message.error() is None for message in messages)
+                assert time.monotonic() < start + TIMEOUT_S, f"{seen} of {records} records"
+            return Outcome(seen / (time.monotonic() - start))
+        finally:
+            consumer.close()
+
+
+@contextlib.contextmanager
+def opened() -> Iterator[Clients]:
+    programs = [JAVA / "AssignedConsumer.java"]
+    with ToolServer(programs=programs, heap_megabytes=1024, options=["-Xms1024m"]) as java:
+        yield Clients(java)
+
+
+@contextlib.contextmanager
+def temporary_topic(bootstrap: str, name: str, partitions: int) -> Iterator[str]:
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
+    for future in admin.create_topics([NewTopic(name, partitions, 1)]).values():
+        future.result(TIMEOUT_S)
+    try:
+        yield name
+    finally:
+        for future in admin.delete_topics([name]).values():
+            future.result(TIMEOUT_S)
+
+
+def wait_for_first_ack(bootstrap: str, topic: str) -> None:
+    """Writes one record to a topic that does not exist yet; returns when the broker has acknowledged it."""
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "linger.ms": 0,
+        "topic.metadata.refresh.fast.interval.ms": 10,
+        "reconnect.backoff.ms": 10,
+        "allow.auto.create.topics": True,
+    }
+    failures: list[object] = []
+    producer = Producer(settings)
+    producer.produce(topic, b"first", on_delivery=lambda error, _: failures.append(error) if error else None)
+    if producer.flush(TIMEOUT_S) or failures:
+        raise KafkaException(f"no acknowledgement from {bootstrap}: {failures}")

@@ -1,0 +1,56 @@
+"""What the operating system knows about a process: CPU time and resident memory, from /proc."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+__all__ = ["Meter", "cpu_seconds", "resident_bytes"]
+
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process and all its threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
+
+
+def resident_bytes(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmRSS:"))
+
+
+def machine_cpu_seconds() -> float:
+    """Time all processors together have worked, for everybody."""
+    user, nice, system, _, _, interrupt, soft_interrupt, *_ = map(int, Path("/proc/stat").read_text().split()[1:9])
+    return (user + nice + system + interrupt + soft_interrupt) / TICKS_PER_SECOND
+
+
+@dataclass(slots=True)
+class Meter:
+    """A context manager round some work: the broker's CPU, the wall clock, and what others took of the machine."""
+
+    broker_pid: int
+    client_pids: tuple[int, ...]
+    broker_cpu_s: float = 0.0
+    wall_s: float = 0.0
+    # The share of all processors that went neither to the broker nor to the client.
+    others_share: float = 0.0
+
+    def __enter__(self) -> Self:
+        self.broker_cpu_s, self.wall_s = -cpu_seconds(self.broker_pid), -time.monotonic()
+        self.others_share = -machine_cpu_seconds() + self._client_cpu_s()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.wall_s += time.monotonic()
+        self.broker_cpu_s += cpu_seconds(self.broker_pid)
+        others_cpu_s = self.others_share + machine_cpu_seconds() - self._client_cpu_s() - self.broker_cpu_s
+        self.others_share = max(0.0, others_cpu_s) / (self.wall_s * (os.cpu_count() or 1))
+
+    def _client_cpu_s(self) -> float:
+        return sum(cpu_seconds(pid) for pid in self.client_pids)

@@ -1,0 +1,85 @@
+"""Runs cases on two contestants in turn and gathers medians."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.cases import Case, Goal, Metrics
+from bench.clients import Clients
+from bench.lifecycle import GOALS, GROUP, NAME, measure_lifecycle
+from tests.support.brokers import Broker
+
+__all__ = ["OURS", "PEER", "Figure", "Result", "run_case", "run_lifecycle"]
+
+PEER, OURS = "kafka", "ottla"
+
+
+@dataclass(slots=True)
+class Figure:
+    """One metric of one case: every run of both, and what the medians amount to."""
+
+    metric: str
+    goal: Goal | None
+    runs: dict[str, list[float]]
+
+    def median(self, contestant: str) -> float:
+        return statistics.median(self.runs[contestant])
+
+    @property
+    def ratio(self) -> float:
+        peer = self.median(PEER)
+        return self.median(OURS) / peer if peer else float("inf")
+
+    @property
+    def met(self) -> bool | None:
+        return None if self.goal is None else self.goal.met_by(self.ratio)
+
+
+@dataclass(slots=True)
+class Result:
+    group: str
+    name: str
+    figures: list[Figure] = field(default_factory=list)
+    error: str | None = None
+
+    @property
+    def others_share(self) -> float | None:
+        """How much of the machine went to neither contestant nor client, in the median run."""
+        found = [figure for figure in self.figures if figure.metric == "others"]
+        return statistics.median(share for runs in found[0].runs.values() for share in runs) if found else None
+
+
+def run_case(case: Case, brokers: Mapping[str, Broker], clients: Clients, *, runs: int) -> Result:
+    for broker in brokers.values():
+        for _ in range(case.warm_up_runs):
+            case.run(broker, clients)
+    measured: dict[str, list[Metrics]] = {name: [] for name in brokers}
+    for number in range(runs):
+        for name in alternating(list(brokers), number):
+            measured[name].append(case.run(brokers[name], clients))
+    return as_result(case.group, case.name, case.goals, measured)
+
+
+def run_lifecycle(makers: Mapping[str, Callable[[Path], Broker]], directory: Path, *, runs: int) -> Result:
+    measured: dict[str, list[Metrics]] = {name: [] for name in makers}
+    for number in range(runs):
+        for name in alternating(list(makers), number):
+            measured[name].append(measure_lifecycle(makers[name], directory / f"life-{name}-{number}"))
+    return as_result(GROUP, NAME, GOALS, measured)
+
+
+def alternating(names: list[str], number: int) -> list[str]:
+    """Who goes first changes with every round, so that neither always finds the machine as the other left it."""
+    return names if number % 2 == 0 else names[::-1]
+
+
+def as_result(group: str, name: str, goals: Mapping[str, Goal], measured: dict[str, list[Metrics]]) -> Result:
+    metrics = next(iter(measured.values()))[0]
+    figures = [
+        Figure(metric, goals.get(metric), {who: [run[metric] for run in runs] for who, runs in measured.items()})
+        for metric in metrics
+    ]
+    return Result(group, name, figures)
