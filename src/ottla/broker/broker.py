@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.authorization import AllowAll, Authorizer
 from ottla.broker.context import ListenerInfo, QuotaManager, Unlimited
+from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.statistics import NodeStatistics
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Broker:
         "metadata",
         "node_id",
         "on_config_changed",
+        "producer_ids",
         "quota",
         "replicas",
         "statistics",
@@ -67,6 +69,7 @@ class Broker:
         self.logs = logs
         self.replicas = replicas
         self.controller = controller
+        self.producer_ids = ProducerIds(controller, node_id)
         # Feature name -> lowest and highest level this software knows (KIP-584).
         self.supported_features = supported_features
         self.authorizer: Authorizer = authorizer if authorizer is not None else AllowAll()

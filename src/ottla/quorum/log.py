@@ -37,6 +37,7 @@ from ottla.records.build import build_batch
 from ottla.records.control import ControlType, build_control_batch, read_control_type
 from ottla.records.iterate import iterate_records
 from ottla.records.record import Record
+from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.wire.codec import decode, encode
 from ottla.wire.messages.control_records import (
     KRaftVersionRecord,
@@ -82,6 +83,10 @@ class MetadataLog(Protocol):
 
     @property
     def voter_ids(self) -> tuple[int, ...]: ...
+
+    @property
+    def voter_directory_id(self) -> Uuid:
+        """The directory of this node's voter (KIP-853)."""
 
     @property
     def start_offset(self) -> int:
@@ -177,7 +182,7 @@ class SingleVoterLog:
         return (self._node_id,)
 
     @property
-    def directory_id(self) -> Uuid:
+    def voter_directory_id(self) -> Uuid:
         return self._directory_id
 
     @property
@@ -331,6 +336,7 @@ class SingleVoterLog:
                 data_version=1 if self._kraft_version > 0 else 0,
             ),
         )
+        LeaderEpochs.load(files, self._directory).assign(self._leader_epoch, self._journal.end_offset)
         metadata_file = f"{self._directory}/partition.metadata"
         if not files.exists(metadata_file):
             files.write_atomically(metadata_file, f"version: 0\ntopic_id: {METADATA_TOPIC_ID}".encode(), durable=False)

@@ -47,6 +47,7 @@ HANDLERS: dict[int, HandlerSpec] = {
     35: HandlerSpec("describe_log_dirs", 1, 5),
     37: HandlerSpec("create_partitions", 0, 3),
     44: HandlerSpec("incremental_alter_configs", 0, 1),
+    55: HandlerSpec("describe_quorum", 0, 2),
     57: HandlerSpec("update_features", 0, 2),
     60: HandlerSpec("describe_cluster", 0, 2),
     61: HandlerSpec("describe_producers", 0, 0),

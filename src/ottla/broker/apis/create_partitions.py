@@ -1,0 +1,55 @@
+"""CreatePartitions (key 37), versions 0 to 3: more partitions for topics that exist. 2 and later are flexible.
+
+The timeout of the request is not used: an answer comes with the commit.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorization import Operation, ResourceType
+from ottla.broker.context import RequestContext
+from ottla.metadata.controller import ControllerContext
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode
+from ottla.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+__all__ = ["handle"]
+
+
+def handle(
+    request: CreatePartitionsRequest, context: RequestContext, broker: Broker
+) -> Deferred[CreatePartitionsResponse]:
+    image = broker.metadata.image
+    refused = {
+        topic.name for topic in request.topics if not context.allows(Operation.ALTER, ResourceType.TOPIC, topic.name)
+    }
+    request.topics = [topic for topic in request.topics if topic.name not in refused]
+    additions = 0
+    for topic in request.topics:
+        existing = image.topics.by_name.get(topic.name)
+        additions += max(topic.count - len(existing.partitions), 0) if existing is not None else 0
+    extended = broker.controller.create_partitions(request, ControllerContext(api_version=context.api_version))
+    answer: Deferred[CreatePartitionsResponse] = Deferred()
+
+    def finish(outcome: Deferred[CreatePartitionsResponse]) -> None:
+        if outcome.error is not None:
+            answer.fail(outcome.error)
+            return
+        response = outcome.result()
+        response.throttle_time_ms = context.quota.mutated(context, additions)
+        response.results += [
+            CreatePartitionsTopicResult(name=name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            for name in sorted(refused)
+        ]
+        answer.resolve(response)
+
+    extended.when_done(finish)
+    return answer

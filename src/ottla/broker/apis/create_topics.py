@@ -1,0 +1,65 @@
+"""CreateTopics (key 19), versions 2 to 7.
+
+- 4: partitions and replication factor may be -1 for the default; 5: flexible, and the answer tells what was created
+- 7: the answer has the topic's id
+
+Who may create topics in the cluster may create any; otherwise each topic is asked about. Configurations are shown to
+whoever may describe them. The timeout of the request is not used: an answer comes with the commit.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
+from ottla.broker.context import RequestContext
+from ottla.metadata.controller import ControllerContext
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode
+from ottla.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+__all__ = ["handle"]
+
+
+def handle(request: CreateTopicsRequest, context: RequestContext, broker: Broker) -> Deferred[CreateTopicsResponse]:
+    denied: list[CreatableTopicResult] = []
+    if not context.allows(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME):
+        refused = {
+            topic.name
+            for topic in request.topics
+            if not context.allows(Operation.CREATE, ResourceType.TOPIC, topic.name)
+        }
+        denied = [
+            CreatableTopicResult(
+                name=name,
+                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                error_message=ErrorCode.TOPIC_AUTHORIZATION_FAILED.message,
+                configs=[],
+            )
+            for name in sorted(refused)
+        ]
+        request.topics = [topic for topic in request.topics if topic.name not in refused]
+
+    def may_describe_configs(name: str) -> bool:
+        return context.allows(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name)
+
+    created = broker.controller.create_topics(
+        request, ControllerContext(api_version=context.api_version, may_describe_configs=may_describe_configs)
+    )
+    answer: Deferred[CreateTopicsResponse] = Deferred()
+
+    def finish(outcome: Deferred[CreateTopicsResponse]) -> None:
+        if outcome.error is not None:
+            answer.fail(outcome.error)
+            return
+        response = outcome.result()
+        partitions = sum(max(topic.num_partitions, 0) for topic in response.topics)
+        response.throttle_time_ms = context.quota.mutated(context, partitions)
+        response.topics += denied
+        answer.resolve(response)
+
+    created.when_done(finish)
+    return answer

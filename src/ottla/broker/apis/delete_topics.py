@@ -1,0 +1,78 @@
+"""DeleteTopics (key 20), versions 1 to 6.
+
+- 3: TOPIC_DELETION_DISABLED has a code of its own; 4: flexible; 5: error messages; 6: topics by name or by id
+
+Somebody who may describe a topic but not delete it is told its name; somebody who may not even describe it learns
+nothing about whether it exists. The timeout of the request is not used: an answer comes with the commit.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
+from ottla.broker.context import RequestContext
+from ottla.metadata.controller import ControllerContext
+from ottla.metadata.image import MetadataImage
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode
+from ottla.model.ids import Uuid
+from ottla.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+__all__ = ["handle"]
+
+
+def handle(request: DeleteTopicsRequest, context: RequestContext, broker: Broker) -> Deferred[DeleteTopicsResponse]:
+    denied: list[DeletableTopicResult] = []
+    if not context.allows(Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME):
+        denied = _take_denied(request, context, broker.metadata.image)
+    mutations = len(request.topic_names) + len(request.topics)
+    deleted = broker.controller.delete_topics(request, ControllerContext(api_version=context.api_version))
+    answer: Deferred[DeleteTopicsResponse] = Deferred()
+
+    def finish(outcome: Deferred[DeleteTopicsResponse]) -> None:
+        if outcome.error is not None:
+            answer.fail(outcome.error)
+            return
+        response = outcome.result()
+        response.throttle_time_ms = context.quota.mutated(context, mutations)
+        response.responses += denied
+        answer.resolve(response)
+
+    deleted.when_done(finish)
+    return answer
+
+
+def _take_denied(
+    request: DeleteTopicsRequest, context: RequestContext, image: MetadataImage
+) -> list[DeletableTopicResult]:
+    """Removes from the request what the principal may not delete, and gives the answers for it."""
+    denied: list[DeletableTopicResult] = []
+
+    def is_denied(name: str | None, topic_id: Uuid) -> bool:
+        if name is None:
+            topic = image.topics.by_id.get(topic_id)
+            if topic is None:
+                return False
+            known = topic.name
+        else:
+            known = name
+        if context.allows(Operation.DELETE, ResourceType.TOPIC, known):
+            return False
+        may_describe = context.allows(Operation.DESCRIBE, ResourceType.TOPIC, known)
+        denied.append(
+            DeletableTopicResult(
+                name=known if may_describe or name is not None else None,
+                topic_id=topic_id,
+                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                error_message=ErrorCode.TOPIC_AUTHORIZATION_FAILED.message,
+            )
+        )
+        return True
+
+    request.topic_names = [name for name in request.topic_names if not is_denied(name, Uuid.ZERO)]
+    request.topics = [topic for topic in request.topics if not is_denied(topic.name, topic.topic_id)]
+    return denied

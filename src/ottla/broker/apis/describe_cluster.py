@@ -1,0 +1,65 @@
+"""DescribeCluster (key 60), versions 0 to 2: brokers, the cluster's id, what one may do to it (KIP-700).
+
+- 1: endpoint type (KIP-919); on a broker's listener only brokers can be asked for
+- 2: fenced brokers on demand, each marked (KIP-1073)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
+from ottla.broker.cluster_view import alive_brokers, any_alive_broker
+from ottla.broker.context import RequestContext
+from ottla.model.errors import ErrorCode
+from ottla.wire.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+__all__ = ["handle"]
+
+_BROKERS, _CONTROLLERS = 1, 2
+
+
+def handle(request: DescribeClusterRequest, context: RequestContext, broker: Broker) -> DescribeClusterResponse:
+    if request.endpoint_type != _BROKERS:
+        is_known = request.endpoint_type == _CONTROLLERS
+        return DescribeClusterResponse(
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE if is_known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            error_message="this is a broker: ask a controller's listener for controllers"
+            if is_known
+            else f"there is no endpoint of type {request.endpoint_type}",
+            endpoint_type=request.endpoint_type,
+        )
+    image = broker.metadata.image
+    listener = context.listener_name
+    alive = alive_brokers(image, listener)
+    shown = alive
+    if request.include_fenced_brokers:
+        shown = [each for _, each in sorted(image.brokers.items()) if listener in each.endpoints]
+    response = DescribeClusterResponse(
+        cluster_id=broker.cluster_id,
+        controller_id=any_alive_broker(alive, broker.world.random),
+        brokers=[
+            DescribeClusterBroker(
+                broker_id=each.broker_id,
+                host=each.endpoints[listener].host,
+                port=each.endpoints[listener].port,
+                rack=each.rack,
+                is_fenced=each.fenced,
+            )
+            for each in shown
+        ],
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = 0
+        if context.allows(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+            response.cluster_authorized_operations = context.authorizer.authorized_operations(
+                context, ResourceType.CLUSTER, CLUSTER_NAME
+            )
+    return response

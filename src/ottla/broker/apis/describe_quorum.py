@@ -1,0 +1,81 @@
+"""DescribeQuorum (key 55), versions 0 to 2: leader, voters and observers of the metadata quorum (KIP-595).
+
+- 1: when each replica last fetched and was last caught up; 2: directory ids, endpoints, error messages (KIP-853)
+
+The quorum has one voter for now, so there are no observers, and the leader is always caught up.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
+from ottla.broker.context import RequestContext
+from ottla.metadata.topic_names import CLUSTER_METADATA_TOPIC
+from ottla.model.errors import ErrorCode
+from ottla.wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    Listener,
+    Node,
+    ReplicaState,
+    ResponsePartitionData,
+    ResponseTopicData,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+__all__ = ["handle"]
+
+
+def handle(request: DescribeQuorumRequest, context: RequestContext, broker: Broker) -> DescribeQuorumResponse:
+    if not context.allows(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return DescribeQuorumResponse(error_code=code, error_message=code.message)
+    response = DescribeQuorumResponse(
+        topics=[
+            ResponseTopicData(
+                topic_name=topic.topic_name,
+                partitions=[
+                    _partition(topic.topic_name, partition.partition_index, broker) for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+    if context.api_version >= 2:
+        response.nodes = [
+            Node(
+                node_id=controller.controller_id,
+                listeners=[
+                    Listener(name=each.name, host=each.host, port=each.port) for each in controller.endpoints.values()
+                ],
+            )
+            for _, controller in sorted(broker.metadata.image.cluster.controllers.items())
+        ]
+    return response
+
+
+def _partition(topic: str, partition: int, broker: Broker) -> ResponsePartitionData:
+    if topic != CLUSTER_METADATA_TOPIC or partition != 0:
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ResponsePartitionData(partition_index=partition, error_code=code, error_message=code.message)
+    log = broker.controller.log
+    now_ms = broker.world.clock.now_ms()
+    return ResponsePartitionData(
+        partition_index=0,
+        leader_id=log.leader_id,
+        leader_epoch=log.leader_epoch,
+        high_watermark=log.committed_offset,
+        current_voters=[
+            ReplicaState(
+                replica_id=voter,
+                replica_directory_id=log.voter_directory_id,
+                log_end_offset=log.end_offset,
+                last_fetch_timestamp=now_ms,
+                last_caught_up_timestamp=now_ms,
+            )
+            for voter in log.voter_ids
+        ],
+    )

@@ -1,0 +1,120 @@
+"""DescribeTopicPartitions (key 75), version 0: topics page by page, with eligible leader replicas (KIP-966).
+
+Topics come sorted by name. A page holds at most `response_partition_limit` partitions, bounded in turn by
+`max.request.partition.size.limit`; the next one begins at the cursor of the answer. An empty list asks for all topics.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorization import Operation, ResourceType
+from ottla.broker.cluster_view import NO_ID, endpoint_of, offline_replicas
+from ottla.broker.context import RequestContext
+from ottla.metadata.image import MetadataImage, PartitionImage
+from ottla.metadata.topic_names import check_topic_name, is_internal
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.wire.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+__all__ = ["handle"]
+
+
+def handle(
+    request: DescribeTopicPartitionsRequest, context: RequestContext, broker: Broker
+) -> DescribeTopicPartitionsResponse:
+    image = broker.metadata.image
+    cursor = request.cursor
+    everything = not request.topics
+    names = _names(request, image)
+    limit = max(min(broker.config.max_request_partition_size_limit, request.response_partition_limit), 1)
+    response = DescribeTopicPartitionsResponse()
+    denied: list[DescribeTopicPartitionsResponseTopic] = []
+    for name in names:
+        if not context.allows(Operation.DESCRIBE, ResourceType.TOPIC, name):
+            if not everything:
+                denied.append(_error(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            continue
+        if limit == 0:
+            response.next_cursor = Cursor(topic_name=name, partition_index=0)
+            break
+        topic = image.topics.by_name.get(name)
+        if topic is None:
+            if not everything:
+                response.topics.append(_error(name, _missing_code(name)))
+            continue
+        first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
+        indexes = [index for index in sorted(topic.partitions) if index >= first]
+        page = indexes[:limit]
+        limit -= len(page)
+        response.topics.append(
+            DescribeTopicPartitionsResponseTopic(
+                name=name,
+                topic_id=topic.topic_id,
+                is_internal=is_internal(name),
+                partitions=[
+                    _partition_answer(index, topic.partitions[index], image, context.listener_name) for index in page
+                ],
+            )
+        )
+        if len(page) < len(indexes):
+            response.next_cursor = Cursor(topic_name=name, partition_index=indexes[len(page)])
+            break
+    for answer in response.topics:
+        if answer.name is not None:
+            answer.topic_authorized_operations = context.authorizer.authorized_operations(
+                context, ResourceType.TOPIC, answer.name
+            )
+    response.topics += denied
+    return response
+
+
+def _names(request: DescribeTopicPartitionsRequest, image: MetadataImage) -> list[str]:
+    cursor = request.cursor
+    start = cursor.topic_name if cursor is not None else ""
+    asked = image.topics.by_name if not request.topics else [topic.name for topic in request.topics]
+    names = sorted({name for name in asked if name >= start})
+    if cursor is not None:
+        if request.topics and cursor.topic_name not in names:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"the cursor names topic {cursor.topic_name!r}, which was not asked for"
+            )
+        if cursor.partition_index < 0:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"the cursor names partition {cursor.partition_index}")
+    return names
+
+
+def _error(name: str, code: ErrorCode) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(error_code=code, name=name, is_internal=is_internal(name))
+
+
+def _missing_code(name: str) -> ErrorCode:
+    try:
+        check_topic_name(name)
+    except KafkaError as error:
+        return error.code
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _partition_answer(
+    index: int, partition: PartitionImage, image: MetadataImage, listener: str
+) -> DescribeTopicPartitionsResponsePartition:
+    is_reachable = endpoint_of(image, partition.leader, listener) is not None
+    return DescribeTopicPartitionsResponsePartition(
+        partition_index=index,
+        leader_id=partition.leader if is_reachable else NO_ID,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.isr),
+        eligible_leader_replicas=list(partition.elr),
+        last_known_elr=list(partition.last_known_elr),
+        offline_replicas=offline_replicas(image, partition, listener),
+    )

@@ -1,0 +1,219 @@
+"""Metadata (key 3), versions 0 to 13: brokers, topics, who leads what.
+
+- 0: an empty list means all topics; unreachable replicas are left out with REPLICA_NOT_AVAILABLE
+- 1: null means all topics, an empty list none; controller, rack, internal topics; 2: cluster id
+- 4: whether topics may be created automatically; 5: offline replicas
+- 6: a leader without this listener is LISTENER_NOT_FOUND rather than LEADER_NOT_AVAILABLE
+- 7: leader epochs; 8: authorized operations (of the cluster until 10); 9: flexible
+- 10: topic ids in the answer; 12: topics asked for by id; 13: an error for the request as a whole
+
+A topic that is created automatically is answered with UNKNOWN_TOPIC_OR_PARTITION and there at the next request, as in
+Apache Kafka. Any live broker is given as the controller, since every broker takes administrative requests.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
+from ottla.broker.cluster_view import (
+    NO_ID,
+    alive_brokers,
+    any_alive_broker,
+    endpoint_of,
+    offline_replicas,
+    reachable,
+)
+from ottla.broker.context import RequestContext
+from ottla.broker.internal_topics import automatic_topic
+from ottla.metadata.image import MetadataImage, PartitionImage, TopicImage
+from ottla.metadata.topic_names import check_topic_name, is_internal
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import Uuid
+from ottla.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from ottla.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+__all__ = ["error_response", "handle"]
+
+logger = logging.getLogger("ottla.broker.metadata")
+
+
+def handle(request: MetadataRequest, context: RequestContext, broker: Broker) -> MetadataResponse:
+    version = context.api_version
+    image = broker.metadata.image
+    listener = context.listener_name
+    _check_request(request, version)
+    alive = alive_brokers(image, listener)
+    response = MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(
+                node_id=each.broker_id,
+                host=each.endpoints[listener].host,
+                port=each.endpoints[listener].port,
+                rack=each.rack,
+            )
+            for each in alive
+        ],
+        cluster_id=broker.cluster_id,
+        controller_id=any_alive_broker(alive, broker.world.random),
+    )
+    if request.topics is None or (version == 0 and not request.topics):
+        response.topics = [
+            _topic_answer(image.topics.by_name[name], image, listener, version)
+            for name in sorted(image.topics.by_name)
+            if context.allows(Operation.DESCRIBE, ResourceType.TOPIC, name)
+        ]
+    else:
+        response.topics = _named_topics(request, context, broker, image)
+    if request.include_topic_authorized_operations and version >= 8:
+        for topic in response.topics:
+            if topic.name is not None:
+                topic.topic_authorized_operations = context.authorizer.authorized_operations(
+                    context, ResourceType.TOPIC, topic.name
+                )
+    if request.include_cluster_authorized_operations and 8 <= version <= 10:
+        response.cluster_authorized_operations = 0
+        if context.allows(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+            response.cluster_authorized_operations = context.authorizer.authorized_operations(
+                context, ResourceType.CLUSTER, CLUSTER_NAME
+            )
+    return response
+
+
+def error_response(request: MetadataRequest, version: int, error: KafkaError) -> MetadataResponse:  # noqa: ARG001
+    """Every topic of the request gets the code, as the answer had no code of its own before version 13."""
+    topics = [
+        MetadataResponseTopic(error_code=error.code, name=topic.name or "", topic_id=topic.topic_id)
+        for topic in request.topics or ()
+    ]
+    return MetadataResponse(topics=topics, error_code=error.code)
+
+
+def _check_request(request: MetadataRequest, version: int) -> None:
+    if version < 12:
+        for topic in request.topics or ():
+            if topic.name is None or topic.topic_id:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST, f"topics cannot be asked for by id in version {version} of Metadata"
+                )
+
+
+def _named_topics(
+    request: MetadataRequest, context: RequestContext, broker: Broker, image: MetadataImage
+) -> list[MetadataResponseTopic]:
+    asked = request.topics or []
+    identities = list(dict.fromkeys(topic.topic_id for topic in asked if topic.topic_id))
+    if identities:
+        return [_by_id(identity, context, image) for identity in identities]
+    names = list(dict.fromkeys(topic.name for topic in asked if topic.name is not None))
+    may_create = broker.config.auto_create_topics_enable and request.allow_auto_topic_creation
+    answers: list[MetadataResponseTopic] = []
+    to_create: list[str] = []
+    for name in names:
+        topic = image.topics.by_name.get(name)
+        if not context.allows(Operation.DESCRIBE, ResourceType.TOPIC, name):
+            answers.append(_error(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        elif topic is not None:
+            answers.append(_topic_answer(topic, image, context.listener_name, context.api_version))
+        elif may_create and not _may_create(name, context):
+            answers.append(_error(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        else:
+            code = _missing_code(name)
+            if may_create and code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                to_create.append(name)
+            answers.append(_error(name, code))
+    if to_create:
+        _create(to_create, broker)
+    return answers
+
+
+def _by_id(topic_id: Uuid, context: RequestContext, image: MetadataImage) -> MetadataResponseTopic:
+    topic = image.topics.by_id.get(topic_id)
+    if topic is None:
+        return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
+    if not context.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
+        # An id gives nothing away; the name would.
+        return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=None, topic_id=topic_id)
+    return _topic_answer(topic, image, context.listener_name, context.api_version)
+
+
+def _error(name: str, code: ErrorCode) -> MetadataResponseTopic:
+    return MetadataResponseTopic(error_code=code, name=name, is_internal=is_internal(name))
+
+
+def _missing_code(name: str) -> ErrorCode:
+    try:
+        check_topic_name(name)
+    except KafkaError as error:
+        return error.code
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _may_create(name: str, context: RequestContext) -> bool:
+    return context.allows(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME) or context.allows(
+        Operation.CREATE, ResourceType.TOPIC, name
+    )
+
+
+def _create(names: list[str], broker: Broker) -> None:
+    """Asks the controller and does not wait: the client asks again, and the topic is there or not."""
+    topics = [automatic_topic(name, broker.config) for name in names]
+    broker.controller.create_topics(CreateTopicsRequest(topics=topics)).when_done(_log_failures)
+
+
+def _log_failures(outcome: Deferred[CreateTopicsResponse]) -> None:
+    if outcome.error is not None:
+        logger.warning("topics could not be created automatically: %s", outcome.error)
+        return
+    for result in outcome.result().topics:
+        if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            logger.warning("topic %r could not be created automatically: %s", result.name, result.error_message)
+
+
+def _topic_answer(topic: TopicImage, image: MetadataImage, listener: str, version: int) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=ErrorCode.NONE,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=is_internal(topic.name),
+        partitions=[
+            _partition_answer(index, topic.partitions[index], image, listener, version)
+            for index in sorted(topic.partitions)
+        ],
+    )
+
+
+def _partition_answer(
+    index: int, partition: PartitionImage, image: MetadataImage, listener: str, version: int
+) -> MetadataResponsePartition:
+    replicas, isr = list(partition.replicas), list(partition.isr)
+    if version == 0:
+        replicas, isr = reachable(image, replicas, listener), reachable(image, isr, listener)
+    code = ErrorCode.NONE
+    leader = partition.leader
+    if endpoint_of(image, leader, listener) is None:
+        is_registered = leader in image.brokers
+        code = ErrorCode.LISTENER_NOT_FOUND if is_registered and version >= 6 else ErrorCode.LEADER_NOT_AVAILABLE
+        leader = NO_ID
+    elif len(replicas) < len(partition.replicas) or len(isr) < len(partition.isr):
+        code = ErrorCode.REPLICA_NOT_AVAILABLE
+    return MetadataResponsePartition(
+        error_code=code,
+        partition_index=index,
+        leader_id=leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=replicas,
+        isr_nodes=isr,
+        offline_replicas=offline_replicas(image, partition, listener) if version >= 5 else [],
+    )

@@ -1,0 +1,29 @@
+"""UpdateFeatures (key 57), versions 0 to 2: raise or lower finalised feature levels (KIP-584).
+
+- 0: downgrades are allowed by a flag; 1: kinds of upgrade, validate-only; 2: one answer for all features
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
+from ottla.broker.context import RequestContext
+from ottla.metadata.controller import ControllerContext
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode
+from ottla.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+__all__ = ["handle"]
+
+
+def handle(
+    request: UpdateFeaturesRequest, context: RequestContext, broker: Broker
+) -> UpdateFeaturesResponse | Deferred[UpdateFeaturesResponse]:
+    if not context.allows(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return UpdateFeaturesResponse(error_code=code, error_message=code.message)
+    return broker.controller.update_features(request, ControllerContext(api_version=context.api_version))

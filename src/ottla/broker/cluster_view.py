@@ -1,0 +1,57 @@
+"""The image as a client on one listener sees it: which brokers it can reach, and what it is told of a partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ottla.metadata.image import BrokerImage, Endpoint, MetadataImage, PartitionImage
+
+if TYPE_CHECKING:
+    from random import Random
+
+__all__ = ["NO_ID", "alive_brokers", "any_alive_broker", "endpoint_of", "offline_replicas", "reachable"]
+
+NO_ID = -1
+
+
+def endpoint_of(image: MetadataImage, broker_id: int, listener_name: str) -> Endpoint | None:
+    """Where a registered broker is reached on this listener, fenced or not."""
+    broker = image.brokers.get(broker_id)
+    return None if broker is None else broker.endpoints.get(listener_name)
+
+
+def alive_brokers(image: MetadataImage, listener_name: str) -> list[BrokerImage]:
+    """Brokers that clients of this listener may be sent to, by id."""
+    return [
+        broker for _, broker in sorted(image.brokers.items()) if not broker.fenced and listener_name in broker.endpoints
+    ]
+
+
+def any_alive_broker(alive: list[BrokerImage], random: Random) -> int:
+    """Clients take the "controller" for a broker that answers administrative requests, and every broker does."""
+    return random.choice(alive).broker_id if alive else NO_ID
+
+
+def reachable(image: MetadataImage, replicas: Iterable[int], listener_name: str) -> list[int]:
+    return [
+        replica
+        for replica in replicas
+        if (broker := image.brokers.get(replica)) is not None
+        and not broker.fenced
+        and listener_name in broker.endpoints
+    ]
+
+
+def offline_replicas(image: MetadataImage, partition: PartitionImage, listener_name: str) -> list[int]:
+    """Replicas whose broker is gone, fenced or not on this listener, or whose directory went offline (KIP-858)."""
+    offline = []
+    for replica in partition.replicas:
+        broker = image.brokers.get(replica)
+        if broker is None or broker.fenced or listener_name not in broker.endpoints:
+            offline.append(replica)
+            continue
+        directory = partition.directory(replica)
+        if directory and broker.directories and directory not in broker.directories:
+            offline.append(replica)
+    return offline
