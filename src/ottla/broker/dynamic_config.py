@@ -12,7 +12,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from ottla.metadata.image import ResourceType
-from ottla.model.config import ConfigError
+from ottla.model.config.dynamic import usable_dynamic
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -43,11 +43,9 @@ class DynamicConfig:
         of_all = image.configs.of_all_brokers()
         if own == broker.config.dynamic and of_all == broker.config.dynamic_defaults:
             return
-        try:
-            config = broker.config.with_dynamic(dynamic=own, dynamic_defaults=of_all)
-        except ConfigError as error:
-            logger.error("dynamic broker settings are not applied: %s", error)
-            return
+        config, problems = usable_dynamic(broker.config, dynamic=own, dynamic_defaults=of_all)
+        for problem in problems:
+            logger.error("a dynamic broker setting is not applied: %s", problem)
         broker.config = config
         broker.controller.config = config
         broker.logs.config = config

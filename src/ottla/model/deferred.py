@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 __all__ = ["Deferred"]
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 _PENDING = object()
 
@@ -72,6 +73,21 @@ class Deferred(Generic[T]):
             self._callbacks = [callback]
         else:
             self._callbacks.append(callback)
+
+    def then(self, function: Callable[[T], U]) -> Deferred[U]:
+        """What `function` makes of the value, once it is there; a failure passes through, as does what it raises."""
+        made: Deferred[U] = Deferred()
+
+        def on_done(done: Deferred[T]) -> None:
+            try:
+                value = function(done.result())
+            except Exception as error:  # noqa: BLE001 (whoever holds `made` gets it)
+                made.fail(error)
+            else:
+                made.resolve(value)
+
+        self.when_done(on_done)
+        return made
 
     def _run_callbacks(self) -> None:
         callbacks, self._callbacks = self._callbacks, None

@@ -1,0 +1,66 @@
+"""AlterConfigs (key 33), versions 0-2: the older way to change configuration, which gives a resource's whole set.
+
+What the request leaves out goes back to its default; IncrementalAlterConfigs does not have that trap (KIP-339).
+Loggers cannot be changed this way. The rest is the controller's. Version 2 is flexible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorization import Operation
+from ottla.broker.config_resources import Triage, check_authorized, check_own_id, triage
+from ottla.broker.context import RequestContext
+from ottla.metadata.controller import ControllerContext
+from ottla.metadata.image import ResourceType
+from ottla.model.deferred import Deferred
+from ottla.wire.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+__all__ = ["handle"]
+
+
+def handle(
+    request: AlterConfigsRequest, context: RequestContext, broker: Broker
+) -> AlterConfigsResponse | Deferred[AlterConfigsResponse]:
+    def settle(resource: AlterConfigsResource) -> bool:
+        check_authorized(context, Operation.ALTER_CONFIGS, resource)
+        if resource.resource_type == ResourceType.BROKER and resource.resource_name:
+            check_own_id(resource.resource_name, broker.node_id)
+        return False
+
+    outcome = triage(request.resources, settle)
+    if not outcome.forwarded:
+        return _answer(request, outcome, [])
+    return broker.controller.alter_configs(
+        AlterConfigsRequest(resources=outcome.forwarded, validate_only=request.validate_only),
+        ControllerContext(api_version=context.api_version),
+    ).then(lambda decided: _answer(request, outcome, decided.responses))
+
+
+def _answer(
+    request: AlterConfigsRequest,
+    outcome: Triage[AlterConfigsResource],
+    decided: list[AlterConfigsResourceResponse],
+) -> AlterConfigsResponse:
+    decisions = iter(decided)
+    responses = []
+    for resource, refusal, is_forwarded in zip(request.resources, outcome.refusals, outcome.is_forwarded, strict=True):
+        responses.append(
+            next(decisions)
+            if is_forwarded
+            else AlterConfigsResourceResponse(
+                error_code=0 if refusal is None else refusal.code,
+                error_message=None if refusal is None else refusal.message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+        )
+    return AlterConfigsResponse(responses=responses)

@@ -1,0 +1,103 @@
+"""DescribeConfigs (key 32), versions 1-4: values in force, where they come from, and what they would be otherwise.
+
+Topics, this broker, the defaults of all brokers (a broker resource with an empty name), this broker's loggers, groups
+and client-metrics subscriptions. A topic or broker is answered from the newest committed image and this node's
+configuration. A group or a subscription that nobody has configured is answered with its defaults, as Kafka does.
+
+Version 3 adds types and documentation (KIP-524, KIP-569), 4 is flexible. A list of keys limits the answer; an empty
+list means all, like a missing one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorization import Operation
+from ottla.broker.config_resources import check_authorized, check_own_id
+from ottla.broker.context import RequestContext
+from ottla.broker.loggers import logger_levels
+from ottla.metadata.image import ResourceType
+from ottla.metadata.topic_names import check_topic_name
+from ottla.model.config.effective import (
+    EffectiveConfig,
+    describe_broker,
+    describe_client_metrics,
+    describe_cluster_defaults,
+    describe_group,
+    describe_logger,
+    describe_topic,
+)
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+__all__ = ["handle"]
+
+
+def handle(request: DescribeConfigsRequest, context: RequestContext, broker: Broker) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=[_describe(resource, request, context, broker) for resource in request.resources]
+    )
+
+
+def _describe(
+    resource: DescribeConfigsResource, request: DescribeConfigsRequest, context: RequestContext, broker: Broker
+) -> DescribeConfigsResult:
+    result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
+    try:
+        check_authorized(context, Operation.DESCRIBE_CONFIGS, resource)
+        entries = _entries(resource.resource_type, resource.resource_name, broker)
+        wanted = frozenset(resource.configuration_keys or ())
+        result.configs = [_result(entry, request) for entry in entries if not wanted or entry.name in wanted]
+    except KafkaError as error:
+        result.error_code = error.code
+        result.error_message = error.message
+    return result
+
+
+def _entries(resource_type: int, name: str, broker: Broker) -> Iterable[EffectiveConfig]:
+    configs = broker.metadata.image.configs
+    if resource_type == ResourceType.TOPIC:
+        check_topic_name(name)
+        if name not in broker.metadata.image.topics.by_name:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {name}.")
+        return describe_topic(broker.config, configs.of_topic(name))
+    if resource_type == ResourceType.BROKER:
+        if not name:
+            return describe_cluster_defaults(broker.config.dynamic_defaults)
+        check_own_id(name, broker.node_id)
+        return describe_broker(broker.config)
+    if resource_type == ResourceType.BROKER_LOGGER:
+        check_own_id(name, broker.node_id)
+        return [describe_logger(logger, level) for logger, level in logger_levels().items()]
+    if resource_type not in (ResourceType.GROUP, ResourceType.CLIENT_METRICS):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"There are no resources of type {resource_type}.")
+    if not name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "A group or a client-metrics subscription has a name.")
+    if resource_type == ResourceType.GROUP:
+        return describe_group(broker.config, configs.of(ResourceType.GROUP, name))
+    return describe_client_metrics(configs.of(ResourceType.CLIENT_METRICS, name))
+
+
+def _result(entry: EffectiveConfig, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    synonyms = entry.synonyms if request.include_synonyms else ()
+    return DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.is_read_only,
+        config_source=entry.source,
+        is_sensitive=entry.is_sensitive,
+        synonyms=[DescribeConfigsSynonym(name=name, value=value, source=source) for name, value, source in synonyms],
+        config_type=entry.type,
+        documentation=entry.documentation if request.include_documentation else None,
+    )

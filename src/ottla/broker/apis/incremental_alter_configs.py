@@ -1,0 +1,71 @@
+"""IncrementalAlterConfigs (key 44), versions 0-1: sets, deletes, appends to or subtracts from single keys (KIP-339).
+
+Levels of this node's loggers are changed here and at once. Everything else goes to the controller, which checks the
+set that would result and answers after commit. Each resource succeeds or fails for itself; the answer keeps the
+request's order. Version 1 is flexible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorization import Operation
+from ottla.broker.config_resources import Triage, alter_loggers, check_authorized, check_own_id, triage
+from ottla.broker.context import RequestContext
+from ottla.metadata.controller import ControllerContext
+from ottla.metadata.image import ResourceType
+from ottla.model.deferred import Deferred
+from ottla.wire.messages.incremental_alter_configs import (
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+__all__ = ["handle"]
+
+
+def handle(
+    request: IncrementalAlterConfigsRequest, context: RequestContext, broker: Broker
+) -> IncrementalAlterConfigsResponse | Deferred[IncrementalAlterConfigsResponse]:
+    def settle(resource: AlterConfigsResource) -> bool:
+        check_authorized(context, Operation.ALTER_CONFIGS, resource)
+        if resource.resource_type == ResourceType.BROKER_LOGGER:
+            check_own_id(resource.resource_name, broker.node_id)
+            alter_loggers(resource.configs, validate_only=request.validate_only)
+            return True
+        if resource.resource_type == ResourceType.BROKER and resource.resource_name:
+            check_own_id(resource.resource_name, broker.node_id)
+        return False
+
+    outcome = triage(request.resources, settle)
+    if not outcome.forwarded:
+        return _answer(request, outcome, [])
+    return broker.controller.incremental_alter_configs(
+        IncrementalAlterConfigsRequest(resources=outcome.forwarded, validate_only=request.validate_only),
+        ControllerContext(api_version=context.api_version),
+    ).then(lambda decided: _answer(request, outcome, decided.responses))
+
+
+def _answer(
+    request: IncrementalAlterConfigsRequest,
+    outcome: Triage[AlterConfigsResource],
+    decided: list[AlterConfigsResourceResponse],
+) -> IncrementalAlterConfigsResponse:
+    decisions = iter(decided)
+    responses = []
+    for resource, refusal, is_forwarded in zip(request.resources, outcome.refusals, outcome.is_forwarded, strict=True):
+        responses.append(
+            next(decisions)
+            if is_forwarded
+            else AlterConfigsResourceResponse(
+                error_code=0 if refusal is None else refusal.code,
+                error_message=None if refusal is None else refusal.message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+        )
+    return IncrementalAlterConfigsResponse(responses=responses)

@@ -1,0 +1,63 @@
+"""ListConfigResources (key 74), versions 0-1: names of what has a configuration (KIP-1142).
+
+Version 0 was ListClientMetricsResources (KIP-1000) and knows client-metrics subscriptions only. Version 1 takes the
+types to list, none meaning all: every topic and every broker (each of which also has loggers), and those groups and
+subscriptions that somebody has configured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorization import CLUSTER_NAME, Operation
+from ottla.broker.authorization import ResourceType as AclResourceType
+from ottla.broker.context import RequestContext
+from ottla.metadata.image import ResourceType
+from ottla.model.errors import ErrorCode
+from ottla.wire.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+__all__ = ["handle"]
+
+_LISTED = (
+    ResourceType.GROUP,
+    ResourceType.CLIENT_METRICS,
+    ResourceType.BROKER_LOGGER,
+    ResourceType.BROKER,
+    ResourceType.TOPIC,
+)
+
+
+def handle(request: ListConfigResourcesRequest, context: RequestContext, broker: Broker) -> ListConfigResourcesResponse:
+    if not context.allows(Operation.DESCRIBE_CONFIGS, AclResourceType.CLUSTER, CLUSTER_NAME):
+        return ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if context.api_version == 0:
+        wanted = {int(ResourceType.CLIENT_METRICS)}
+    else:
+        wanted = set(request.resource_types) or {int(kind) for kind in _LISTED}
+    if not wanted <= {int(kind) for kind in _LISTED}:
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ConfigResource(resource_name=name, resource_type=kind)
+            for kind in _LISTED
+            if kind in wanted
+            for name in _names(kind, broker)
+        ]
+    )
+
+
+def _names(kind: ResourceType, broker: Broker) -> Iterable[str]:
+    image = broker.metadata.image
+    if kind is ResourceType.TOPIC:
+        return image.topics.by_name
+    if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
+        return [str(node_id) for node_id in image.brokers]
+    return [resource.name for resource in image.configs.by_resource if resource.type == kind]

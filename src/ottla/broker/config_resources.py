@@ -1,0 +1,133 @@
+"""What the APIs about configuration share: who may ask about which resource, and changing levels of loggers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+
+from ottla.broker.authorization import CLUSTER_NAME, Operation
+from ottla.broker.authorization import ResourceType as AclResourceType
+from ottla.broker.loggers import LEVELS, ROOT, logger_levels, set_logger_level
+from ottla.metadata.image import ResourceType
+from ottla.model.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from ottla.broker.context import RequestContext
+
+__all__ = ["Triage", "alter_loggers", "check_authorized", "check_own_id", "triage"]
+
+_SET = 0
+_DELETE = 1
+
+
+class _Resource(Protocol):
+    resource_type: int
+    resource_name: str
+
+
+class _LoggerChange(Protocol):
+    name: str
+    config_operation: int
+    value: str | None
+
+
+_REFUSALS = {
+    AclResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    AclResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    AclResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+}
+
+
+def check_authorized(context: RequestContext, operation: Operation, resource: _Resource) -> None:
+    """Topics and groups have configurations of their own to guard; everything else belongs to the cluster."""
+    if resource.resource_type == ResourceType.TOPIC:
+        kind, name = AclResourceType.TOPIC, resource.resource_name
+    elif resource.resource_type == ResourceType.GROUP:
+        kind, name = AclResourceType.GROUP, resource.resource_name
+    else:
+        kind, name = AclResourceType.CLUSTER, CLUSTER_NAME
+    if not context.allows(operation, kind, name):
+        raise KafkaError(_REFUSALS[kind])
+
+
+def check_own_id(name: str, node_id: int) -> None:
+    """A node answers for itself only: clients send such a request to the broker it is about."""
+    if not name.isascii() or not name.isdecimal():
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"A broker is named by its number, not by {name!r}.")
+    if int(name) != node_id:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"The request is about broker {name}, but it came to broker {node_id}."
+        )
+
+
+R = TypeVar("R", bound=_Resource)
+
+
+class Triage(NamedTuple, Generic[R]):
+    """The resources of a request, in its order: those that are done with here, and those the controller decides."""
+
+    # None where the resource is done or forwarded without complaint.
+    refusals: list[KafkaError | None]
+    # Whether the controller decides about the resource at the same place.
+    is_forwarded: list[bool]
+    forwarded: list[R]
+
+
+def triage(resources: Sequence[R], settle: Callable[[R], bool]) -> Triage[R]:
+    """`settle` says whether it has dealt with a resource itself, or raises why the resource is refused."""
+    repeated = _repeated(resources)
+    outcome: Triage[R] = Triage([], [], [])
+    for resource in resources:
+        refusal, is_settled = None, True
+        try:
+            if (resource.resource_type, resource.resource_name) in repeated:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "The request names this resource more than once.")
+            is_settled = settle(resource)
+        except KafkaError as error:
+            refusal = error
+        outcome.refusals.append(refusal)
+        outcome.is_forwarded.append(not is_settled)
+        if not is_settled:
+            outcome.forwarded.append(resource)
+    return outcome
+
+
+def _repeated(resources: Sequence[_Resource]) -> set[tuple[int, str]]:
+    seen: set[tuple[int, str]] = set()
+    repeated: set[tuple[int, str]] = set()
+    for resource in resources:
+        identity = (resource.resource_type, resource.resource_name)
+        (repeated if identity in seen else seen).add(identity)
+    return repeated
+
+
+def alter_loggers(changes: Sequence[_LoggerChange], *, validate_only: bool) -> None:
+    """Sets levels at once, for this node and until it stops (KIP-412); nothing is changed when anything is wrong."""
+    known = logger_levels()
+    levels: dict[str, str | None] = {}
+    for change in changes:
+        if change.name in levels:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"The logger {change.name} is given more than once.")
+        levels[change.name] = _wanted_level(change)
+        if change.name not in known:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"There is no logger {change.name}.")
+    if not validate_only:
+        for name, level in levels.items():
+            set_logger_level(name, level)
+
+
+def _wanted_level(change: _LoggerChange) -> str | None:
+    if change.config_operation == _DELETE:
+        if change.name == ROOT:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "The root logger must have a level.")
+        return None
+    if change.config_operation != _SET:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "The level of a logger can be set or deleted, nothing else.")
+    if change.value is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"The logger {change.name} is given no level.")
+    if change.value not in LEVELS:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"{change.value} is no level for the logger {change.name}: it must be one of {', '.join(LEVELS)}.",
+        )
+    return change.value
