@@ -32,7 +32,7 @@ from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.wire.messages.metadata import MetadataRequest
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.wire.messages.quorum_state import QuorumStateData
-from ottla.wire.primitives import unsigned_varint_bytes
+from ottla.wire.primitives import read_unsigned_varint, unsigned_varint_bytes
 
 
 def fetch_response(records: object) -> FetchResponse:
@@ -219,3 +219,22 @@ def test_messages_are_compared_and_shown_by_value() -> None:
     assert "FetchTopic(topic='t'" in repr(one)
     with pytest.raises(TypeError):
         hash(one)
+
+
+def test_a_count_is_compared_with_the_bytes_that_are_left() -> None:
+    data = b"\0\0\x01\0\0\0\x01" + unsigned_varint_bytes(1001) + b"\x02t\x01\0" * 5
+    with pytest.raises(MalformedMessage, match="topic_data is longer"):
+        decode(ProduceRequest, memoryview(data), 9)
+
+
+@pytest.mark.parametrize("value", [0, 1, 127, 128, 300, 16383, 16384, 2**21 - 1, 2**21, 2**28, 2**31 - 1])
+def test_variable_length_integers(value: int) -> None:
+    encoded = unsigned_varint_bytes(value)
+    assert read_unsigned_varint(memoryview(encoded + b"\xff"), 0) == (value, len(encoded))
+    assert all(byte & 0x80 for byte in encoded[:-1])
+
+
+@pytest.mark.parametrize("encoded", [b"\xff\xff\xff\xff\x08", b"\xff\xff\xff\xff\x0f", b"\x80\x80\x80\x80\x80\x00"])
+def test_a_variable_length_integer_of_more_than_31_bits_is_malformed(encoded: bytes) -> None:
+    with pytest.raises(MalformedMessage, match="31 bits"):
+        read_unsigned_varint(memoryview(encoded), 0)
