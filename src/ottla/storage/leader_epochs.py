@@ -7,6 +7,7 @@ and what a crash loses is read back from the batches, which carry their leader's
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from ottla.model.ports import Files
@@ -102,6 +103,10 @@ class LeaderEpochs:
             return
         first = EpochStart(self._entries[number - 1].epoch, start_offset)
         self._replace([first, *self._entries[number:]])
+
+    def replace(self, entries: Iterable[EpochStart]) -> None:
+        """What recovery read from the batches is the truth now."""
+        self._replace(list(entries))
 
     def clear(self) -> None:
         self._replace([])

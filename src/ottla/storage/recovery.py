@@ -7,8 +7,8 @@ producer state are built again from what is left. Segments below the recovery po
 read; their indexes are checked on use.
 
 Base offset and leader epoch lie outside a batch's checksum, so they are held against what else is known: offsets never
-go backwards, and on a log that is not compacted they leave no gap; an epoch never goes backwards, and was written to
-the checkpoint before the first batch that carries it.
+go backwards, and on a log that is not compacted they leave no gap; an epoch is the one that the checkpoint names for
+the offset, since it was written there before the first batch that carries it.
 
 Unfinished work of the cleaner: `.cleaned` files were not complete and are removed, `.swap` files were complete, so the
 replacement is finished: the segments they replace go, and they take their names.
@@ -24,7 +24,7 @@ from ottla.model.ids import TopicPartition
 from ottla.model.ports import Files, World
 from ottla.records.header import BatchHeader
 from ottla.storage.errors import CorruptLog
-from ottla.storage.leader_epochs import LeaderEpochs
+from ottla.storage.leader_epochs import EpochStart, LeaderEpochs
 from ottla.storage.log import PartitionLog
 from ottla.storage.names import (
     CLEANED_SUFFIX,
@@ -126,7 +126,7 @@ class _Recovery:
         self._segments = segments
         self._epochs = epochs
         self._config = config
-        self._known_epochs = {entry.epoch for entry in epochs.entries}
+        self._read_epochs: list[EpochStart] = []
         self._segments_checked = 0
         self._bytes_cut = 0
         self._segments_dropped = 0
@@ -143,12 +143,17 @@ class _Recovery:
         for number, segment in enumerate(self._segments):
             if segment.base_offset <= recovery_point:
                 first = number
+        if not self._segments:
+            return
+        base = self._segments[first].base_offset
+        self._read_epochs = [entry for entry in self._epochs.entries if entry.start_offset < base]
         number = first
         while number < len(self._segments):
             whole = self._check_segment(self._segments[number])
             number += 1
             if not whole:
                 self._drop(self._segments[number:])
+        self._epochs.replace(self._read_epochs)
 
     def end_offset(self) -> int:
         """The offset after the last batch; looks at the tail even after a clean shutdown."""
@@ -221,13 +226,14 @@ class _Recovery:
             return False
         if header.base_offset > expected and "compact" not in self._config.cleanup_policy:
             return False
-        if header.leader_epoch < self._epochs.latest:
-            return False
-        return header.leader_epoch < 0 or not self._known_epochs or header.leader_epoch in self._known_epochs
+        latest = self._read_epochs[-1].epoch if self._read_epochs else -1
+        recorded = self._epochs.epoch_of(header.base_offset)
+        return header.leader_epoch == recorded or (recorded < 0 and header.leader_epoch >= latest)
 
     def _note_epoch(self, header: BatchHeader) -> None:
-        if header.magic == 2 and header.leader_epoch > self._epochs.latest:
-            self._epochs.assign(header.leader_epoch, header.base_offset)
+        latest = self._read_epochs[-1].epoch if self._read_epochs else -1
+        if header.magic == 2 and header.leader_epoch > latest:
+            self._read_epochs.append(EpochStart(header.leader_epoch, header.base_offset))
 
     def _drop(self, segments: list[Segment]) -> None:
         for segment in segments:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 from ottla.model.config import BrokerConfig, LogConfig
 from ottla.model.ids import TopicPartition
@@ -34,6 +35,7 @@ _BROKER = BrokerConfig(
 )
 
 
+@cache
 def log_config(**overrides: object) -> LogConfig:
     """Topic settings; names with underscores. Segments may be as small as a test likes."""
     texts = {name.replace("_", "."): str(value) for name, value in overrides.items()}
@@ -122,7 +124,7 @@ class LogBench:
         return result
 
     def end_transaction(
-        self, producer_id: int, *, commit: bool, epoch: int = 0, coordinator_epoch: int = 0
+        self, producer_id: int, *, commit: bool, epoch: int = 0, coordinator_epoch: int = 0, leader_epoch: int = 0
     ) -> AppendResult:
         marker = build_end_transaction_marker(
             is_commit=commit,
@@ -131,7 +133,7 @@ class LogBench:
             producer_epoch=epoch,
             timestamp_ms=1000,
         )
-        return self.append_bytes(marker, origin=AppendOrigin.COORDINATOR)
+        return self.append_bytes(marker, origin=AppendOrigin.COORDINATOR, leader_epoch=leader_epoch)
 
     def advance_high_watermark(self) -> None:
         self.log.update_high_watermark(self.log.log_end_offset)

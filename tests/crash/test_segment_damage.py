@@ -1,0 +1,167 @@
+"""A crash, and then the tail of a segment is cut anywhere or has any bit flipped.
+
+Whatever happens to the bytes, opening the log must give a prefix of the batches that were written (never a changed
+record, never one out of order, never one skipped), and that prefix must reach up to the damage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from ottla.records.compression import Codec
+from ottla.records.iterate import iterate_batches
+from ottla.storage.log import PartitionLog
+from tests.support.files import MemoryFiles
+from tests.unit.storage.helpers import DIRECTORY, LogBench, read_all
+
+LOG = f"{DIRECTORY}/00000000000000000000.log"
+
+
+def written() -> tuple[LogBench, list[int]]:
+    """A log with batches of several kinds, and where each of them ends."""
+    bench = LogBench(index_interval_bytes=100)
+    ends = []
+    for number in range(3):
+        bench.append(b"plain-%d" % number, b"second", timestamp=1000 + number)
+        ends.append(bench.log.segments.active.size)
+    bench.append(b"idempotent", producer_id=7, producer_epoch=0, sequence=0, leader_epoch=1)
+    ends.append(bench.log.segments.active.size)
+    bench.append(*[b"packed"] * 20, codec=Codec.LZ4, leader_epoch=1)
+    ends.append(bench.log.segments.active.size)
+    bench.append(b"transactional", producer_id=8, producer_epoch=0, sequence=0, transactional=True, leader_epoch=2)
+    ends.append(bench.log.segments.active.size)
+    bench.end_transaction(8, commit=False, leader_epoch=2)
+    ends.append(bench.log.segments.active.size)
+    return bench, ends
+
+
+def damaged(bench: LogBench, data: bytes) -> LogBench:
+    """The same directory after a crash, with other bytes in the log file."""
+    files = MemoryFiles()
+    files.make_directories(DIRECTORY)
+    for path, node in bench.files.nodes.items():
+        files.write_atomically(path, data if path == LOG else bytes(node.data), durable=False)
+    after = LogBench(files, index_interval_bytes=100)
+    after.open(clean=False, recovery_point=0)
+    return after
+
+
+def stored(log: PartitionLog) -> bytes:
+    """All that the log serves, byte by byte."""
+    result = bytearray()
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        region = log.read(offset, max_bytes=1 << 20, end_offset=log.log_end_offset).region
+        assert region is not None
+        data = region.read()
+        result += data
+        offset = list(iterate_batches(data))[-1].header.next_offset
+    return bytes(result)
+
+
+def prefix_up_to(ends: list[int], position: int) -> int:
+    """Where the last batch ends that lies wholly before the position."""
+    return max((end for end in ends if end <= position), default=0)
+
+
+def test_every_prefix_of_the_segment_recovers_to_its_last_whole_batch() -> None:
+    bench, ends = written()
+    whole = bytes(bench.files.nodes[LOG].data)
+    assert ends[-1] == len(whole)
+    for length in range(len(whole) + 1):
+        after = damaged(bench, whole[:length])
+        expected = prefix_up_to(ends, length)
+        assert stored(after.log) == whole[:expected], f"cut to {length} bytes"
+        assert after.log.segments.active.size == expected
+        assert len(after.files.nodes[LOG].data) == expected
+        # The log goes on where it was cut, and serves that too.
+        result = after.append(b"next", leader_epoch=3)
+        assert list(read_all(after.log))[-1].offset == result.first_offset == after.log.log_end_offset - 1
+
+
+def every_bit(data: bytes) -> Iterator[tuple[int, int]]:
+    for position in range(len(data)):
+        for bit in range(8):
+            yield position, 1 << bit
+
+
+def test_every_flipped_bit_recovers_to_the_last_batch_before_it() -> None:
+    bench, ends = written()
+    whole = bytes(bench.files.nodes[LOG].data)
+    for position, mask in every_bit(whole):
+        broken = bytearray(whole)
+        broken[position] ^= mask
+        after = damaged(bench, bytes(broken))
+        expected = prefix_up_to(ends, position)
+        assert stored(after.log) == whole[:expected], f"bit {mask:#x} of byte {position}"
+
+
+@pytest.mark.parametrize("garbage", [b"\0" * 700, b"\xff" * 61, bytes(range(256)), b"\0" * 16 + b"\x02" + b"\0" * 100])
+def test_garbage_behind_the_last_batch_is_cut(garbage: bytes) -> None:
+    bench, _ = written()
+    whole = bytes(bench.files.nodes[LOG].data)
+    after = damaged(bench, whole + garbage)
+    assert stored(after.log) == whole
+    assert after.report.bytes_cut == len(garbage)
+
+
+def test_what_lies_behind_a_damaged_batch_is_not_served() -> None:
+    bench = LogBench(segment_bytes=400)
+    for number in range(12):
+        bench.append(b"value-%02d" % number * 5)
+    assert len(bench.log.segments) > 3
+    first, second = bench.bases()[:2]
+    path = f"{DIRECTORY}/{second:020d}.log"
+    bench.files.corrupt(path, 70, 1)
+    bench.restart(clean=False, recovery_point=0)
+    # The segments behind the damage went with it: a hole in the middle would be worse than a shorter log.
+    assert bench.bases() == [first, second]
+    assert bench.log.log_end_offset == second
+    assert bench.report.segments_dropped > 0
+    assert [record.offset for record in read_all(bench.log)] == list(range(second))
+    bench.append(b"again")
+    assert bench.log.log_end_offset == second + 1
+
+
+def test_segments_below_the_recovery_point_are_not_read_again() -> None:
+    bench = LogBench(segment_bytes=400)
+    for number in range(12):
+        bench.append(b"value-%02d" % number * 5)
+    point = bench.bases()[-1]
+    bench.restart(clean=False, recovery_point=point)
+    assert bench.report.segments_checked == 1
+
+
+def test_a_power_cut_keeps_what_was_flushed() -> None:
+    bench = LogBench(segment_bytes=1000)
+    for number in range(10):
+        bench.append(b"value-%02d" % number)
+    bench.log.flush()
+    point = bench.log.recovery_point
+    assert point == 10
+    for number in range(5):
+        bench.append(b"later-%02d" % number)
+    bench.files.lose_unsynced()
+    bench.restart(clean=False)
+    assert bench.log.log_end_offset >= point
+    values = [bytes(record.value or b"") for record in read_all(bench.log)]
+    assert values[:10] == [b"value-%02d" % number for number in range(10)]
+
+
+def test_damage_of_the_tail_after_a_clean_shutdown_is_noticed_too() -> None:
+    bench, ends = written()
+    bench.log.flush()
+    bench.log.close()
+    whole = bytes(bench.files.nodes[LOG].data)
+    last_start = ends[-2]
+    for position in range(last_start + 16, len(whole)):
+        files = MemoryFiles()
+        files.make_directories(DIRECTORY)
+        for path, node in bench.files.nodes.items():
+            files.write_atomically(path, bytes(node.data), durable=False)
+        files.corrupt(LOG, position, 0x10)
+        after = LogBench(files, index_interval_bytes=100)
+        after.open(clean=True, recovery_point=bench.log.recovery_point)
+        assert stored(after.log) == whole[:last_start], f"byte {position}"
