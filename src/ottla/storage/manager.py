@@ -15,6 +15,7 @@ from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition, Uuid
 from ottla.model.ports import World
+from ottla.storage.cleaner.cleaner import CleanerSettings, LogCleaner
 from ottla.storage.directories import LogDirectory
 from ottla.storage.errors import DirectoryRefused, LogDirectoryOffline, StorageError, is_disk_full
 from ottla.storage.loading import LoadedLog, Loader
@@ -73,7 +74,7 @@ class LogManager:
         open_files_max: int = OPEN_FILES_MAX,
     ) -> None:
         self._world = world
-        self.config = config
+        self._config = config
         self._cluster_id = cluster_id
         self._node_id = config.node_id if node_id is None else node_id
         self.pool = OpenFiles(world.files, limit=open_files_max)
@@ -81,6 +82,9 @@ class LogManager:
         self._entries: dict[TopicPartition, _Entry] = {}
         self._mover = Mover(world, self)
         self._maintenance = Maintenance(world, self)
+        self.cleaner = LogCleaner(
+            world, self.pool, settings=CleanerSettings.from_broker_config(config), logs=self.__iter__
+        )
         self._is_closing = False
         self._refused: dict[TopicPartition, KafkaError] = {}
         self.on_directory_failure: list[Callable[[LogDirectory, list[TopicPartition]], None]] = []
@@ -88,6 +92,16 @@ class LogManager:
         self.previous_broker_epoch = -1
         """The epoch of the last clean run, or -1 after a crash (KIP-966)."""
         self.had_clean_shutdown = True
+
+    @property
+    def config(self) -> BrokerConfig:
+        return self._config
+
+    @config.setter
+    def config(self, config: BrokerConfig) -> None:
+        """A dynamic change; what has its own timers goes by it from their next turn on."""
+        self._config = config
+        self.cleaner.reconfigure(CleanerSettings.from_broker_config(config))
 
     # ---- opening
 
@@ -139,6 +153,7 @@ class LogManager:
                 self.remove_tree_later(directory, f"{directory.path}/{name}")
                 self._mover.move(topic_partition, directory)
         self._maintenance.start()
+        self.cleaner.start()
         done.resolve(None)
 
     # ---- finding
@@ -252,6 +267,7 @@ class LogManager:
         if entry is None:
             return
         entry.directory.partition_count -= 1
+        self.cleaner.on_log_deleted(topic_partition, entry.directory.path)
         target = f"{entry.directory.path}/{name_for(topic_partition, Uuid.random(self._world.random))}"
         try:
             self._world.files.rename(entry.log.directory, target)
@@ -298,6 +314,7 @@ class LogManager:
     def moved(self, topic_partition: TopicPartition, directory: LogDirectory) -> None:
         """The mover has given the log its new files."""
         entry = self._entries[topic_partition]
+        self.cleaner.on_log_moved(topic_partition, source=entry.directory.path, target=directory.path)
         entry.directory.partition_count -= 1
         directory.partition_count += 1
         entry.directory = directory
@@ -353,6 +370,7 @@ class LogManager:
         """A clean shutdown: everything flushed, closed, checkpointed and marked; resolves when that is durable."""
         self._is_closing = True
         self._maintenance.stop()
+        self.cleaner.stop()
         self._mover.stop()
         done: Deferred[None] = Deferred()
 
