@@ -28,7 +28,9 @@ Try it from Python (pip install confluent-kafka):
     producer.produce("hello", key="first", value="Hello, Ottla!")
     producer.flush()
 
-    consumer = Consumer({{"bootstrap.servers": "{bootstrap}", "group.id": "try"}})
+    consumer = Consumer(
+        {{"bootstrap.servers": "{bootstrap}", "group.id": "try", "enable.auto.commit": False}}
+    )
     consumer.assign([TopicPartition("hello", 0, 0)])
     print(consumer.poll(10).value())
 

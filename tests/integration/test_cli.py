@@ -1,0 +1,184 @@
+"""The `ottla` command as a person or a script uses it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import ottla
+
+COMMAND = [sys.executable, "-m", "ottla.cli.main"]
+
+
+class Started:
+    def __init__(self, *arguments: str, cwd: Path) -> None:
+        self.process = subprocess.Popen(
+            [*COMMAND, *arguments],
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self.lines: list[str] = []
+
+    def wait_until_ready(self) -> str:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line)
+            if line.startswith("ready"):
+                return line.split()[1]
+        raise AssertionError(self.process.communicate()[1])
+
+    def stop(self, number: signal.Signals) -> tuple[int, str]:
+        self.process.send_signal(number)
+        _, errors = self.process.communicate(timeout=20)
+        return self.process.returncode, errors
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[list[Started]]:
+    running: list[Started] = []
+    yield running
+    for one in running:
+        if one.process.poll() is None:
+            os.killpg(one.process.pid, signal.SIGKILL)
+        one.process.communicate()
+
+
+def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*COMMAND, *arguments], cwd=cwd, capture_output=True, text=True, timeout=20, check=False)
+
+
+def start(started: list[Started], *arguments: str, cwd: Path) -> Started:
+    one = Started(*arguments, cwd=cwd)
+    started.append(one)
+    return one
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_up_says_ready_serves_and_stops_cleanly(started: list[Started], tmp_path: Path, number: signal.Signals) -> None:
+    up = start(started, "up", "--port", "0", "--data", "d", cwd=tmp_path)
+    host, _, port = up.wait_until_ready().partition(":")
+    node = tmp_path / "d" / "node-1"
+    assert int((node / "node.pid").read_text()) == up.process.pid
+    assert f"listeners=PLAINTEXT://127.0.0.1:{port}" in (node / "node.properties").read_text()
+    with socket.create_connection((host, int(port)), timeout=5):
+        pass
+    code, errors = up.stop(number)
+    assert code == 0
+    assert "Traceback" not in errors
+    assert not (node / "node.pid").exists()
+    assert (node / "data" / ".kafka_cleanshutdown").exists()
+
+
+def test_up_without_settings_shows_what_to_try_next(started: list[Started], tmp_path: Path) -> None:
+    up = start(started, "up", "--port", "0", cwd=tmp_path)
+    bootstrap = up.wait_until_ready()
+    code, _ = up.stop(signal.SIGTERM), None
+    assert up.process.returncode == 0
+    assert (tmp_path / "data" / "node-1" / "data" / "meta.properties").exists()
+    again = start(started, "up", "--port", bootstrap.partition(":")[2], "--set", "num.partitions=7", cwd=tmp_path)
+    assert again.wait_until_ready() == bootstrap
+    again.stop(signal.SIGTERM)
+    assert code
+
+
+def test_a_node_starts_from_the_properties_that_up_wrote(started: list[Started], tmp_path: Path) -> None:
+    up = start(started, "up", "--port", "0", "--data", "d", "--set", "num.partitions=3", cwd=tmp_path)
+    bootstrap = up.wait_until_ready()
+    up.stop(signal.SIGTERM)
+    node = start(started, "node", "--config", "d/node-1/node.properties", cwd=tmp_path)
+    assert node.wait_until_ready() == bootstrap
+    assert node.stop(signal.SIGTERM)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (("up", "--port", "0", "--set", "num.partitions=many"), 1, "num.partitions"),
+        (("up", "--port", "0", "--set", "node.id"), 2, "KEY=VALUE"),
+        (("up", "--port", "70000"), 2, "port between 0 and 65535"),
+        (("up", "--nodes", "0"), 2, "number of nodes"),
+        (("node", "--config", "missing.properties"), 1, "Cannot read missing.properties: No such file"),
+        (("node", "--config", "odd.properties"), 1, "log.segment.bytes"),
+        (("nonsense",), 2, "nonsense"),
+        ((), 2, "COMMAND"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_sentence(
+    tmp_path: Path, arguments: tuple[str, ...], code: int, sentence: str
+) -> None:
+    (tmp_path / "odd.properties").write_text("node.id=1\nlog.segment.bytes=-5\n")
+    done = run(*arguments, cwd=tmp_path)
+    assert done.returncode == code, done.stderr
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+    if code == 1:
+        assert re.fullmatch(r"ottla: .*\.\n", done.stderr), done.stderr
+
+
+def test_a_taken_port_is_one_sentence(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = run("up", "--port", str(port), cwd=tmp_path)
+    assert done.returncode == 1
+    assert f"Port {port} is in use by another process" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_second_node_on_the_same_data_refuses_to_start(started: list[Started], tmp_path: Path) -> None:
+    up = start(started, "up", "--port", "0", "--data", "d", cwd=tmp_path)
+    up.wait_until_ready()
+    second = run("up", "--port", "0", "--data", "d", cwd=tmp_path)
+    assert second.returncode == 1
+    assert re.fullmatch(r"ottla: Another 'ottla up' is using the data directory d\.\n", second.stderr)
+    # The same directory by another door, on another port.
+    properties = (tmp_path / "d" / "node-1" / "node.properties").read_text()
+    properties = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:0", properties)
+    (tmp_path / "other.properties").write_text(properties)
+    third = run("node", "--config", "other.properties", cwd=tmp_path)
+    assert third.returncode == 1
+    assert "locked by another process" in third.stderr
+    assert "Traceback" not in third.stderr
+    assert up.process.poll() is None
+
+
+def test_the_directory_of_another_node_is_refused(started: list[Started], tmp_path: Path) -> None:
+    up = start(started, "up", "--port", "0", "--data", "d", cwd=tmp_path)
+    up.wait_until_ready()
+    up.stop(signal.SIGTERM)
+    other = run("up", "--port", "0", "--data", "d", "--set", "node.id=2", "--set",
+                "controller.quorum.voters=2@127.0.0.1:0", cwd=tmp_path)  # fmt: skip
+    assert other.returncode == 1
+    assert "belongs to node 1" in other.stderr
+    assert "Traceback" not in other.stderr
+
+
+def test_version_and_help(tmp_path: Path) -> None:
+    assert run("--version", cwd=tmp_path).stdout == f"ottla {ottla.__version__}\n"
+    text = run("--help", cwd=tmp_path).stdout
+    assert "up" in text
+    assert "node" in text
+
+
+def test_start_is_quick_and_small(started: list[Started], tmp_path: Path) -> None:
+    before = time.monotonic()
+    up = start(started, "up", "--port", "0", "--set", "num.partitions=1", cwd=tmp_path)
+    up.wait_until_ready()
+    # Generous, since the machine is shared: what it should be is measured by the benchmark.
+    assert time.monotonic() - before < 3
+    resident = int(Path(f"/proc/{up.process.pid}/statm").read_text().split()[1]) * 4096
+    assert resident < 39 * 2**20
