@@ -101,7 +101,9 @@ class Fetch(Parked[FetchResponse]):
 
     def refuse(self, entry: FetchEntry, error: ErrorCode) -> None:
         """The partition is unknown or forbidden: it is named in the answer, but does not hasten it."""
-        self.refused.append((entry, _failed(entry.index, error)))
+        data = _failed(entry.index, error)
+        data.aborted_transactions = []
+        self.refused.append((entry, data))
 
     def start(self) -> FetchResponse | Deferred[FetchResponse]:
         """The answer, if there is enough to give."""
@@ -151,7 +153,7 @@ class Fetch(Parked[FetchResponse]):
                 and entry.fetch_offset == partition.log.high_watermark == entry.sent_high_watermark
                 and entry.sent_log_start_offset == partition.log.log_start_offset
                 and partition.leader_state is not None
-                and entry.current_leader_epoch in (-1, partition.leader_epoch)
+                and (entry.current_leader_epoch < 0 or entry.current_leader_epoch == partition.leader_epoch)
             ):
                 # At the end, and the client knows it: the usual case of a consumer that keeps up.
                 continue

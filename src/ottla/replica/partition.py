@@ -192,7 +192,7 @@ class Partition:
         """This broker leads, and the client knows the current epoch (KIP-320); otherwise raises."""
         if self.refusal is not None:
             raise KafkaError(self.refusal)
-        if current_leader_epoch != NO_EPOCH and current_leader_epoch != self.leader_epoch:
+        if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
             self._refuse_epoch(current_leader_epoch)
         state = self.leader_state
         if state is None:
@@ -203,7 +203,7 @@ class Partition:
         """Enough for a debugging reader: a replica is here, and the client knows the current epoch."""
         if self.refusal is not None:
             raise KafkaError(self.refusal)
-        if current_leader_epoch != NO_EPOCH and current_leader_epoch != self.leader_epoch:
+        if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
             self._refuse_epoch(current_leader_epoch)
 
     def check_enough_replicas(self, state: LeaderState) -> None:

@@ -21,17 +21,34 @@ if TYPE_CHECKING:
 __all__ = ["WaitingProduce", "fill_appended", "fill_error"]
 
 
+# With these the records never came as far as the log, or the log is not to be asked.
+_ERRORS_WITHOUT_START = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+
+
 def fill_appended(answer: PartitionProduceResponse, result: AppendResult) -> None:
     answer.base_offset = result.first_offset
     answer.log_append_time_ms = result.append_time_ms
     answer.log_start_offset = result.log_start_offset
 
 
-def fill_error(answer: PartitionProduceResponse, error: KafkaError) -> None:
-    """The code, the sentence, and the records at fault (KIP-467)."""
+def fill_error(answer: PartitionProduceResponse, error: KafkaError, partition: Partition | None = None) -> None:
+    """The code, the records at fault (KIP-467), and a sentence where it says more than the code does."""
     answer.error_code = error.code
     answer.base_offset = -1
-    answer.error_message = error.message
+    if error.message != error.code.message:
+        answer.error_message = error.message
+    if partition is not None and error.code not in _ERRORS_WITHOUT_START:
+        # An idempotent producer learns from it whether what it misses was deleted by retention (KIP-360).
+        answer.log_start_offset = partition.log.log_start_offset
     if isinstance(error, InvalidRecords) and error.record_errors:
         answer.record_errors = [
             BatchIndexAndErrorMessage(batch_index=record.batch_index, batch_index_error_message=record.message)
@@ -123,7 +140,7 @@ class WaitingProduce(Parked[ProduceResponse]):
             return False
         self._waits.remove(wait)
         if isinstance(error, KafkaError):
-            fill_error(wait.answer, error)
+            fill_error(wait.answer, error, wait.partition)
         elif error is not None:
             if self.is_parked:
                 self.fail(error)

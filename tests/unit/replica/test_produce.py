@@ -85,6 +85,7 @@ def test_one_bad_partition_does_not_spoil_the_others(node: DataPath) -> None:
     answers = node.call(produce, ProduceRequest(acks=1, topic_data=[data]), 12).responses[0].partition_responses
     assert [answer.error_code for answer in answers] == [ErrorCode.CORRUPT_MESSAGE, ErrorCode.NONE]
     assert answers[0].error_message
+    assert answers[0].log_start_offset == -1
     assert node.partition("t", 0).log.log_end_offset == 0
     assert node.partition("t", 1).log.log_end_offset == 1
 
@@ -114,7 +115,11 @@ def test_missing_records_are_refused(node: DataPath) -> None:
 def test_transactional_batches_are_refused(node: DataPath) -> None:
     node.create_topic("t")
     records = batch("a", producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
-    assert answered(node.produce("t", records)).error_code == ErrorCode.INVALID_TXN_STATE
+    assert answered(node.produce("t", records)).error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    data = TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=records)])
+    response = node.call(produce, ProduceRequest(transactional_id="x", acks=1, topic_data=[data]), 12)
+    assert response.responses[0].partition_responses[0].error_code == ErrorCode.INVALID_TXN_STATE
+    assert node.partition("t").log.log_end_offset == 0
 
 
 def test_internal_topics_are_not_for_clients(node: DataPath) -> None:
@@ -162,7 +167,8 @@ class TestIdempotence:
     def test_a_gap_is_refused(self, node: DataPath) -> None:
         node.create_topic("t")
         self.produce(node, 0)
-        assert self.produce(node, 2).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        gap = self.produce(node, 2)
+        assert (gap.error_code, gap.log_start_offset) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0)
         assert self.produce(node, 1).error_code == ErrorCode.NONE
 
     def test_an_old_epoch_is_fenced(self, node: DataPath) -> None:

@@ -35,7 +35,7 @@ def handle(request: DeleteRecordsRequest, context: RequestContext, broker: Broke
         error = ErrorCode.NONE
         if not context.allows(Operation.DELETE, ResourceType.TOPIC, topic.name):
             error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        elif topic.name in _INTERNAL_TOPICS:
+        elif topic.name in _INTERNAL_TOPICS and topic.name in broker.replicas.by_name:
             error = ErrorCode.INVALID_TOPIC_EXCEPTION
         answers = [_delete(topic.name, wanted, error, broker) for wanted in topic.partitions]
         topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=answers))

@@ -34,6 +34,7 @@ __all__ = ["handle"]
 
 # The first version that knows each special timestamp.
 _VERSION_OF_TIMESTAMP = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9, -6: 11}
+_LEADER_EPOCH_VERSION = 4
 _OFFSET_NOT_AVAILABLE_VERSION = 5
 
 
@@ -79,7 +80,7 @@ def _list(
         partition_index=wanted.partition_index,
         timestamp=found.timestamp,
         offset=found.offset,
-        leader_epoch=found.leader_epoch,
+        leader_epoch=found.leader_epoch if context.api_version >= _LEADER_EPOCH_VERSION else -1,
     )
 
 

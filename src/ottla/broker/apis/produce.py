@@ -8,7 +8,8 @@
 - 10: answers tell who leads when we do not (KIP-951)
 - 13: topics are named by id (KIP-516)
 
-Deliberate gap: transactions. A transactional batch is refused with INVALID_TXN_STATE, since no transaction can be open.
+Deliberate gap: transactions. A request with a transactional id is refused with INVALID_TXN_STATE, since no transaction
+can be open.
 
 With acks=0 there is no answer; as in Apache Kafka an error then closes the connection, the only sign a client can get.
 """
@@ -108,10 +109,12 @@ class _ProduceCall:
         for data in topic.partition_data:
             answer = PartitionProduceResponse(index=data.index)
             answers.append(answer)
+            partition: Partition | None = None
             try:
                 if topic_error is not None:
                     raise topic_error
-                partition = None if hosted is None else hosted.partitions.get(data.index)
+                if hosted is not None:
+                    partition = hosted.partitions.get(data.index)
                 if partition is None:
                     partition = self._find(topic, data.index)
                 outcome = append(
@@ -123,7 +126,7 @@ class _ProduceCall:
                     workers=replicas.workers,
                 )
             except KafkaError as error:
-                fill_error(answer, error)
+                fill_error(answer, error, partition)
                 self.errors.append(error)
                 continue
             if isinstance(outcome, Deferred):
@@ -160,10 +163,12 @@ class _ProduceCall:
             name = found
         if not self.context.allows(Operation.WRITE, ResourceType.TOPIC, name):
             return KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        if name in _INTERNAL_TOPICS and self.context.client_id != _ADMIN_CLIENT_ID:
+        if hosted is not None and name in _INTERNAL_TOPICS and self.context.client_id != _ADMIN_CLIENT_ID:
             return KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Clients may not write to the internal topic {name}.")
         if self.is_transactional:
-            return _no_transaction()
+            return KafkaError(
+                ErrorCode.INVALID_TXN_STATE, "No transaction is open: this broker does not do transactions yet."
+            )
         return None
 
     def _find(self, topic: TopicProduceData, index: int) -> Partition:
@@ -181,9 +186,7 @@ def _batch(records: Records) -> memoryview:
     if not isinstance(records, memoryview) or not records:
         raise KafkaError(ErrorCode.INVALID_RECORD, "A produce request needs a record batch for each partition.")
     if len(records) > _ATTRIBUTES_LOW_BYTE and records[_ATTRIBUTES_LOW_BYTE] & _TRANSACTIONAL_BIT:
-        raise _no_transaction()
+        raise KafkaError(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "The records are transactional, the request is not."
+        )
     return records
-
-
-def _no_transaction() -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_TXN_STATE, "No transaction is open: this broker does not do transactions yet.")
