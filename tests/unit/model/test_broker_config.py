@@ -142,7 +142,7 @@ def test_a_key_may_be_set_for_one_listener() -> None:
         ("message.format.version", "2.0", "message.format.version is ignored since 4.0"),
         ("inter.broker.protocol.version", "3.9", "inter.broker.protocol.version is ignored since 4.0"),
         ("no.such.key", "1", "no.such.key is ignored: there is no such broker configuration"),
-        ("num.io.threads", "9", "num.io.threads has no effect: one thread owns"),
+        ("num.network.threads", "9", "num.network.threads has no effect: one thread owns"),
     ],
 )
 def test_what_is_ignored_is_said(name: str, value: str, warning: str) -> None:
@@ -152,7 +152,7 @@ def test_what_is_ignored_is_said(name: str, value: str, warning: str) -> None:
 
 
 def test_an_inert_key_at_its_default_is_not_worth_a_word() -> None:
-    assert config(num_io_threads="8").warnings == ()
+    assert config(num_network_threads="3").warnings == ()
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from ottla.model.config.columns import (
     SHORT,
     STRING,
 )
-from ottla.model.config.keys import ConfigKey
+from ottla.model.config.keys import HONOURED, ConfigKey
 from ottla.model.config.statuses import GROUPS, ONE_LOOP, PLUG_INS
 from ottla.model.config.validators import AnyList, OneOf, SomeOf, at_least, between
 
@@ -26,11 +26,11 @@ __all__ = ["GROUP_KEYS"]
 # A table is read by its columns: name, type, default, what is accepted, importance, update mode, status; the sentence.
 # fmt: off
 GROUP_KEYS: Final = (
-    ConfigKey("offsets.topic.num.partitions", INT, 50, at_least(1), HIGH, READ_ONLY, GROUPS,
+    ConfigKey("offsets.topic.num.partitions", INT, 50, at_least(1), HIGH, READ_ONLY, HONOURED,
               "Partitions of the topic of committed offsets."),
-    ConfigKey("offsets.topic.replication.factor", SHORT, 3, at_least(1), HIGH, READ_ONLY, GROUPS,
+    ConfigKey("offsets.topic.replication.factor", SHORT, 3, at_least(1), HIGH, READ_ONLY, HONOURED,
               "Replicas of the topic of committed offsets."),
-    ConfigKey("offsets.topic.segment.bytes", INT, 100 << 20, at_least(1), HIGH, READ_ONLY, GROUPS,
+    ConfigKey("offsets.topic.segment.bytes", INT, 100 << 20, at_least(1), HIGH, READ_ONLY, HONOURED,
               "Segment size of the topic of committed offsets."),
     ConfigKey("offsets.topic.compression.codec", INT, 0, None, HIGH, READ_ONLY, GROUPS,
               "Number of the codec of the topic of committed offsets."),

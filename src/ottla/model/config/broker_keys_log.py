@@ -20,7 +20,7 @@ from ottla.model.config.columns import (
     STRING,
 )
 from ottla.model.config.keys import HONOURED, ConfigKey
-from ottla.model.config.statuses import CORDONING
+from ottla.model.config.statuses import ONE_PROCESS, OWN_BUFFERS
 from ottla.model.config.topic_keys import COMPRESSION_TYPES
 from ottla.model.config.validators import AnyList, OneOf, SomeOf, at_least, between
 
@@ -33,9 +33,9 @@ LOG_KEYS: Final = (
               "Directory of the logs, when log.dirs is not set."),
     ConfigKey("log.dirs", LIST, None, AnyList(may_be_empty=False), HIGH, READ_ONLY, HONOURED,
               "Directories of the logs; new partitions go where there are fewest."),
-    ConfigKey("cordoned.log.dirs", LIST, (), AnyList(), MEDIUM, PER_BROKER, CORDONING,
+    ConfigKey("cordoned.log.dirs", LIST, (), AnyList(), MEDIUM, PER_BROKER, HONOURED,
               "Directories that get no new partitions; * for all."),
-    ConfigKey("log.dir.failure.timeout.ms", LONG, 30_000, at_least(1), LOW, READ_ONLY, HONOURED,
+    ConfigKey("log.dir.failure.timeout.ms", LONG, 30_000, at_least(1), LOW, READ_ONLY, ONE_PROCESS,
               "Time after which a broker stops that could not report a failed directory."),
     ConfigKey("log.segment.bytes", INT, 1024 << 20, at_least(1 << 20), HIGH, CLUSTER_WIDE, HONOURED,
               "Size at which a segment is closed and a new one begun."),
@@ -108,7 +108,7 @@ LOG_KEYS: Final = (
               "Most bytes compaction reads and writes in a second."),
     ConfigKey("log.cleaner.dedupe.buffer.size", LONG, 128 << 20, None, MEDIUM, CLUSTER_WIDE, HONOURED,
               "Memory for the keys of the logs being compacted, all together."),
-    ConfigKey("log.cleaner.io.buffer.size", INT, 524_288, at_least(0), MEDIUM, CLUSTER_WIDE, HONOURED,
+    ConfigKey("log.cleaner.io.buffer.size", INT, 524_288, at_least(0), MEDIUM, CLUSTER_WIDE, OWN_BUFFERS,
               "Size of the buffers compaction reads and writes with, all together."),
     ConfigKey("log.cleaner.io.buffer.load.factor", DOUBLE, 0.9, None, MEDIUM, CLUSTER_WIDE, HONOURED,
               "How full the memory for keys may get."),

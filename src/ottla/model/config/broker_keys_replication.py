@@ -46,7 +46,7 @@ REPLICATION_KEYS: Final = (
               "Replicas of a topic that is created without a number."),
     ConfigKey("min.insync.replicas", INT, 1, at_least(1), HIGH, CLUSTER_WIDE, HONOURED,
               "In-sync replicas a produce with acks=all needs."),
-    ConfigKey("unclean.leader.election.enable", BOOLEAN, False, None, HIGH, CLUSTER_WIDE, ONE_REPLICA,
+    ConfigKey("unclean.leader.election.enable", BOOLEAN, False, None, HIGH, CLUSTER_WIDE, HONOURED,
               "Whether a replica that is out of sync may lead when no other is left."),
     ConfigKey("unclean.leader.election.interval.ms", LONG, 300_000, at_least(1), MEDIUM, READ_ONLY, ONE_REPLICA,
               "Time between two looks for partitions that need an unclean election.", internal=True),

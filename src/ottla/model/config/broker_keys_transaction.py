@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ottla.model.config.columns import BOOLEAN, CLUSTER_WIDE, HIGH, INT, LOW, MEDIUM, READ_ONLY, SHORT
-from ottla.model.config.keys import ConfigKey
+from ottla.model.config.keys import HONOURED, ConfigKey
 from ottla.model.config.statuses import GROUPS, ONE_LOOP, TRANSACTIONS, TWO_PHASE_COMMIT
 from ottla.model.config.validators import at_least, between
 
@@ -18,13 +18,13 @@ TRANSACTION_KEYS: Final = (
               "Longest transaction timeout a producer may ask for."),
     ConfigKey("transactional.id.expiration.ms", INT, 604_800_000, at_least(1), HIGH, READ_ONLY, TRANSACTIONS,
               "Time after which an idle transactional id is forgotten."),
-    ConfigKey("transaction.state.log.num.partitions", INT, 50, at_least(1), HIGH, READ_ONLY, TRANSACTIONS,
+    ConfigKey("transaction.state.log.num.partitions", INT, 50, at_least(1), HIGH, READ_ONLY, HONOURED,
               "Partitions of the topic of transaction states."),
-    ConfigKey("transaction.state.log.replication.factor", SHORT, 3, at_least(1), HIGH, READ_ONLY, TRANSACTIONS,
+    ConfigKey("transaction.state.log.replication.factor", SHORT, 3, at_least(1), HIGH, READ_ONLY, HONOURED,
               "Replicas of the topic of transaction states."),
-    ConfigKey("transaction.state.log.min.isr", INT, 2, at_least(1), HIGH, READ_ONLY, TRANSACTIONS,
+    ConfigKey("transaction.state.log.min.isr", INT, 2, at_least(1), HIGH, READ_ONLY, HONOURED,
               "In-sync replicas the topic of transaction states needs."),
-    ConfigKey("transaction.state.log.segment.bytes", INT, 100 << 20, at_least(1), HIGH, READ_ONLY, TRANSACTIONS,
+    ConfigKey("transaction.state.log.segment.bytes", INT, 100 << 20, at_least(1), HIGH, READ_ONLY, HONOURED,
               "Segment size of the topic of transaction states."),
     ConfigKey("transaction.state.log.load.buffer.size", INT, 5 << 20, at_least(1), HIGH, READ_ONLY, TRANSACTIONS,
               "Bytes read at once when transaction states are loaded."),
@@ -42,13 +42,13 @@ TRANSACTION_KEYS: Final = (
               "First pause before a partition is added to a transaction again."),
     ConfigKey("add.partitions.to.txn.retry.backoff.max.ms", INT, 100, at_least(0), HIGH, READ_ONLY, TRANSACTIONS,
               "Longest pause before a partition is added to a transaction again."),
-    ConfigKey("share.coordinator.state.topic.num.partitions", INT, 50, at_least(1), HIGH, READ_ONLY, GROUPS,
+    ConfigKey("share.coordinator.state.topic.num.partitions", INT, 50, at_least(1), HIGH, READ_ONLY, HONOURED,
               "Partitions of the topic of share-group states."),
-    ConfigKey("share.coordinator.state.topic.replication.factor", SHORT, 3, at_least(1), HIGH, READ_ONLY, GROUPS,
+    ConfigKey("share.coordinator.state.topic.replication.factor", SHORT, 3, at_least(1), HIGH, READ_ONLY, HONOURED,
               "Replicas of the topic of share-group states."),
-    ConfigKey("share.coordinator.state.topic.min.isr", SHORT, 2, at_least(1), HIGH, READ_ONLY, GROUPS,
+    ConfigKey("share.coordinator.state.topic.min.isr", SHORT, 2, at_least(1), HIGH, READ_ONLY, HONOURED,
               "In-sync replicas the topic of share-group states needs."),
-    ConfigKey("share.coordinator.state.topic.segment.bytes", INT, 100 << 20, at_least(1), HIGH, READ_ONLY, GROUPS,
+    ConfigKey("share.coordinator.state.topic.segment.bytes", INT, 100 << 20, at_least(1), HIGH, READ_ONLY, HONOURED,
               "Segment size of the topic of share-group states."),
     ConfigKey("share.coordinator.state.topic.compression.codec", INT, 0, None, HIGH, READ_ONLY, GROUPS,
               "Number of the codec of the topic of share-group states."),

@@ -131,7 +131,8 @@ def _check_pool(name: str, before: object, after: object) -> None:
 def _key_of(name: str) -> ConfigKey | None:
     key = BROKER_KEYS.get(name)
     if key is None and name.startswith(LISTENER_PREFIX):
-        return BROKER_KEYS.get(name[len(LISTENER_PREFIX) :].partition(".")[2])
+        base = BROKER_KEYS.get(name[len(LISTENER_PREFIX) :].partition(".")[2])
+        return None if base is None else base._replace(name=name)
     return key
 
 

@@ -75,8 +75,9 @@ def describe_topic(config: BrokerConfig, overrides: Mapping[str, str]) -> Iterat
             continue
         synonyms = _broker_synonyms(config, key.synonyms[0]) if key.synonyms else ()
         if name in overrides:
-            own = ConfigSynonym(name, overrides[name], ConfigSource.DYNAMIC_TOPIC_CONFIG)
-            yield _described(key, key.parse(overrides[name]), (own, *synonyms), is_read_only=False)
+            value = key.parse(overrides[name])
+            own = ConfigSynonym(name, format_value(value), ConfigSource.DYNAMIC_TOPIC_CONFIG)
+            yield _described(key, value, (own, *synonyms), is_read_only=False)
         else:
             yield _described(key, defaults[name], synonyms, is_read_only=False)
 

@@ -10,7 +10,6 @@ from typing import Final
 from ottla.model.config.keys import inert, refused
 
 __all__ = [
-    "CORDONING",
     "CONNECTION_RATE",
     "DYNAMIC_QUORUM",
     "FIXED_PARTS",
@@ -24,8 +23,10 @@ __all__ = [
     "NO_AUTHORIZER",
     "ONE_LOOP",
     "ONE_NODE",
+    "ONE_PROCESS",
     "ONE_REPLICA",
     "ONE_VOTER",
+    "OWN_BUFFERS",
     "PARKED",
     "PLUG_INS",
     "QUOTAS",
@@ -49,8 +50,10 @@ METRICS: Final = inert("metrics are counted from the start on, without windows")
 NO_AUTHENTICATION: Final = inert("there is no authentication yet that could fail")
 ONE_LOOP: Final = inert("one thread owns a node's state and a host runs one node per core, so there is no pool to size")
 ONE_NODE: Final = inert("nodes do not connect to each other yet")
+ONE_PROCESS: Final = inert("broker and controller are one process for now")
 ONE_REPLICA: Final = inert("every partition has one replica for now")
 ONE_VOTER: Final = inert("the quorum has one voter for now, which neither fetches nor stands for election")
+OWN_BUFFERS: Final = inert("compaction chooses the size of its buffers itself")
 PARKED: Final = inert("a waiting request leaves its list the moment it is finished")
 QUOTA_WINDOWS: Final = inert("quotas are not available yet")
 TELEMETRY: Final = inert("clients cannot push metrics yet")
@@ -58,7 +61,6 @@ TRANSACTIONS: Final = inert("it is kept for the transaction coordinator, which t
 
 # Refused: doing without would not be what was asked for.
 CONNECTION_RATE: Final = refused("the rate of new connections cannot be limited yet")
-CORDONING: Final = refused("directories cannot be cordoned yet")
 DYNAMIC_QUORUM: Final = refused("the set of voters cannot change yet")
 KERBEROS: Final = refused("Kerberos is not available")
 NO_AUTHORIZER: Final = refused("there is no authorizer yet, and a node must not look protected when it is not")
