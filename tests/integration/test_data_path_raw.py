@@ -159,20 +159,24 @@ def test_offsets_and_delete_records(client: RawClient) -> None:
 
 
 def test_idempotence_over_a_restart_and_a_crash() -> None:
+    def sequenced(sequence: int) -> bytearray:
+        # Producers expire by the time of their last record, so it has to be now.
+        now_ms = int(time.time() * 1000)
+        return batch("a", timestamp=now_ms, producer_id=77, producer_epoch=0, base_sequence=sequence)
+
     with cluster() as started:
         with RawClient(started.bootstrap) as client:
             topic = create_topic(client)
             for sequence in range(3):
-                sent = batch("a", producer_id=77, producer_epoch=0, base_sequence=sequence)
-                client.call(produce_request(topic, sent, acks=-1), 9)
+                client.call(produce_request(topic, sequenced(sequence), acks=-1), 9)
         for end in ("stop", "kill"):
             node = started.node(1)
             getattr(node, end)()
             node.start()
             with RawClient(started.bootstrap) as client:
-                again = batch("a", producer_id=77, producer_epoch=0, base_sequence=2)
-                answer = client.call(produce_request(topic, again, acks=-1), 9).responses[0].partition_responses[0]
+                request = produce_request(topic, sequenced(2), acks=-1)
+                answer = client.call(request, 9).responses[0].partition_responses[0]
                 assert (answer.error_code, answer.base_offset) == (0, 2), end
-                gap = batch("a", producer_id=77, producer_epoch=0, base_sequence=9)
-                answer = client.call(produce_request(topic, gap, acks=-1), 9).responses[0].partition_responses[0]
+                request = produce_request(topic, sequenced(9), acks=-1)
+                answer = client.call(request, 9).responses[0].partition_responses[0]
                 assert answer.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, end
