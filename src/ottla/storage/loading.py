@@ -217,5 +217,5 @@ class Loader:
             producer_id_expiration_ms=self._config.producer_id_expiration_ms,
             on_failure=job.directory.fail,
         )
-        log.high_watermark = min(max(job.high_watermark, log.log_start_offset), log.log_end_offset)
+        log.update_high_watermark(min(max(job.high_watermark, log.log_start_offset), log.log_end_offset))
         return LoadedLog(log, job.directory, topic_id, report)

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from struct import Struct, error
 
-from ottla.model.ports import Files
 from ottla.records.checksum import crc32c
 from ottla.storage.names import SNAPSHOT_SUFFIX, offset_file_name, offset_of_file
 from ottla.storage.producer_state import ProducerBatch, ProducerEntry
 
-__all__ = ["CorruptSnapshot", "decode_snapshot", "encode_snapshot", "list_snapshots", "snapshot_path"]
+__all__ = ["CorruptSnapshot", "decode_snapshot", "encode_snapshot", "snapshot_offsets", "snapshot_path"]
 
 _HEAD = Struct(">hIi")
 _CRC_END = 6
@@ -68,9 +67,9 @@ def snapshot_path(directory: str, offset: int) -> str:
     return f"{directory}/{offset_file_name(offset, SNAPSHOT_SUFFIX)}"
 
 
-def list_snapshots(files: Files, directory: str) -> list[int]:
-    """The offsets of the snapshots in a partition's directory, lowest first."""
-    offsets = [offset_of_file(name) for name in files.list_directory(directory) if name.endswith(SNAPSHOT_SUFFIX)]
+def snapshot_offsets(names: Iterable[str]) -> list[int]:
+    """The offsets of the snapshots among the files of a partition's directory, lowest first."""
+    offsets = [offset_of_file(name) for name in names if name.endswith(SNAPSHOT_SUFFIX)]
     return sorted(offset for offset in offsets if offset is not None)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from ottla.model.ports import Files
 from ottla.records.control import EndTransactionMarker, read_end_transaction_marker
@@ -13,7 +13,7 @@ from ottla.storage.producer_snapshot import (
     CorruptSnapshot,
     decode_snapshot,
     encode_snapshot,
-    list_snapshots,
+    snapshot_offsets,
     snapshot_path,
 )
 from ottla.storage.producer_state import ProducerState, is_expired
@@ -29,12 +29,13 @@ class ProducerLedger:
 
     __slots__ = ("_files", "_snapshots", "directory", "expiration_ms", "state")
 
-    def __init__(self, files: Files, directory: str, *, expiration_ms: int) -> None:
+    def __init__(self, files: Files, directory: str, *, expiration_ms: int, names: Iterable[str]) -> None:
+        """`names` are the files that are in the directory."""
         self._files = files
         self.directory = directory
         self.expiration_ms = expiration_ms
         self.state = ProducerState()
-        self._snapshots = list_snapshots(files, directory)
+        self._snapshots = snapshot_offsets(names)
 
     @property
     def snapshots(self) -> tuple[int, ...]:

@@ -97,7 +97,7 @@ def open_log(
     start = max(log_start_offset, segments[0].base_offset)
     epochs.truncate_from_end(next_offset)
     epochs.truncate_from_start(start)
-    producers = ProducerLedger(files, directory, expiration_ms=producer_id_expiration_ms)
+    producers = ProducerLedger(files, directory, expiration_ms=producer_id_expiration_ms, names=names)
     producers.remove_strays({segment.base_offset for segment in segments})
     _rebuild_producers(producers, segments, start, next_offset, now_ms, recovery.checked_from, clean_shutdown)
     for segment in segments:
@@ -159,6 +159,8 @@ class _Recovery:
         """The offset after the last batch; looks at the tail even after a clean shutdown."""
         while self._segments:
             active = self._segments[-1]
+            if active.size == 0:
+                return active.base_offset
             try:
                 if self._tail_is_intact(active):
                     return active.next_offset()
