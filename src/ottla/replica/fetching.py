@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Fetch", "FetchLimits"]
 
+# A client that goes away leaves its parked fetch behind until its time is over: nobody may ask for days.
+WAIT_MS_MAX = 600_000
+
 _NO_RECORDS = b""
 _LEADER_HINT_VERSION = 16
 _STORAGE_ERROR_VERSION = 6
@@ -48,7 +51,7 @@ class FetchLimits:
         self.max_bytes = max_bytes
         # More than fits into an answer would never be reached.
         self.min_bytes = min(min_bytes, max_bytes)
-        self.max_wait_ms = max_wait_ms
+        self.max_wait_ms = min(max_wait_ms, WAIT_MS_MAX)
 
 
 class Fetch(Parked[FetchResponse]):
@@ -144,18 +147,9 @@ class Fetch(Parked[FetchResponse]):
         size = 0
         remaining = self.limits.max_bytes
         is_urgent = False
-        is_incremental = self.plan.session is not None
-        is_plain = not self.read_committed and self.replica_id < 0
+        may_skip = self.plan.session is not None and not self.read_committed and self.replica_id < 0
         for entry, partition in self.targets:
-            if (
-                is_incremental
-                and is_plain
-                and entry.fetch_offset == partition.log.high_watermark == entry.sent_high_watermark
-                and entry.sent_log_start_offset == partition.log.log_start_offset
-                and partition.leader_state is not None
-                and (entry.current_leader_epoch < 0 or entry.current_leader_epoch == partition.leader_epoch)
-            ):
-                # At the end, and the client knows it: the usual case of a consumer that keeps up.
+            if may_skip and entry.fetch_offset == entry.sent_high_watermark and _has_no_news(entry, partition):
                 continue
             data = self._read_partition(entry, partition, remaining, is_first=size == 0)
             records = data.records
@@ -163,7 +157,6 @@ class Fetch(Parked[FetchResponse]):
                 length = len(records)
                 size += length
                 remaining = max(0, remaining - length)
-                partition.bytes_out += length
             elif data.error_code or data.diverging_epoch is not None:
                 is_urgent = True
             results.append((entry, data))
@@ -235,7 +228,10 @@ class Fetch(Parked[FetchResponse]):
         if self.throttle is not None:
             response.throttle_time_ms = self.throttle(size)
         for entry, data in told:
-            if data.error_code:
+            if data.records:
+                assert entry.partition is not None, "what was read was found"
+                entry.partition.bytes_out += len(data.records)
+            elif data.error_code:
                 self._finish_error(entry, data, response)
         return response
 
@@ -251,6 +247,17 @@ class Fetch(Parked[FetchResponse]):
                 response.node_endpoints.append(
                     NodeEndpoint(node_id=leader_id, host=endpoint.host, port=endpoint.port, rack=endpoint.rack)
                 )
+
+
+def _has_no_news(entry: FetchEntry, partition: Partition) -> bool:
+    """Whether a consumer stands at the end and knows it: then an incremental answer has nothing to say of this."""
+    log = partition.log
+    return (
+        log.high_watermark == entry.fetch_offset
+        and log.log_start_offset == entry.sent_log_start_offset
+        and partition.leader_state is not None
+        and (entry.current_leader_epoch < 0 or entry.current_leader_epoch == partition.leader_epoch)
+    )
 
 
 def _failed(index: int, error: ErrorCode) -> PartitionData:

@@ -118,15 +118,13 @@ class ReplicaManager:
         return None if topic is None else topic.name
 
     def resolve(self, entry: FetchEntry) -> Partition:
-        """The partition of an entry of a fetch request, remembered in the entry."""
-        partition = entry.partition
-        if partition is None or partition.refusal is not None:
-            if entry.topic_id:
-                partition = self.find_by_id(entry.topic_id, entry.index)
-                entry.topic = partition.topic
-            else:
-                partition = self.find(entry.topic, entry.index)
-            entry.partition = partition
+        """The partition of an entry of a fetch request, remembered in the entry until it is refused there."""
+        if entry.topic_id:
+            partition = self.find_by_id(entry.topic_id, entry.index)
+            entry.topic = partition.topic
+        else:
+            partition = self.find(entry.topic, entry.index)
+        entry.partition = partition
         return partition
 
     def partitions(self) -> Iterator[Partition]:

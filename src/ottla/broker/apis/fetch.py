@@ -61,20 +61,22 @@ def handle(request: FetchRequest, context: RequestContext, broker: Broker) -> Fe
         throttle=None if type(quota) is Unlimited else lambda size: quota.fetched(context, size),
     )
     may_read_all = is_follower and context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
-    allowed: dict[str, bool] = {}
+    targets = fetch.targets
+    topic, is_allowed = "", False
     for entry in plan.entries.values():
-        try:
-            partition = replicas.resolve(entry)
-        except KafkaError as error:
-            fetch.refuse(entry, error.code)
-            continue
-        topic = partition.topic
-        if topic not in allowed:
-            allowed[topic] = may_read_all or (
-                not is_follower and context.allows(Operation.READ, ResourceType.TOPIC, topic)
-            )
-        if allowed[topic]:
-            fetch.targets.append((entry, partition))
+        partition = entry.partition
+        if partition is None or partition.refusal is not None:
+            try:
+                partition = replicas.resolve(entry)
+            except KafkaError as error:
+                fetch.refuse(entry, error.code)
+                continue
+        if partition.topic != topic:
+            # Entries of one topic are neighbours, mostly: one question for each run of them.
+            topic = partition.topic
+            is_allowed = may_read_all or (not is_follower and context.allows(Operation.READ, ResourceType.TOPIC, topic))
+        if is_allowed:
+            targets.append((entry, partition))
         else:
             fetch.refuse(entry, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     return fetch.start()
