@@ -141,6 +141,7 @@ def test_a_key_may_be_set_for_one_listener() -> None:
         ("log.cleaner.enabled", "true", "log.cleaner.enabled is ignored because it is written log.cleaner.enable"),
         ("message.format.version", "2.0", "message.format.version is ignored since 4.0"),
         ("inter.broker.protocol.version", "3.9", "inter.broker.protocol.version is ignored since 4.0"),
+        ("listener.name.plaintext.num.network.threads", "5", "listener.name.plaintext.num.network.threads has no"),
         ("no.such.key", "1", "no.such.key is ignored: there is no such broker configuration"),
         ("num.network.threads", "9", "num.network.threads has no effect: one thread owns"),
     ],

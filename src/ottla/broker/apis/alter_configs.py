@@ -1,4 +1,4 @@
-"""AlterConfigs (key 33), versions 0-2: the older way to change configuration, which gives a resource's whole set.
+"""AlterConfigs (key 33), versions 0 to 2: the older way to change configuration, which gives a resource's whole set.
 
 What the request leaves out goes back to its default; IncrementalAlterConfigs does not have that trap (KIP-339).
 Loggers cannot be changed this way. The rest is the controller's. Version 2 is flexible.

@@ -1,4 +1,4 @@
-"""DescribeConfigs (key 32), versions 1-4: values in force, where they come from, and what they would be otherwise.
+"""DescribeConfigs (key 32), versions 1 to 4: values in force, where they come from, and what they would be otherwise.
 
 Topics, this broker, the defaults of all brokers (a broker resource with an empty name), this broker's loggers, groups
 and client-metrics subscriptions. A topic or broker is answered from the newest committed image and this node's

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs (key 44), versions 0-1: sets, deletes, appends to or subtracts from single keys (KIP-339).
+"""IncrementalAlterConfigs (key 44), versions 0 to 1: sets, deletes, appends to or subtracts from single keys (KIP-339).
 
 Levels of this node's loggers are changed here and at once. Everything else goes to the controller, which checks the
 set that would result and answers after commit. Each resource succeeds or fails for itself; the answer keeps the

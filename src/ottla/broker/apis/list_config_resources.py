@@ -1,4 +1,4 @@
-"""ListConfigResources (key 74), versions 0-1: names of what has a configuration (KIP-1142).
+"""ListConfigResources (key 74), versions 0 to 1: names of what has a configuration (KIP-1142).
 
 Version 0 was ListClientMetricsResources (KIP-1000) and knows client-metrics subscriptions only. Version 1 takes the
 types to list, none meaning all: every topic and every broker (each of which also has loggers), and those groups and

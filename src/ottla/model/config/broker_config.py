@@ -26,6 +26,9 @@ __all__ = ["LISTENER_PREFIX", "BrokerConfig"]
 # A key may be set for one listener only: listener.name.<name in lower case>.<key> (KIP-103).
 LISTENER_PREFIX = "listener.name."
 
+# Keys that are honoured for a single listener.
+_PER_LISTENER = frozenset(("max.connections",))
+
 _EMBEDDED = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -125,14 +128,15 @@ def _parse_all(*layers: Mapping[str, str]) -> tuple[dict[str, ConfigValue], tupl
             if key.status.standing is Standing.INERT and value != key.default:
                 warnings.append(f"{name} has no effect: {key.status.reason}.")
         elif name.startswith(LISTENER_PREFIX):
-            _parse_listener_override(name, text, overrides)
+            warnings += _parse_listener_override(name, text, overrides)
         else:
             warnings.append(_warning_about(name))
     _add_defaults(values, merged)
     return values, tuple(warnings), overrides
 
 
-def _parse_listener_override(name: str, text: str, overrides: _Overrides) -> None:
+def _parse_listener_override(name: str, text: str, overrides: _Overrides) -> list[str]:
+    """Adds to `overrides` and returns what is to be said about it."""
     listener, _, key_name = name[len(LISTENER_PREFIX) :].partition(".")
     key = BROKER_KEYS.get(key_name)
     if key is None:
@@ -143,6 +147,9 @@ def _parse_listener_override(name: str, text: str, overrides: _Overrides) -> Non
     key = key._replace(name=name)
     key.check_supported(key.parse(text))
     overrides.setdefault(listener.upper(), {})[key_name] = text
+    if key_name in _PER_LISTENER:
+        return []
+    return [f"{name} has no effect: of one listener only {', '.join(sorted(_PER_LISTENER))} can be set."]
 
 
 def _warning_about(name: str) -> str:
