@@ -108,7 +108,7 @@ def decide_broker_heartbeat(
         records += leader_and_isr_updates(context, removed=broker.broker_id)
     elif state in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW) and not broker.fenced:
         records += fence_records(broker, context)
-    records += _directory_records(broker, request, image)
+    records += _directory_records(broker, request, context)
     response = BrokerHeartbeatResponse(
         is_caught_up=caught_up,
         is_fenced=state in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW),
@@ -193,11 +193,12 @@ def _registration_change(
     )
 
 
-def _directory_records(broker: BrokerImage, request: BrokerHeartbeatRequest, image: MetadataImage) -> list[Any]:
+def _directory_records(broker: BrokerImage, request: BrokerHeartbeatRequest, context: DecisionContext) -> list[Any]:
     """What a heartbeat says about directories: which went offline (KIP-858), which take no new replicas."""
     records: list[Any] = []
     online = [directory for directory in broker.directories if directory not in request.offline_log_dirs]
     if len(online) < len(broker.directories):
+        records += leader_and_isr_updates(context, removed=broker.broker_id, directories=request.offline_log_dirs)
         records.append(
             BrokerRegistrationChangeRecord(
                 broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, log_dirs=online
@@ -206,7 +207,7 @@ def _directory_records(broker: BrokerImage, request: BrokerHeartbeatRequest, ima
     cordoned = request.cordoned_log_dirs
     if (
         cordoned is not None
-        and image.features.metadata_version >= CORDONED_DIRECTORIES_LEVEL
+        and context.image.features.metadata_version >= CORDONED_DIRECTORIES_LEVEL
         and broker.cordoned_directories != tuple(cordoned)
     ):
         records.append(

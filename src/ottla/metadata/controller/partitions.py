@@ -6,7 +6,7 @@ administrator may ask for an election. All of them come down to `PartitionChange
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from ottla.metadata.controller.decision import Decision, DecisionContext, default_directory, ensure_bounded
@@ -16,6 +16,7 @@ from ottla.metadata.image import NO_LEADER, BrokerImage, MetadataImage, Partitio
 from ottla.metadata.topics_delta import NO_LEADER_CHANGE, merge_partition_change
 from ottla.metadata.versions import DIRECTORIES_LEVEL
 from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import Uuid
 from ottla.wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -138,11 +139,13 @@ def leader_and_isr_updates(
     removed: int = NO_LEADER,
     added: int = NO_LEADER,
     stopped_uncleanly: int = NO_LEADER,
+    directories: Collection[Uuid] | None = None,
 ) -> list[Any]:
     """Changes of every partition that a broker's going (or coming) concerns.
 
     `removed` leaves all in-sync sets and leads nothing; `added` may lead what has no leader, although the image still
-    shows it fenced; `stopped_uncleanly` also stops being eligible, for it may have lost its newest records.
+    shows it fenced; `stopped_uncleanly` also stops being eligible, for it may have lost its newest records. With
+    `directories`, only replicas of the removed broker in these are concerned.
     """
     image = context.image
     gone = {removed, stopped_uncleanly} - {NO_LEADER}
@@ -155,7 +158,7 @@ def leader_and_isr_updates(
             )
         else:
             concerned = partition.leader == NO_LEADER
-        if not concerned:
+        if not concerned or (directories is not None and partition.directory(removed) not in directories):
             continue
         usual = _can_lead(image, partition)
 

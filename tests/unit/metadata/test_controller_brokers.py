@@ -1,0 +1,293 @@
+"""Brokers come, go, and take leadership with them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ottla.metadata.controller.decision import Decision
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import MetadataImage
+from ottla.metadata.image_records import image_records
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import Uuid
+from ottla.wire.messages.alter_partition import (
+    AlterPartitionRequest,
+    BrokerState,
+    RequestPartitionData,
+    RequestTopicData,
+    ResponsePartitionData,
+)
+from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, Feature
+from ottla.wire.messages.create_topics import CreatableReplicaAssignment
+from ottla.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from ottla.wire.messages.metadata_records import PartitionChangeRecord
+from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest
+from tests.unit.metadata.harness import ControllerHarness, done, registration
+
+
+@pytest.fixture
+def harness() -> ControllerHarness:
+    """Three brokers and the topic `t`, whose one partition prefers them in the order 1, 2, 3."""
+    harness = ControllerHarness()
+    for broker_id in (1, 2, 3):
+        harness.add_broker(broker_id)
+    assignment = CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2, 3])
+    assert harness.create("t", -1, -1, assignments=[assignment]).error_code == ErrorCode.NONE
+    return harness
+
+
+def partition(harness: ControllerHarness, topic: str = "t"):  # type: ignore[no-untyped-def]
+    return harness.image.topics.by_name[topic].partitions[0]
+
+
+def code_of(deferred: Deferred[object]) -> ErrorCode:
+    assert isinstance(deferred.error, KafkaError)
+    return deferred.error.code
+
+
+def alter(harness: ControllerHarness, broker_id: int, isr: list[int], **fields: int) -> ResponsePartitionData:
+    present = partition(harness)
+    wanted = RequestPartitionData(
+        partition_index=0,
+        leader_epoch=fields.get("leader_epoch", present.leader_epoch),
+        partition_epoch=fields.get("partition_epoch", present.partition_epoch),
+        new_isr_with_epochs=[BrokerState(broker_id=each, broker_epoch=fields.get("epoch", -1)) for each in isr],
+        leader_recovery_state=fields.get("recovery", 0),
+    )
+    request = AlterPartitionRequest(
+        broker_id=broker_id,
+        broker_epoch=harness.image.brokers[broker_id].broker_epoch,
+        topics=[RequestTopicData(topic_id=harness.image.topics.by_name["t"].topic_id, partitions=[wanted])],
+    )
+    return done(harness.controller.alter_partition(request)).topics[0].partitions[0]
+
+
+def test_a_broker_starts_fenced_and_is_unfenced_when_it_has_caught_up() -> None:
+    harness = ControllerHarness()
+    epoch = harness.add_broker(1, unfence=False)
+    assert harness.image.brokers[1].fenced
+    behind = harness.beat(1, current_metadata_offset=epoch - 1)
+    assert (behind.is_fenced, behind.is_caught_up) == (True, False)
+    ready = harness.beat(1, want_fence=True)
+    assert (ready.is_fenced, ready.is_caught_up) == (True, True)
+    assert not harness.beat(1).is_fenced
+    assert not harness.image.brokers[1].fenced
+
+
+def test_the_epoch_is_the_offset_of_the_registration_and_grows() -> None:
+    harness = ControllerHarness()
+    first = harness.add_broker(1)
+    harness.virtual.clock.ms += 60_000
+    assert harness.add_broker(1, incarnation=2) > first
+
+
+def test_registering_again_in_the_same_process_keeps_the_epoch(harness: ControllerHarness) -> None:
+    epoch = harness.image.brokers[1].broker_epoch
+    assert done(harness.controller.register_broker(registration(1))).broker_epoch == epoch
+    assert not harness.image.brokers[1].fenced
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        (registration(4, cluster_id="another"), ErrorCode.INCONSISTENT_CLUSTER_ID),
+        (registration(1, incarnation=2), ErrorCode.DUPLICATE_BROKER_REGISTRATION),
+        (registration(4, log_dirs=[]), ErrorCode.INVALID_REGISTRATION),
+        (registration(4, log_dirs=[Uuid.ONE]), ErrorCode.INVALID_REGISTRATION),
+        (registration(4, log_dirs=[Uuid(bytes((7, 1)) + bytes(14))]), ErrorCode.INVALID_REGISTRATION),
+        (registration(4, log_dirs=[Uuid(b"0123456789abcdef")] * 2), ErrorCode.INVALID_REGISTRATION),
+        (
+            registration(
+                4, features=[Feature(name="metadata.version", min_supported_version=7, max_supported_version=25)]
+            ),
+            ErrorCode.UNSUPPORTED_VERSION,
+        ),
+        (registration(4, is_migrating_zk_broker=True), ErrorCode.BROKER_ID_NOT_REGISTERED),
+    ],
+)
+def test_a_registration_that_cannot_be_is_refused(
+    harness: ControllerHarness, request_: BrokerRegistrationRequest, code: ErrorCode
+) -> None:
+    assert code_of(harness.controller.register_broker(request_)) == code  # type: ignore[arg-type]
+
+
+def test_a_heartbeat_of_a_former_epoch_is_refused(harness: ControllerHarness) -> None:
+    request = BrokerHeartbeatRequest(broker_id=1, broker_epoch=0, current_metadata_offset=10)
+    assert code_of(harness.controller.heartbeat(request)) == ErrorCode.STALE_BROKER_EPOCH  # type: ignore[arg-type]
+
+
+def test_a_silent_broker_is_fenced_and_the_next_replica_leads(harness: ControllerHarness) -> None:
+    assert partition(harness).leader == 1
+    harness.virtual.clock.ms += 8000
+    harness.beat(2)
+    harness.beat(3)
+    harness.virtual.clock.ms += 2000
+    assert done(harness.controller.fence_silent_brokers()) == [1]
+    assert done(harness.controller.fence_silent_brokers()) == []
+    assert harness.image.brokers[1].fenced
+    after = partition(harness)
+    assert (after.leader, after.isr, after.leader_epoch, after.partition_epoch) == (2, (2, 3), 1, 1)
+    # Registered still, and back as a follower.
+    assert not harness.beat(1).is_fenced
+    assert partition(harness).leader == 2
+
+
+def test_controlled_shutdown_moves_leaders_and_waits_for_the_others(harness: ControllerHarness) -> None:
+    leaving = harness.beat(1, want_shut_down=True)
+    assert (leaving.is_fenced, leaving.should_shut_down) == (False, False)
+    assert harness.image.brokers[1].in_controlled_shutdown
+    assert (partition(harness).leader, partition(harness).isr) == (2, (2, 3))
+    # The others have not read that yet.
+    assert not harness.beat(1, want_shut_down=True).should_shut_down
+    harness.beat(2)
+    harness.beat(3)
+    assert harness.beat(1, want_shut_down=True).should_shut_down
+    assert harness.image.brokers[1].fenced
+
+
+def test_the_only_replica_that_shuts_down_stays_eligible_and_leads_again_when_it_is_back() -> None:
+    harness = ControllerHarness()
+    harness.add_broker(1)
+    harness.create("t")
+    harness.beat(1, want_shut_down=True)
+    assert harness.beat(1, want_shut_down=True).should_shut_down
+    gone = partition(harness)
+    assert (gone.leader, gone.isr, gone.elr, gone.last_known_elr) == (-1, (), (1,), (1,))
+    copy = MetadataDelta(MetadataImage(cluster_id=harness.image.cluster_id))
+    for record in image_records(harness.image):
+        copy.replay(record)
+    image = harness.image
+    assert copy.apply(offset=0, epoch=0, timestamp_ms=0) == replace(image, offset=0, epoch=0, timestamp_ms=0)
+    epoch = harness.image.brokers[1].broker_epoch
+    harness.virtual.clock.ms += 60_000
+    harness.add_broker(1, incarnation=2, previous_broker_epoch=epoch)
+    back = partition(harness)
+    assert (back.leader, back.isr, back.elr, back.last_known_elr) == (1, (1,), (), ())
+    assert back.leader_recovery_state == 0
+    assert back.leader_epoch == 2
+
+
+def test_the_only_replica_that_crashed_comes_back_as_the_last_known_leader_and_has_to_recover() -> None:
+    harness = ControllerHarness()
+    harness.add_broker(1)
+    harness.create("t")
+    harness.virtual.clock.ms += 60_000
+    harness.add_broker(1, incarnation=2)
+    back = partition(harness)
+    assert (back.leader, back.isr, back.elr, back.leader_recovery_state) == (1, (1,), (), 1)
+    answer = alter(harness, 1, [1], recovery=0)
+    assert (answer.error_code, answer.leader_recovery_state) == (ErrorCode.NONE, 0)
+    assert partition(harness).leader_recovery_state == 0
+
+
+def test_the_leader_shrinks_and_expands_the_in_sync_set(harness: ControllerHarness) -> None:
+    shrunk = alter(harness, 1, [1, 2])
+    assert (shrunk.error_code, shrunk.isr, shrunk.leader_epoch, shrunk.partition_epoch) == (0, [1, 2], 0, 1)
+    assert partition(harness).isr == (1, 2)
+    assert alter(harness, 1, [1, 2, 3]).error_code == ErrorCode.NONE
+    assert partition(harness).isr == (1, 2, 3)
+
+
+def test_an_alteration_that_changes_nothing_writes_nothing(harness: ControllerHarness) -> None:
+    offset = harness.image.offset
+    assert alter(harness, 1, [1, 2, 3]).error_code == ErrorCode.NONE
+    assert harness.image.offset == offset
+
+
+@pytest.mark.parametrize(
+    ("broker_id", "isr", "fields", "code"),
+    [
+        (1, [1], {"leader_epoch": 1}, ErrorCode.NOT_CONTROLLER),
+        (1, [1], {"partition_epoch": 5}, ErrorCode.NOT_CONTROLLER),
+        (1, [1], {"leader_epoch": -1}, ErrorCode.FENCED_LEADER_EPOCH),
+        (1, [1], {"partition_epoch": -1}, ErrorCode.INVALID_UPDATE_VERSION),
+        (2, [2], {}, ErrorCode.INVALID_REQUEST),
+        (1, [2], {}, ErrorCode.INVALID_REQUEST),
+        (1, [1, 9], {}, ErrorCode.INVALID_REQUEST),
+        (1, [1, 1], {}, ErrorCode.INVALID_REQUEST),
+        (1, [1], {"recovery": 1}, ErrorCode.INVALID_REQUEST),
+        (1, [1], {"epoch": 12345}, ErrorCode.INELIGIBLE_REPLICA),
+    ],
+)
+def test_what_is_wrong_with_an_alteration_is_said(
+    harness: ControllerHarness, broker_id: int, isr: list[int], fields: dict[str, int], code: ErrorCode
+) -> None:
+    assert alter(harness, broker_id, isr, **fields).error_code == code
+    assert partition(harness).isr == (1, 2, 3)
+
+
+def test_a_fenced_broker_cannot_come_back_in_sync(harness: ControllerHarness) -> None:
+    harness.beat(3, want_fence=True)
+    assert partition(harness).isr == (1, 2)
+    assert alter(harness, 1, [1, 2, 3]).error_code == ErrorCode.INELIGIBLE_REPLICA
+
+
+def test_the_preferred_leader_is_elected_on_demand(harness: ControllerHarness) -> None:
+    harness.beat(1, want_fence=True)
+    harness.beat(1)
+    assert partition(harness).leader == 2
+    request = ElectLeadersRequest(election_type=0, topic_partitions=[TopicPartitions(topic="t", partitions=[0, 9])])
+    results = done(harness.controller.elect_leaders(request)).replica_election_results[0].partition_result
+    assert [result.error_code for result in results] == [
+        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+    alter(harness, 2, [1, 2, 3])
+    results = done(harness.controller.elect_leaders(request)).replica_election_results[0].partition_result
+    assert results[0].error_code == ErrorCode.NONE
+    assert partition(harness).leader == 1
+    results = done(harness.controller.elect_leaders(request)).replica_election_results[0].partition_result
+    assert results[0].error_code == ErrorCode.ELECTION_NOT_NEEDED
+
+
+def test_an_unclean_election_takes_whoever_lives(harness: ControllerHarness) -> None:
+    alter(harness, 1, [1])
+    harness.beat(1, want_fence=True)
+    assert partition(harness).leader == -1
+    request = ElectLeadersRequest(election_type=1, topic_partitions=None)
+    results = done(harness.controller.elect_leaders(request)).replica_election_results
+    assert [(each.topic, each.partition_result[0].error_code) for each in results] == [("t", ErrorCode.NONE)]
+    after = partition(harness)
+    assert (after.leader, after.isr, after.leader_recovery_state) == (2, (2,), 1)
+
+
+def test_a_broker_is_removed_by_an_administrator_only(harness: ControllerHarness) -> None:
+    done(harness.controller.unregister_broker(UnregisterBrokerRequest(broker_id=1)))
+    assert sorted(harness.image.brokers) == [2, 3]
+    assert partition(harness).leader == 2
+    again = harness.controller.unregister_broker(UnregisterBrokerRequest(broker_id=1))
+    assert code_of(again) == ErrorCode.BROKER_ID_NOT_REGISTERED  # type: ignore[arg-type]
+
+
+def test_a_directory_that_goes_offline_takes_its_replicas_along(harness: ControllerHarness) -> None:
+    lost, kept = Uuid(b"lost 89abcdef..."), Uuid(b"kept 89abcdef...")
+    harness.add_broker(4, log_dirs=[lost, kept])
+    for name in ("in-lost", "in-kept"):
+        assignment = CreatableReplicaAssignment(partition_index=0, broker_ids=[4, 1])
+        harness.create(name, -1, -1, assignments=[assignment])
+    # With two directories the broker tells where it put them; here the records do it.
+    for name, directory in (("in-lost", lost), ("in-kept", kept)):
+        change = PartitionChangeRecord(
+            topic_id=harness.image.topics.by_name[name].topic_id,
+            partition_id=0,
+            directories=[directory, harness.image.brokers[1].directories[0]],
+        )
+        done(harness.controller.submit(lambda _context, change=change: Decision([change], None)))
+    harness.beat(4, offline_log_dirs=[lost])
+    assert harness.image.brokers[4].directories == (kept,)
+    assert (partition(harness, "in-lost").leader, partition(harness, "in-lost").isr) == (1, (1,))
+    assert (partition(harness, "in-kept").leader, partition(harness, "in-kept").isr) == (4, (4, 1))
+
+
+def test_cordoned_directories_are_remembered(harness: ControllerHarness) -> None:
+    directory = harness.image.brokers[1].directories[0]
+    assert harness.image.brokers[1].cordoned_directories is None
+    harness.beat(1, cordoned_log_dirs=[directory])
+    assert harness.image.brokers[1].cordoned_directories == (directory,)
+    offset = harness.image.offset
+    harness.beat(1, cordoned_log_dirs=[directory])
+    assert harness.image.offset == offset
