@@ -179,8 +179,9 @@ def validate_produce(
             and size <= settings.max_message_bytes
             and header.base_offset == 0
             and 0 < count == last_offset_delta + 1
-            # A batch that claims more records than can be is looked at closely; a packed one tells nothing.
-            and (attributes & CODEC_MASK or count * RECORD_SIZE_MIN <= size - HEADER_SIZE)
+            # Offsets are handed out by the claimed count, so a claim that the bytes do not make likely is looked at
+            # closely: an unpacked record has at least seven bytes, a packed one seldom less than one.
+            and (count <= size if attributes & CODEC_MASK else count * RECORD_SIZE_MIN <= size - HEADER_SIZE)
             and attributes & _UNUSUAL_ATTRIBUTES == 0
             and attributes & CODEC_MASK <= Codec.ZSTD
             and (header.base_sequence >= 0 if header.producer_id >= 0 else not attributes & TRANSACTIONAL_BIT)

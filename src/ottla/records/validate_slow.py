@@ -157,7 +157,11 @@ def _accept(batch: Batch, target: Codec, settings: ProduceSettings, now_ms: int)
 
 def _is_believed(header: BatchHeader, settings: ProduceSettings, now_ms: int) -> bool:
     """Whether the header can be taken at its word about its records, as on the fast path."""
-    if header.codec == Codec.NONE and header.record_count * RECORD_SIZE_MIN > header.size - HEADER_SIZE:
+    if header.codec == Codec.NONE:
+        is_count_likely = header.record_count * RECORD_SIZE_MIN <= header.size - HEADER_SIZE
+    else:
+        is_count_likely = header.record_count <= header.size
+    if not is_count_likely:
         return False
     if settings.uses_append_time:
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import suppress
 from zlib import crc32
 
@@ -20,6 +21,11 @@ from ottla.records.iterate import iterate_batches, iterate_records, verify_check
 from ottla.records.legacy import build_message_set, convert_to_batch, iterate_messages
 from ottla.records.record import Record, append_record, scan_records
 from ottla.records.varint import VARLONG_BYTES_MAX, append_varint, read_varint, varint_size
+
+with warnings.catch_warnings():
+    # It reads its schema files in a way that Python has deprecated.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka.record.memory_records import MemoryRecords as KafkaPythonRecords
 
 LIMIT = 16 * 1024 * 1024
 OLD_CODECS = [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4]
@@ -157,6 +163,23 @@ def test_aiokafka_reads_old_formats_that_we_write(records: list[Record], magic: 
         assert batch is not None
         read += [(r.offset, r.timestamp if magic else -1, r.key, r.value) for r in batch]
     assert read == [(r.offset, r.timestamp if magic else -1, r.key, r.value) for r in records]
+
+
+@given(records=record_lists(with_headers=False), codec=st.sampled_from([Codec.NONE, Codec.GZIP]))
+@settings(max_examples=40, deadline=None)
+def test_kafka_python_reads_every_format(records: list[Record], codec: Codec) -> None:
+    written = [
+        (0, build_message_set(records, magic=0, codec=codec)),
+        (1, build_message_set(records, magic=1, codec=codec)),
+        (2, build_batch(records, base_offset=records[0].offset, codec=codec)),
+    ]
+    for magic, data in written:
+        theirs = KafkaPythonRecords(bytes(data))
+        read = []
+        while (batch := theirs.next_batch()) is not None:
+            assert batch.validate_crc()
+            read += [(r.offset, r.timestamp if magic else -1, r.key, r.value) for r in batch]
+        assert read == [(r.offset, r.timestamp if magic else -1, r.key, r.value) for r in records]
 
 
 def test_wrapper_with_append_time_dates_all_inner_messages() -> None:

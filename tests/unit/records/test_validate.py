@@ -251,6 +251,21 @@ def test_wrong_offset_deltas_are_renumbered() -> None:
     assert [record.value for record in read_all(validated)] == [record.value for record in records]
 
 
+@pytest.mark.parametrize("codec", list(Codec))
+@pytest.mark.parametrize("append_time", [False, True])
+def test_offsets_are_not_handed_out_for_records_that_cannot_be(codec: Codec, append_time: bool) -> None:
+    for count in (100_000, (1 << 31) - 1):
+        batch = changed(build_batch(some_records(5), codec=codec), record_count=count, last_offset_delta=count - 1)
+        error = refused(batch, ProduceSettings(uses_append_time=append_time))
+        assert error.code == ErrorCode.INVALID_RECORD
+
+
+def test_many_records_in_few_bytes_are_believed_after_a_look() -> None:
+    batch = build_batch([Record(key=b"k", value=b"", timestamp=NOW_MS) for _ in range(20_000)], codec=Codec.ZSTD)
+    assert len(batch) < 20_000
+    assert validate(batch).buffer.obj is batch
+
+
 def test_lying_count_is_found_where_records_are_opened() -> None:
     batch = changed(build_batch(some_records(5), codec=Codec.GZIP), record_count=6, last_offset_delta=5)
     assert refused(batch, ProduceSettings(is_compacted=True)).code == ErrorCode.INVALID_RECORD

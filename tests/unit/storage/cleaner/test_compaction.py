@@ -10,10 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.model.errors import KafkaError
+from ottla.records.build import build_batch
 from ottla.records.compression import Codec
+from ottla.records.iterate import iterate_batches
 from ottla.records.legacy import build_message_set
 from ottla.records.record import Record
 from ottla.records.validate import AppendOrigin
+from ottla.storage.cleaner.batch_filter import BatchFilter
+from ottla.storage.cleaner.offset_map import OffsetMap
+from ottla.storage.cleaner.transactions import CleanedTransactions
 from tests.unit.storage.cleaner.cleaned_logs import Bench, batches_of, content_of, records_of
 
 
@@ -88,6 +93,19 @@ def test_records_without_key_go(bench: Bench) -> None:
     assert content_of(log) == [(1, "a", "2")]
     assert bench.cleaner.last_cleaned is not None
     assert bench.cleaner.last_cleaned.keyless_records == 1
+
+
+def test_what_lies_beyond_the_map_is_not_judged() -> None:
+    batch_filter = BatchFilter(
+        OffsetMap(capacity=1),
+        CleanedTransactions(),
+        now_ms=0,
+        delete_retention_ms=0,
+        last_records={},
+        upper_bound_offset=100,
+    )
+    batch = next(iterate_batches(build_batch([Record(value=b"keyless")], base_offset=5)))
+    assert batch_filter.filter(batch) is batch.view
 
 
 def test_long_keys_are_told_apart(bench: Bench) -> None:
@@ -426,6 +444,4 @@ def test_client_appends_go_on_between_steps(tmp_path: Path) -> None:
 
 
 def _one(key: str) -> bytearray:
-    from ottla.records.build import build_batch
-
     return build_batch([Record(key=key.encode(), value=b"x", timestamp=1)])
