@@ -67,10 +67,18 @@ class Admission:
             del self._by_address[address]
         self._by_listener[listener_name] -= 1
         self._total -= 1
+        self._tell_waiting()
+
+    def change_limits(self, limits: AdmissionLimits) -> None:
+        """New limits hold for connections to come; those beyond them are not closed."""
+        self.limits = limits
+        self._tell_waiting()
+
+    def when_room(self, callback: Callable[[], object]) -> None:
+        """Calls back once, when there may be room; whether there is has to be asked again."""
+        self._on_room.append(callback)
+
+    def _tell_waiting(self) -> None:
         waiting, self._on_room = self._on_room, []
         for callback in waiting:
             callback()
-
-    def when_room(self, callback: Callable[[], object]) -> None:
-        """Calls back once, when a connection has ended; whether there is room then is to be asked again."""
-        self._on_room.append(callback)

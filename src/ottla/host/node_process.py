@@ -143,7 +143,8 @@ class NodeProcess:
         broker = deferred.result()
         dispatcher = Dispatcher(broker)
         config = self._config
-        admission = Admission(self._admission_limits())
+        admission = Admission(_admission_limits(broker.config))
+        broker.on_config_changed.append(lambda changed: self._on_config_changed(changed, admission))
         shared = SharedReadState()
         settings = ConnectionSettings(
             request_bytes_max=config.socket_request_max_bytes,
@@ -174,20 +175,9 @@ class NodeProcess:
         logger.info("node %d of cluster %s is ready at %s", broker.node_id, broker.cluster_id, ", ".join(addresses))
         self._on_ready(addresses)
 
-    def _admission_limits(self) -> AdmissionLimits:
-        config = self._config
-        overrides: dict[str, int] = {}
-        for host, limit in config.connections_per_ip.items():
-            overrides[_resolved(host)] = limit
-        return AdmissionLimits(
-            connections_max=config.max_connections,
-            connections_per_address_max=config.max_connections_per_ip,
-            connections_per_address_overrides=overrides,
-            connections_per_listener_max={
-                name: int(values.get("max.connections", UNLIMITED))
-                for name, values in config.listener_overrides.items()
-            },
-        )
+    def _on_config_changed(self, config: BrokerConfig, admission: Admission) -> None:
+        admission.change_limits(_admission_limits(config))
+        self._workers.threads_max = config.num_io_threads
 
     # -- stopping --------------------------------------------------------------------------------------------------
 
@@ -230,6 +220,17 @@ def _listener_info(endpoint: Endpoint, advertised: Endpoint, bound: socket.socke
         port=port,
         advertised_host=advertised.host or socket.gethostname(),
         advertised_port=advertised.port or port,
+    )
+
+
+def _admission_limits(config: BrokerConfig) -> AdmissionLimits:
+    return AdmissionLimits(
+        connections_max=config.max_connections,
+        connections_per_address_max=config.max_connections_per_ip,
+        connections_per_address_overrides={_resolved(host): limit for host, limit in config.connections_per_ip.items()},
+        connections_per_listener_max={
+            name: int(values.get("max.connections", UNLIMITED)) for name, values in config.listener_overrides.items()
+        },
     )
 
 

@@ -37,7 +37,8 @@ class ThreadWorkers:
     def __init__(self, loop: EventLoop, *, threads_max: int) -> None:
         assert threads_max > 0
         self._loop = loop
-        self._threads_max = threads_max
+        # May change: more threads start when there is work for them, threads that run already stay.
+        self.threads_max = threads_max
         self._threads: list[threading.Thread] = []
         self._tasks: SimpleQueue[_Task | None] = SimpleQueue()
         self._finished: deque[tuple[Deferred[Any], Any, BaseException | None]] = deque()
@@ -57,7 +58,7 @@ class ThreadWorkers:
         deferred: Deferred[T] = Deferred()
         self._outstanding += 1
         self._tasks.put((function, arguments, deferred))
-        if self._outstanding > len(self._threads) < self._threads_max:
+        if self._outstanding > len(self._threads) < self.threads_max:
             self._start_thread()
         return deferred
 
