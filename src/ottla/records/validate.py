@@ -50,6 +50,12 @@ class AppendOrigin(IntEnum):
     REPLICATION = 3
 
 
+# Plain names for the fast path: an attribute of an enumeration costs more than the comparison it is wanted for.
+_CLIENT = int(AppendOrigin.CLIENT)
+_CODEC_LAST = int(Codec.ZSTD)
+_unpack_header = HEADER.unpack_from
+
+
 class ProduceSettings:
     """The topic settings that the checks depend on, prepared once per configuration and not once per request."""
 
@@ -161,13 +167,8 @@ def validate_produce(
     read-only one is copied.
     """
     size = len(records)
-    if (
-        size > HEADER_SIZE
-        and settings.opens_no_records
-        and origin == AppendOrigin.CLIENT
-        and api_version >= PRODUCE_VERSION_ZSTD
-    ):
-        header = BatchHeader(*HEADER.unpack_from(records))
+    if size > HEADER_SIZE and settings.opens_no_records and origin == _CLIENT and api_version >= PRODUCE_VERSION_ZSTD:
+        header = BatchHeader(*_unpack_header(records))
         count = header.record_count
         last_offset_delta = header.last_offset_delta
         attributes = header.attributes
@@ -183,7 +184,7 @@ def validate_produce(
             # closely: an unpacked record has at least seven bytes, a packed one seldom less than one.
             and (count <= size if attributes & CODEC_MASK else count * RECORD_SIZE_MIN <= size - HEADER_SIZE)
             and attributes & _UNUSUAL_ATTRIBUTES == 0
-            and attributes & CODEC_MASK <= Codec.ZSTD
+            and attributes & CODEC_MASK <= _CODEC_LAST
             and (header.base_sequence >= 0 if header.producer_id >= 0 else not attributes & TRANSACTIONAL_BIT)
             and max_timestamp >= base_timestamp
             and max_timestamp - now_ms <= settings.timestamp_after_max_ms
