@@ -116,7 +116,8 @@ class Fetch(Parked[FetchResponse]):
             return self._answer(results, size)
         self.missing_bytes = limits.min_bytes - size
         for _, partition in targets:
-            partition.parked_fetches[self] = None
+            waiting = partition.parked_fetches if self.replica_id < 0 else partition.parked_replica_fetches
+            waiting[self] = None
         return self.park(limits.max_wait_ms)
 
     # Called while parked.
@@ -139,7 +140,8 @@ class Fetch(Parked[FetchResponse]):
 
     def leave(self) -> None:
         for _, partition in self.targets:
-            partition.parked_fetches.pop(self, None)
+            waiting = partition.parked_fetches if self.replica_id < 0 else partition.parked_replica_fetches
+            waiting.pop(self, None)
 
     def _read(self) -> tuple[list[FetchedPartition], int, bool]:
         """What there is now, its size, and whether somebody has to be told something at once."""

@@ -9,10 +9,12 @@ Everything happens on the loop's thread; there are no locks.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.model.config import LogConfig
+from ottla.model.config import ConfigError, LogConfig
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition, Uuid
 from ottla.records.validate import ProduceSettings
@@ -27,7 +29,12 @@ if TYPE_CHECKING:
     from ottla.model.ports import World
     from ottla.storage.manager import LogManager
 
-__all__ = ["HostedTopic", "LeaderEndpoint", "ReplicaManager"]
+__all__ = ["HostedTopic", "LeaderEndpoint", "ReplicaManager", "ReplicaStatistics"]
+
+logger = logging.getLogger("ottla.replica.manager")
+
+# How soon a partition whose log could not be created (a full disk, mostly) is tried again.
+CREATE_RETRY_SECONDS = 1.0
 
 _TOPIC_RESOURCE = 2
 _NO_LEADER = -1
@@ -39,6 +46,25 @@ class LeaderEndpoint(NamedTuple):
     host: str
     port: int
     rack: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaStatistics:
+    """What a metrics endpoint wants to know, counted when it asks."""
+
+    partitions: int
+    leaders: int
+    offline: int
+    under_replicated: int
+    under_min_isr: int
+    parked: int
+    parked_timeouts: int
+    fetch_sessions: int
+    fetch_session_partitions: int
+    fetch_session_evictions: int
+    bytes_in: int
+    bytes_out: int
+    messages_in: int
 
 
 class HostedTopic:
@@ -56,12 +82,15 @@ class ReplicaManager:
     """Finds partitions, and makes them follow the metadata."""
 
     __slots__ = (
+        "_create_retry_planned",
+        "_scheduler",
         "by_id",
         "by_name",
         "clock",
         "config",
         "image",
         "logs",
+        "lost",
         "node_id",
         "offline",
         "parking",
@@ -75,12 +104,16 @@ class ReplicaManager:
         self.logs = logs
         self.clock = world.clock
         self.workers = world.workers
+        self._scheduler = world.scheduler
+        self._create_retry_planned = False
         self.parking = Parking(world.scheduler)
         self.sessions = FetchSessions(slots_max=config.max_incremental_fetch_session_cache_slots, random=world.random)
         self.by_name: dict[str, HostedTopic] = {}
         self.by_id: dict[Uuid, HostedTopic] = {}
-        # Replicas that should be here but whose directory is out of service.
+        # Replicas that should be here but are not: their log could not be created, or ...
         self.offline: set[TopicPartition] = set()
+        # ... it was lost with its directory. An empty log must not take its place behind everybody's back.
+        self.lost: set[TopicPartition] = set()
         self.image: ClusterView | None = None
 
     # Looking up.
@@ -131,6 +164,27 @@ class ReplicaManager:
         for hosted in self.by_name.values():
             yield from hosted.partitions.values()
 
+    def statistics(self) -> ReplicaStatistics:
+        partitions = list(self.partitions())
+        leading = [
+            (partition, partition.leader_state) for partition in partitions if partition.leader_state is not None
+        ]
+        return ReplicaStatistics(
+            partitions=len(partitions),
+            leaders=len(leading),
+            offline=len(self.offline),
+            under_replicated=sum(len(state.isr) < state.replica_count for _, state in leading),
+            under_min_isr=sum(len(state.isr) < partition.needed_replicas(state) for partition, state in leading),
+            parked=self.parking.parked,
+            parked_timeouts=self.parking.timeouts,
+            fetch_sessions=len(self.sessions),
+            fetch_session_partitions=self.sessions.partitions_cached,
+            fetch_session_evictions=self.sessions.evictions,
+            bytes_in=sum(partition.bytes_in for partition in partitions),
+            bytes_out=sum(partition.bytes_out for partition in partitions),
+            messages_in=sum(partition.messages_in for partition in partitions),
+        )
+
     def leader_hint(self, topic: str, index: int, listener_name: str) -> tuple[int, int, LeaderEndpoint | None]:
         """(leader, epoch, its address) for a client that asked the wrong broker (KIP-951)."""
         image = self.image
@@ -155,6 +209,7 @@ class ReplicaManager:
     def start(self, image: ClusterView) -> None:
         """Brings logs and leadership in line with a whole image: at start-up, after the logs have been opened."""
         self.image = image
+        self._find_lost(image)
         for topic in image.topics.by_id.values():
             self._apply_topic(topic.name, topic.topic_id, topic.partitions.items(), image)
 
@@ -181,10 +236,24 @@ class ReplicaManager:
         """A log directory went out of service: its partitions answer with a retriable error until they are moved."""
         for topic_partition in topic_partitions:
             self.offline.add(topic_partition)
+            self.lost.add(topic_partition)
             partition = self.get(topic_partition.topic, topic_partition.partition)
             if partition is not None:
                 partition.refuse(ErrorCode.KAFKA_STORAGE_ERROR)
                 self._forget(partition)
+
+    def _find_lost(self, image: ClusterView) -> None:
+        """What should be here and is in no directory must be in one that is out of service, if there is such a one."""
+        online = {directory.directory_id for directory in self.logs.online_directories()}
+        if len(online) == len(self.logs.directories):
+            return
+        for topic in image.topics.by_id.values():
+            for index, view in topic.partitions.items():
+                topic_partition = TopicPartition(topic.name, index)
+                is_here = self.logs.get(topic_partition) is not None or view.directory(self.node_id) in online
+                if self.node_id in view.replicas and not is_here:
+                    self.offline.add(topic_partition)
+                    self.lost.add(topic_partition)
 
     def _apply_topic(
         self, name: str, topic_id: Uuid, partitions: Iterable[tuple[int, PartitionView]], image: ClusterView
@@ -192,13 +261,15 @@ class ReplicaManager:
         config: LogConfig | None = None
         for index, view in partitions:
             partition = self.get(name, index)
+            if partition is None and TopicPartition(name, index) in self.lost:
+                continue
             if self.node_id not in view.replicas:
                 if partition is not None:
                     self._delete(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
                 continue
             if partition is None:
                 if config is None:
-                    config = LogConfig.from_overrides(self.config, image.configs.of_topic(name))
+                    config = self._log_config(name, image)
                 directory_id = view.directory(self.node_id)
                 partition = self._create(TopicPartition(name, index), topic_id, config, directory_id)
                 if partition is None:
@@ -210,8 +281,10 @@ class ReplicaManager:
     ) -> Partition | None:
         try:
             log = self.logs.get_or_create(topic_partition, topic_id, config, directory_id=directory_id)
-        except StorageError:
+        except StorageError as error:
+            logger.error("the log of %s cannot be created: %s", topic_partition, error.message)
             self.offline.add(topic_partition)
+            self._plan_create_retry()
             return None
         partition = Partition(
             topic_partition,
@@ -231,6 +304,33 @@ class ReplicaManager:
         self.offline.discard(topic_partition)
         return partition
 
+    def _plan_create_retry(self) -> None:
+        if not self._create_retry_planned:
+            self._create_retry_planned = True
+            self._scheduler.call_later(CREATE_RETRY_SECONDS, self._retry_create)
+
+    def _retry_create(self) -> None:
+        """Tries again what could not be created, as long as there is a directory that could take it."""
+        self._create_retry_planned = False
+        image = self.image
+        if image is None or not self.logs.online_directories():
+            return
+        for topic_partition in sorted(self.offline):
+            topic = image.topics.by_name.get(topic_partition.topic)
+            view = None if topic is None else topic.partitions.get(topic_partition.partition)
+            if topic is None or view is None or self.node_id not in view.replicas:
+                self.offline.discard(topic_partition)
+            elif topic_partition not in self.lost:
+                self._apply_topic(topic.name, topic.topic_id, [(topic_partition.partition, view)], image)
+
+    def _log_config(self, name: str, image: ClusterView) -> LogConfig:
+        """The topic's settings; what cannot be read (it was checked when it was set) must not stop the node."""
+        try:
+            return LogConfig.from_overrides(self.config, image.configs.of_topic(name))
+        except ConfigError as error:
+            logger.error("the settings of topic %s are ignored: %s", name, error)
+            return LogConfig.from_overrides(self.config, {})
+
     def _apply_leadership(self, partition: Partition, view: PartitionView) -> None:
         if view.leader == self.node_id:
             partition.become_leader(
@@ -245,7 +345,7 @@ class ReplicaManager:
         hosted = self.by_name.get(name)
         if hosted is None:
             return
-        config = LogConfig.from_overrides(self.config, image.configs.of_topic(name))
+        config = self._log_config(name, image)
         settings = ProduceSettings.from_log_config(config)
         for partition in hosted.partitions.values():
             partition.log.config = config
@@ -258,6 +358,7 @@ class ReplicaManager:
                 self._delete(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         for index in topic.partitions:
             self.offline.discard(TopicPartition(topic.name, index))
+            self.lost.discard(TopicPartition(topic.name, index))
 
     def _delete(self, partition: Partition, error: ErrorCode) -> None:
         """The replica leaves this broker: whoever waits for it is answered, and its log is removed."""

@@ -42,9 +42,11 @@ class Partition:
         "leader_id",
         "leader_state",
         "log",
+        "messages_in",
         "node_id",
         "parked_fetches",
         "parked_produces",
+        "parked_replica_fetches",
         "parking",
         "partition_epoch",
         "produce_settings",
@@ -80,11 +82,14 @@ class Partition:
         self.append_queue: AppendQueue | None = None
         self.produce_settings: ProduceSettings | None = None
         self.parked_fetches: dict[Parked[Any], None] = {}
+        # Followers read what is not committed yet, so that they wait for appends and not for the high watermark.
+        self.parked_replica_fetches: dict[Parked[Any], None] = {}
         self.parked_produces: dict[Parked[Any], None] = {}
         # Appended since the high watermark last moved: what parked readers could not see yet.
         self.unseen_bytes = 0
         self.bytes_in = 0
         self.bytes_out = 0
+        self.messages_in = 0
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -181,10 +186,9 @@ class Partition:
 
     def wake_all(self) -> None:
         wake = self.parking.wake
-        for parked in self.parked_fetches:
-            wake(parked)
-        for parked in self.parked_produces:
-            wake(parked)
+        for waiting in (self.parked_fetches, self.parked_replica_fetches, self.parked_produces):
+            for parked in waiting:
+                wake(parked)
 
     # Checks.
 
@@ -206,9 +210,13 @@ class Partition:
         if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
             self._refuse_epoch(current_leader_epoch)
 
+    def needed_replicas(self, state: LeaderState) -> int:
+        """`min.insync.replicas`, but never more than there are replicas."""
+        return min(self.log.config.min_insync_replicas, state.replica_count)
+
     def check_enough_replicas(self, state: LeaderState) -> None:
-        """`min.insync.replicas` for acks=all, before anything is written; never more than there are replicas."""
-        needed = min(self.log.config.min_insync_replicas, state.replica_count)
+        """For acks=all, before anything is written."""
+        needed = self.needed_replicas(state)
         if len(state.isr) < needed:
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -222,7 +230,7 @@ class Partition:
             return self.refusal or ErrorCode.NOT_LEADER_OR_FOLLOWER
         if self.high_watermark < required_offset:
             return None
-        if len(state.isr) < min(self.log.config.min_insync_replicas, state.replica_count):
+        if len(state.isr) < self.needed_replicas(state):
             return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return ErrorCode.NONE
 
@@ -262,7 +270,10 @@ class Partition:
         if not result.duplicate:
             size = len(records.buffer)
             self.bytes_in += size
+            self.messages_in += records.record_count
             self.unseen_bytes += size
+            for parked in self.parked_replica_fetches:
+                parked.on_readable(size)
             if state.is_alone:
                 self.advance_high_watermark()
         return result

@@ -282,6 +282,18 @@ class TestFollowers:
         assert node.fetch_one("t", 1, replica_id=2).high_watermark == 1
         assert node.partition("t").high_watermark == 1
 
+    def test_a_parked_follower_wakes_with_the_append(self, node: DataPath) -> None:
+        node.create_topic("t", replicas=(1, 2))
+        poll = waiting(node.fetch("t", {0: 0}, max_wait_ms=500, replica_id=2))
+        node.append("t", "a")
+        node.virtual.scheduler.run()
+        assert texts(poll.result()) == {0: ["a"]}
+        assert not node.partition("t").parked_replica_fetches
+
+    def test_a_stranger_is_no_follower(self, node: DataPath) -> None:
+        node.create_topic("t", replicas=(1, 2))
+        assert node.fetch_one("t", 0, replica_id=3).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+
     def test_where_two_logs_part(self, node: DataPath) -> None:
         node.create_topic("t", replicas=(1, 2))
         node.append("t", "a", "b")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ottla.broker.apis import alter_replica_log_dirs, describe_log_dirs
-from ottla.host.files import OsFile
+from ottla.host.files import OsFile, OsFiles
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages import metadata_records as r
@@ -179,6 +179,59 @@ class TestDisks:
         # Clients of that time do not know the code.
         assert node.fetch_one("t", 0, version=5).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
+    def test_a_topic_created_on_a_full_disk_comes_up_when_there_is_room(
+        self, node: DataPath, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(*_: Any, **__: Any) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(OsFiles, "make_directories", full)
+            node.create_topic("t")
+            assert error_of(node.produce("t", batch("a"))) == ErrorCode.KAFKA_STORAGE_ERROR
+            node.virtual.scheduler.advance(1_000)
+            assert error_of(node.produce("t", batch("a"))) == ErrorCode.KAFKA_STORAGE_ERROR
+        node.virtual.scheduler.advance(1_000)
+        assert error_of(node.produce("t", batch("a"))) == ErrorCode.NONE
+
+    def test_a_lost_log_is_not_begun_anew(self, two_disks: DataPath, monkeypatch: pytest.MonkeyPatch) -> None:
+        two_disks.create_topic("t")
+        two_disks.append("t", "a")
+
+        def broken(*_: Any) -> int:
+            raise OSError(errno.EIO, "Input/output error")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(OsFile, "append", broken)
+            two_disks.produce("t", batch("b"))
+        topic_id = two_disks.image.topics.by_name["t"].topic_id
+        two_disks.commit(r.PartitionChangeRecord(partition_id=0, topic_id=topic_id, isr=[1], leader=1))
+        two_disks.create_topic("u")
+        two_disks.virtual.scheduler.advance(5_000)
+        assert two_disks.fetch_one("t", 0).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert two_disks.append("u", "a") == 0
+        two_disks.commit(r.RemoveTopicRecord(topic_id=topic_id))
+        two_disks.create_topic("t")
+        assert two_disks.append("t", "new") == 0
+
+    def test_a_log_in_a_directory_that_is_gone_at_start_is_not_begun_anew(
+        self, two_disks: DataPath, log_directory: str
+    ) -> None:
+        two_disks.create_topic("t", 2)
+        for index in range(2):
+            two_disks.append("t", "a", index=index)
+        two_disks.stop()
+        kept = Path(f"{log_directory}/one").rename(f"{log_directory}/unplugged")
+        Path(f"{log_directory}/one").write_text("not a directory")
+        two_disks.start()
+        assert two_disks.fetch_one("t", 0, index=0).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert values(two_disks.fetch_one("t", 0, index=1).records) == ["a"]
+        two_disks.stop()
+        Path(f"{log_directory}/one").unlink()
+        kept.rename(f"{log_directory}/one")
+        two_disks.start()
+        assert values(two_disks.fetch_one("t", 0, index=0).records) == ["a"]
+
 
 @pytest.fixture
 def two_disks(log_directory: str) -> Iterator[DataPath]:
@@ -188,6 +241,24 @@ def two_disks(log_directory: str) -> Iterator[DataPath]:
     node.stop()
     for path in paths:
         shutil.rmtree(path)
+
+
+def test_statistics(node: DataPath) -> None:
+    node.create_topic("t", replicas=(1, 2), isr=(1,), min_insync_replicas="2")
+    node.create_topic("u")
+    node.append("u", "a", "b")
+    node.fetch("u", {0: 0}, session_id=0, session_epoch=0)
+    counted = node.replicas.statistics()
+    assert (counted.partitions, counted.leaders, counted.offline) == (2, 2, 0)
+    assert (counted.under_replicated, counted.under_min_isr) == (1, 1)
+    assert (counted.messages_in, counted.bytes_in > 0, counted.bytes_out == counted.bytes_in) == (2, True, True)
+    assert (counted.fetch_sessions, counted.fetch_session_partitions) == (1, 1)
+
+
+def test_settings_that_cannot_be_read_do_not_stop_the_node(node: DataPath) -> None:
+    node.create_topic("t")
+    node.commit(r.ConfigRecord(resource_type=2, resource_name="t", name="retention.ms", value="much"))
+    assert node.append("t", "a") == 0
 
 
 class TestLogDirectories:

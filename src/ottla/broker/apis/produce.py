@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.authorization import Operation, ResourceType
-from ottla.broker.context import CloseConnection, RequestContext
+from ottla.broker.context import CloseConnection, RequestContext, Unlimited
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.replica.appends import append
@@ -66,6 +66,9 @@ def handle(
         return None
     if context.api_version >= _LEADER_HINT_VERSION and call.errors:
         call.add_leader_hints()
+    quota = context.quota
+    if type(quota) is not Unlimited:
+        call.response.throttle_time_ms = quota.produced(context, _size(request))
     waiting = call.waiting
     return call.response if waiting is None else waiting.start(request.timeout_ms)
 
@@ -180,6 +183,10 @@ class _ProduceCall:
         if self.waiting is None:
             self.waiting = WaitingProduce(self.replicas.parking, self.response, required_acks=self.acks)
         return self.waiting
+
+
+def _size(request: ProduceRequest) -> int:
+    return sum(len(data.records or b"") for topic in request.topic_data for data in topic.partition_data)
 
 
 def _batch(records: Records) -> memoryview:
