@@ -27,7 +27,7 @@ class StorageNotFormattedError(Exception):
 
 class FormattedStorage(NamedTuple):
     cluster_id: str
-    # By directory, as named in the configuration.
+    # By directory, as named in the configuration; directories that failed are left out.
     directory_ids: Mapping[str, Uuid]
     # Whether every directory was new: the cluster begins here.
     is_new: bool
@@ -50,13 +50,21 @@ def format_storage(
     """
     directories = list(dict.fromkeys((*log_dirs, metadata_log_dir)))
     found: dict[str, MetaProperties] = {}
+    offline: set[str] = set()
     for directory in directories:
-        files.make_directories(directory)
-        meta = read_meta_properties(files, directory)
+        try:
+            files.make_directories(directory)
+            meta = read_meta_properties(files, directory)
+        except OSError:
+            if directory == metadata_log_dir:
+                raise
+            # The log manager finds the same and takes the directory out of service; the node can do without it.
+            offline.add(directory)
+            continue
         if meta is not None:
             _check_identity(directory, meta, node_id=node_id, others=found, cluster_id=cluster_id)
             found[directory] = meta
-    missing = [directory for directory in directories if directory not in found]
+    missing = [directory for directory in directories if directory not in found and directory not in offline]
     if missing and not may_format:
         raise StorageNotFormattedError(
             f"{missing[0]} is not formatted: it has no meta.properties; format it with the cluster's id first"
@@ -67,6 +75,8 @@ def format_storage(
     if is_new and not files.exists(f"{metadata_log_dir}/{BOOTSTRAP_FILE}"):
         write_bootstrap(files, metadata_log_dir, now_ms=now_ms)
     for directory in directories:
+        if directory in offline:
+            continue
         meta = found.get(directory)
         if meta is None or meta.directory_id is None:
             # Last, so that a crash before leaves a directory that is still new.

@@ -291,3 +291,13 @@ def test_cordoned_directories_are_remembered(harness: ControllerHarness) -> None
     offset = harness.image.offset
     harness.beat(1, cordoned_log_dirs=[directory])
     assert harness.image.offset == offset
+
+
+def test_after_a_restart_of_the_node_its_own_broker_registers_at_once_and_others_have_their_session(
+    harness: ControllerHarness,
+) -> None:
+    harness.reopen()
+    assert code_of(harness.controller.register_broker(registration(2, incarnation=2))) == (  # type: ignore[arg-type]
+        ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    )
+    harness.add_broker(harness.config.node_id, incarnation=2)

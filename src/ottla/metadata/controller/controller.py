@@ -87,9 +87,10 @@ class Controller(AdminOperations):
         """
         loaded = load_image(log, cluster_id=cluster_id)
         controller = cls(world=world, log=log, config=config, loaded=loaded)
-        # Every broker in the image gets a full session to say that it is alive.
-        now_ms = world.clock.now_ms()
-        controller.liveness.last_contact_ms.update(dict.fromkeys(loaded.image.brokers, now_ms))
+        # Every broker in the image gets a full session to say that it is alive; except the one in this process, whose
+        # former process is gone, or it would still hold the directory's lock: it may register at once.
+        others = (broker_id for broker_id in loaded.image.brokers if broker_id != log.node_id)
+        controller.liveness.last_contact_ms.update(dict.fromkeys(others, world.clock.now_ms()))
         if not loaded.image.features.finalized:
             first = bootstrap_records(read_bootstrap(world.files, metadata_log_dir), config)
             controller.submit(lambda _context: Decision(first, None))
