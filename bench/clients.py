@@ -126,6 +126,7 @@ def wait_for_first_ack(bootstrap: str, topic: str) -> None:
         "linger.ms": 0,
         "topic.metadata.refresh.fast.interval.ms": 10,
         "reconnect.backoff.ms": 10,
+        "retry.backoff.ms": 5,
         "allow.auto.create.topics": True,
     }
     failures: list[object] = []

@@ -24,6 +24,8 @@ def read_partition(
             "enable.partition.eof": True,
             "isolation.level": isolation_level,
             "check.crcs": True,
+            # The end of a log is told by an empty answer, and an empty answer waits this long.
+            "fetch.wait.max.ms": 10,
         }
     )
     try:
