@@ -212,7 +212,11 @@ class PartitionLog(LogFiles):
         if segment.size == 0:
             return not segment.holds_relative(next_offset - 1)
         config = self.config
-        age_limit = config.segment_ms - self._roll_jitter_ms
+        age_limit = config.segment_ms
+        if config.max_compaction_lag_ms < age_limit and config.compacts:
+            # The active segment is never cleaned, so it has to be closed in time for the cleaner (KIP-354).
+            age_limit = config.max_compaction_lag_ms
+        age_limit -= self._roll_jitter_ms
         first = segment.first_timestamp
         if first >= 0:
             largest = headers[0].max_timestamp if len(headers) == 1 else max(h.max_timestamp for h in headers)

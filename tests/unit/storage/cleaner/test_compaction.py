@@ -264,6 +264,19 @@ def test_max_lag_overrides_the_dirty_ratio(bench: Bench) -> None:
     assert content_of(log) == [(1, "a", "2")]
 
 
+def test_max_lag_closes_the_active_segment_in_time(bench: Bench) -> None:
+    log = bench.log(min_cleanable_dirty_ratio="1.0", max_compaction_lag_ms="10000")
+    bench.put(log, [("a", "1"), ("a", "2")])
+    bench.world.scheduler.advance(10_000)
+    bench.put(log, [("b", "1")])
+    assert len(log.segments) == 1
+    bench.world.scheduler.advance(1)
+    bench.put(log, [("c", "1")])
+    assert len(log.segments) == 2
+    bench.clean()
+    assert [offset for offset, _, _ in content_of(log)] == [1, 2, 3]
+
+
 def test_nothing_above_the_high_watermark_is_cleaned(bench: Bench) -> None:
     log = bench.log()
     bench.put(log, [("a", "1"), ("a", "2")])
