@@ -27,7 +27,7 @@ from ottla.broker.pending import Part, PendingResponse, ResponseWaiter
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.api import API_SPECS, ApiKey
-from ottla.wire.codec import MalformedMessage, decoder
+from ottla.wire.codec import MalformedMessage, decoder, encoder
 from ottla.wire.framing import parse_request_header, response_parts
 
 if TYPE_CHECKING:
@@ -40,6 +40,9 @@ logger = logging.getLogger("ottla.broker.dispatch")
 
 # API key and version as one number, correlation id, length of the client id.
 _HEADER = struct.Struct(">Iih")
+# Size and correlation id, and an empty run of tagged fields.
+_RESPONSE_HEADER = struct.Struct(">ii")
+_FLEXIBLE_RESPONSE_HEADER = struct.Struct(">iix")
 
 
 class Dispatcher:
@@ -134,7 +137,19 @@ class Dispatcher:
 class _Route:
     """One API key in one version, with everything resolved."""
 
-    __slots__ = ("_error_response", "api_key", "decode", "handle", "is_flexible", "name", "statistics", "version")
+    __slots__ = (
+        "_encode",
+        "_error_response",
+        "_header_size",
+        "_pack_header",
+        "api_key",
+        "decode",
+        "handle",
+        "is_flexible",
+        "name",
+        "statistics",
+        "version",
+    )
 
     def __init__(self, api_key: int, version: int, module: Any, statistics: ApiStatistics) -> None:
         spec = API_SPECS[ApiKey(api_key)]
@@ -142,6 +157,11 @@ class _Route:
         self.version = version
         self.name: str = spec.name
         self.is_flexible = version >= spec.flexible_since
+        header = _FLEXIBLE_RESPONSE_HEADER if spec.response_header_version(version) else _RESPONSE_HEADER
+        self._pack_header = header.pack
+        # The size does not count itself.
+        self._header_size = header.size - 4
+        self._encode = encoder(spec.response_class, version)
         self.decode = decoder(spec.request_class, version)
         self.handle: Callable[[Any, RequestContext, Broker], Any] = module.handle
         self._error_response: Callable[[Any, int, KafkaError], Any] | None = getattr(module, "error_response", None)
@@ -150,8 +170,18 @@ class _Route:
     def encode(self, response: Any, context: RequestContext, request: Any) -> list[Part] | None:
         if response is None:
             return None
+        pieces: list[bytes] = []
+        parts: list[Part] = []
         try:
-            return response_parts(self.api_key, self.version, context.correlation_id, response)
+            # What `response_parts` does, with everything looked up beforehand: this is done for every request.
+            self._encode(response, pieces, parts)
+            tail = b"".join(pieces)
+            if not parts:
+                return [self._pack_header(len(tail) + self._header_size, context.correlation_id) + tail]
+            parts.append(tail)
+            length = sum(map(len, parts)) + self._header_size
+            parts.insert(0, self._pack_header(length, context.correlation_id))
+            return parts
         except Exception as defect:  # noqa: BLE001 - a response that cannot be encoded is a defect, logged there
             return self.answer_error(defect, context, request)
 

@@ -174,22 +174,22 @@ class NodeLifecycle:
             started.fail(_start_error(opened.error))
             return
         try:
-            broker = self._assemble()
-        except _START_FAILURES as error:
+            broker, session = self._assemble()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the start has failed with it
             started.fail(_start_error(error))
             return
         if self.on_locked is not None:
             self.on_locked()
-        assert self._session is not None
-        session = self._session
 
         def on_registered(registered: Deferred[int]) -> None:
-            if registered.error is not None:
-                started.fail(_start_error(registered.error))
-                return
-            # Registering committed everything before it, the first records of a new cluster included.
-            self._take_up_partitions(broker)
-            session.unfence().when_done(on_unfenced)
+            try:
+                registered.result()
+                # Registering committed everything before it, the first records of a new cluster included.
+                self._take_up_partitions(broker)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the start has failed with it
+                started.fail(_start_error(error))
+            else:
+                session.unfence().when_done(on_unfenced)
 
         def on_unfenced(unfenced: Deferred[None]) -> None:
             if unfenced.error is not None:
@@ -200,7 +200,7 @@ class NodeLifecycle:
 
         session.register().when_done(on_registered)
 
-    def _assemble(self) -> Broker:
+    def _assemble(self) -> tuple[Broker, BrokerSession]:
         assert self._storage is not None
         assert self._logs is not None
         controller = self._opened_controller()
@@ -218,7 +218,7 @@ class NodeLifecycle:
             supported_features=SUPPORTED_FEATURES,
         )
         broker.listeners = {listener.name: listener for listener in self._listeners}
-        self._session = BrokerSession(
+        session = self._session = BrokerSession(
             config=config,
             world=self._world,
             cluster_id=broker.cluster_id,
@@ -228,7 +228,7 @@ class NodeLifecycle:
             metadata=controller.publishers,
             controller=controller,
         )
-        return broker
+        return broker, session
 
     def _take_up_partitions(self, broker: Broker) -> None:
         """Holds what is on disk against the metadata, and follows the metadata from here on."""

@@ -2,7 +2,8 @@
 
 As in Kafka, a connection beyond `max.connections.per.ip` is accepted and closed at once, while at `max.connections`
 (of the broker or of one listener) the listener stops accepting, so that clients wait in its backlog until another
-connection ends.
+connection ends. `max.connection.creation.rate` works the same way: who comes too fast waits in the backlog for the
+next second.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ class AdmissionLimits:
     # By address, in the form the operating system gives it: host names are resolved before they come here.
     connections_per_address_overrides: Mapping[str, int] = field(default_factory=dict)
     connections_per_listener_max: Mapping[str, int] = field(default_factory=dict)
+    connections_per_second_max: int = UNLIMITED
+    connections_per_listener_per_second_max: Mapping[str, int] = field(default_factory=dict)
 
 
 class Admission:
     """Counts open connections; shared by all listeners of a node."""
 
-    __slots__ = ("_by_address", "_by_listener", "_on_room", "_total", "limits")
+    __slots__ = ("_by_address", "_by_listener", "_on_room", "_rate", "_rate_second", "_total", "limits")
 
     def __init__(self, limits: AdmissionLimits) -> None:
         self.limits = limits
@@ -35,6 +38,9 @@ class Admission:
         self._by_address: dict[str, int] = {}
         self._by_listener: dict[str, int] = {}
         self._on_room: list[Callable[[], object]] = []
+        # Connections accepted in one second: by listener, and all together under the empty name.
+        self._rate_second = -1
+        self._rate: dict[str, int] = {}
 
     @property
     def connections(self) -> int:
@@ -44,6 +50,23 @@ class Admission:
         """Whether the listener may accept another connection at all."""
         listener_max = self.limits.connections_per_listener_max.get(listener_name, UNLIMITED)
         return self._total < self.limits.connections_max and self._by_listener.get(listener_name, 0) < listener_max
+
+    def seconds_to_wait(self, listener_name: str, now_seconds: float) -> float:
+        """How long the listener has to wait before it accepts the next connection; 0 when the rate allows it now."""
+        second = int(now_seconds)
+        if second != self._rate_second:
+            self._rate_second = second
+            self._rate.clear()
+        listener_max = self.limits.connections_per_listener_per_second_max.get(listener_name, UNLIMITED)
+        all_max = self.limits.connections_per_second_max
+        if self._rate.get("", 0) < all_max and self._rate.get(listener_name, 0) < listener_max:
+            return 0.0
+        return second + 1 - now_seconds
+
+    def count_accepted(self, listener_name: str) -> None:
+        """Counts a connection towards the rate, admitted or not."""
+        for name in ("", listener_name):
+            self._rate[name] = self._rate.get(name, 0) + 1
 
     def admit(self, listener_name: str, address: str) -> bool:
         """Counts the connection in, unless its address has too many already."""

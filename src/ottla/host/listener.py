@@ -173,6 +173,11 @@ class Listener:
                 self._pause_accepting()
                 self._admission.when_room(self._resume_accepting)
                 return
+            wait_seconds = self._admission.seconds_to_wait(self.info.name, self._loop.time())
+            if wait_seconds > 0:
+                self._pause_accepting()
+                self._loop.call_later(wait_seconds, self._resume_accepting)
+                return
             try:
                 accepted, address = self._socket.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -184,6 +189,7 @@ class Listener:
                 self._pause_accepting()
                 self._loop.call_later(ACCEPT_RETRY_SECONDS, self._resume_accepting)
                 return
+            self._admission.count_accepted(self.info.name)
             self._admit(accepted, str(address[0]), int(address[1]))
 
     def _admit(self, accepted: socket.socket, host: str, port: int) -> None:

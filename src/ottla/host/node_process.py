@@ -81,6 +81,7 @@ class NodeProcess:
         self._listeners: list[Listener] = []
         self._lifecycle: NodeLifecycle | None = None
         self._failure: BaseException | None = None
+        self._started = False
         self._stopping = False
 
     def run(self) -> None:
@@ -106,6 +107,11 @@ class NodeProcess:
             return
         self._stopping = True
         logger.info("node %d is stopping", self._config.node_id)
+        # What is half started cannot be stopped cleanly: `_on_started` goes on from here.
+        if self._started:
+            self._stop_serving()
+
+    def _stop_serving(self) -> None:
         for listener in self._listeners:
             listener.stop_accepting()
         self._drain(self._loop.time() + DRAIN_SECONDS_MAX)
@@ -138,7 +144,9 @@ class NodeProcess:
         if deferred.error is not None:
             self._end_with(deferred.error)
             return
+        self._started = True
         if self._stopping:
+            self._stop_serving()
             return
         broker = deferred.result()
         dispatcher = Dispatcher(broker)
@@ -230,6 +238,11 @@ def _admission_limits(config: BrokerConfig) -> AdmissionLimits:
         connections_per_address_overrides={_resolved(host): limit for host, limit in config.connections_per_ip.items()},
         connections_per_listener_max={
             name: int(values.get("max.connections", UNLIMITED)) for name, values in config.listener_overrides.items()
+        },
+        connections_per_second_max=config.max_connection_creation_rate,
+        connections_per_listener_per_second_max={
+            name: int(values.get("max.connection.creation.rate", UNLIMITED))
+            for name, values in config.listener_overrides.items()
         },
     )
 

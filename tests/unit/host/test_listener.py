@@ -165,6 +165,33 @@ def test_a_listeners_own_limit_leaves_the_others_alone(served: Served) -> None:
     assert served.echoes(served.connect(open_to_all))
 
 
+@pytest.mark.parametrize(
+    "limits",
+    [
+        AdmissionLimits(connections_per_second_max=2),
+        AdmissionLimits(connections_per_listener_per_second_max={"A": 2}),
+    ],
+)
+def test_who_comes_too_fast_waits_for_the_next_second(
+    served: Served, limits: AdmissionLimits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admission = Admission(limits)
+    second = 7.0
+    original = admission.seconds_to_wait
+
+    def seconds_to_wait(listener_name: str, now_seconds: float) -> float:
+        return min(original(listener_name, second), 0.001)
+
+    monkeypatch.setattr(Admission, "seconds_to_wait", lambda _, *arguments: seconds_to_wait(*arguments))
+    listener = served.listen(admission)
+    first, second_client, third = (served.connect(listener) for _ in range(3))
+    assert served.echoes(first)
+    assert served.echoes(second_client)
+    assert not served.is_served(third)
+    second = 8.0
+    assert served.run(served.loop.sock_recv(third, 100)) == b"\x00\x00\x00\x08question"
+
+
 def test_idle_connections_are_closed_and_busy_ones_stay(served: Served) -> None:
     listener = served.listen(idle_ms_max=60)
     idle, busy = served.connect(listener), served.connect(listener)

@@ -19,7 +19,6 @@ from ottla.model.config.columns import (
 )
 from ottla.model.config.keys import HONOURED, ConfigKey
 from ottla.model.config.statuses import (
-    CONNECTION_RATE,
     LISTENERS_TOGETHER,
     NO_AUTHENTICATION,
     ONE_LOOP,
@@ -73,7 +72,7 @@ NETWORK_KEYS: Final = (
               "Most connections from one address."),
     ConfigKey("max.connections.per.ip.overrides", STRING, "", None, MEDIUM, CLUSTER_WIDE, HONOURED,
               "Other limits for single addresses, as host:limit entries."),
-    ConfigKey("max.connection.creation.rate", INT, INT_MAX, at_least(0), MEDIUM, CLUSTER_WIDE, CONNECTION_RATE,
+    ConfigKey("max.connection.creation.rate", INT, INT_MAX, at_least(0), MEDIUM, CLUSTER_WIDE, HONOURED,
               "Most connections the node accepts in a second."),
     ConfigKey("num.network.threads", INT, 3, at_least(1), HIGH, CLUSTER_WIDE, ONE_LOOP,
               "Threads that read requests from and write answers to sockets."),

@@ -10,7 +10,6 @@ from typing import Final
 from ottla.model.config.keys import inert, refused
 
 __all__ = [
-    "CONNECTION_RATE",
     "DYNAMIC_QUORUM",
     "FIXED_PARTS",
     "GROUP_COMMIT",
@@ -60,7 +59,6 @@ TELEMETRY: Final = inert("clients cannot push metrics yet")
 TRANSACTIONS: Final = inert("it is kept for the transaction coordinator, which this node does not have yet")
 
 # Refused: doing without would not be what was asked for.
-CONNECTION_RATE: Final = refused("the rate of new connections cannot be limited yet")
 DYNAMIC_QUORUM: Final = refused("the set of voters cannot change yet")
 KERBEROS: Final = refused("Kerberos is not available")
 NO_AUTHORIZER: Final = refused("there is no authorizer yet, and a node must not look protected when it is not")
