@@ -340,9 +340,7 @@ class Segment:
                 return position
         except CorruptLog:
             pass
-        # The entry is damaged, or the log is. Walking from the beginning tells which: it raises where there is no
-        # batch, and otherwise finds what was asked for.
-        self.rebuild_indexes(index_interval_bytes=_REBUILD_INTERVAL_BYTES, is_active=False)
+        self._mend_indexes()
         return 0
 
     def _trusted_time_entry(self, timestamp: int) -> TimestampOffset:
@@ -353,8 +351,18 @@ class Segment:
         place = self.find(entry.offset)
         if place is not None and place[1].max_timestamp == entry.timestamp:
             return entry
-        self.rebuild_indexes(index_interval_bytes=_REBUILD_INTERVAL_BYTES, is_active=False)
+        self._mend_indexes()
         return TimestampOffset(-1, self.base_offset)
+
+    def _mend_indexes(self) -> None:
+        """An entry does not fit the log: one of the two is damaged, and walking the whole log tells which.
+
+        If it is the log, this raises CorruptLog and leaves the indexes alone, so that what lies around the damage
+        can still be found.
+        """
+        for _ in scan_headers(self.file, 0, self.size):
+            pass
+        self.rebuild_indexes(index_interval_bytes=_REBUILD_INTERVAL_BYTES, is_active=False)
 
     def _find_largest(self) -> TimestampOffset:
         """From the last time-index entry, and the batches behind it."""
