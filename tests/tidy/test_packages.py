@@ -37,7 +37,7 @@ def test_an_api_module_opens_with_its_versions(specification: HandlerSpec) -> No
     path = SOURCE / "broker" / "apis" / f"{specification.module}.py"
     docstring = ast.get_docstring(parsed(path)) or ""
     key = next(key for key, value in HANDLERS.items() if value is specification)
-    opening = re.match(r"\w+ \(key (\d+)\), versions? (\d+)(?: to (\d+))?\b", docstring)
+    opening = re.match(r"\w+ \(key (\d+)\), versions? (\d+)(?:(?: to | and |, )(\d+))?\b", docstring)
     assert opening is not None, f"{relative(path)} must open like: Fetch (key 1), versions 4 to 18"
     assert int(opening.group(1)) == key
     # A range that is advertised but not served may be told in other words; the highest version may not.
