@@ -124,7 +124,8 @@ class Fetch(Parked[FetchResponse]):
 
     def on_readable(self, size_bytes: int) -> None:
         self.missing_bytes -= size_bytes
-        if self.missing_bytes <= 0:
+        # The end of a transaction is small, but everything in it becomes readable with it: no count tells how much.
+        if self.missing_bytes <= 0 or self.read_committed:
             self.parking.wake(self)
 
     def retry(self) -> None:

@@ -259,6 +259,7 @@ class ReplicaManager:
         self, name: str, topic_id: Uuid, partitions: Iterable[tuple[int, PartitionView]], image: ClusterView
     ) -> None:
         config: LogConfig | None = None
+        settings: ProduceSettings | None = None
         for index, view in partitions:
             partition = self.get(name, index)
             if partition is None and TopicPartition(name, index) in self.lost:
@@ -270,10 +271,12 @@ class ReplicaManager:
             if partition is None:
                 if config is None:
                     config = self._log_config(name, image)
+                    settings = ProduceSettings.from_log_config(config)
                 directory_id = view.directory(self.node_id)
                 partition = self._create(TopicPartition(name, index), topic_id, config, directory_id)
                 if partition is None:
                     continue
+                partition.produce_settings = settings
             self._apply_leadership(partition, view)
 
     def _create(
@@ -294,7 +297,6 @@ class ReplicaManager:
             parking=self.parking,
             high_watermark=log.high_watermark,
         )
-        partition.produce_settings = ProduceSettings.from_log_config(log.config)
         hosted = self.by_id.get(topic_id)
         if hosted is None:
             hosted = self.by_id[topic_id] = self.by_name[topic_partition.topic] = HostedTopic(

@@ -268,14 +268,18 @@ class Partition:
             self.check_enough_replicas(state)
         result = self.log.append_as_leader(records, leader_epoch=state.epoch, now_ms=now_ms)
         if not result.duplicate:
-            size = len(records.buffer)
-            self.bytes_in += size
             self.messages_in += records.record_count
-            self.unseen_bytes += size
-            for parked in self.parked_replica_fetches:
-                parked.on_readable(size)
-            if state.is_alone:
-                self.advance_high_watermark()
+            self._on_appended(state, len(records.buffer))
+        return result
+
+    def append_built(self, buffer: bytearray, *, now_ms: int, required_acks: int = ACKS_ALL) -> AppendResult:
+        """Writes batches that the broker itself has built: a coordinator's records, a transaction's end."""
+        state = self.check_leader()
+        if required_acks == ACKS_ALL and state.replica_count > 1:
+            self.check_enough_replicas(state)
+        result = self.log.append_built(buffer, leader_epoch=state.epoch, now_ms=now_ms)
+        if not result.duplicate:
+            self._on_appended(state, len(buffer))
         return result
 
     def delete_records_before(self, offset: int) -> int:
@@ -299,6 +303,14 @@ class Partition:
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.index}"
+
+    def _on_appended(self, state: LeaderState, size_bytes: int) -> None:
+        self.bytes_in += size_bytes
+        self.unseen_bytes += size_bytes
+        for parked in self.parked_replica_fetches:
+            parked.on_readable(size_bytes)
+        if state.is_alone:
+            self.advance_high_watermark()
 
     def _refuse_epoch(self, current_leader_epoch: int) -> None:
         if current_leader_epoch < self.leader_epoch:

@@ -11,9 +11,10 @@ from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode
 from ottla.model.ids import Uuid
 from ottla.model.ports import FileRegion
+from ottla.records.control import build_end_transaction_marker
 from ottla.wire.messages import metadata_records as r
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
-from tests.support.data_path import DataPath, values
+from tests.support.data_path import DataPath, batch, values
 
 
 def answered(response: object) -> FetchResponse:
@@ -301,6 +302,58 @@ class TestFollowers:
         request.topics[0].partitions[0].last_fetched_epoch = 0
         data = node.call(fetch, request, 12).responses[0].partitions[0]
         assert (data.diverging_epoch.epoch, data.diverging_epoch.end_offset) == (0, 2)
+
+
+class TestCommittedTransactions:
+    """Readers of committed transactions, on a log into which transactions were written by hand."""
+
+    def write(self, node: DataPath, producer_id: int, *texts: str) -> None:
+        options = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": 0, "is_transactional": True}
+        self.append(node, bytearray(batch(*texts, **options)))
+
+    def end(self, node: DataPath, producer_id: int, *, is_commit: bool) -> None:
+        marker = build_end_transaction_marker(
+            is_commit=is_commit, coordinator_epoch=0, producer_id=producer_id, producer_epoch=0, timestamp_ms=1
+        )
+        self.append(node, marker)
+
+    def append(self, node: DataPath, built: bytearray) -> None:
+        node.partition("t").append_built(built, now_ms=node.virtual.clock.ms)
+
+    def test_nothing_beyond_an_open_transaction(self, node: DataPath) -> None:
+        node.create_topic("t")
+        node.append("t", "before")
+        self.write(node, 5, "open")
+        node.append("t", "after")
+        data = node.fetch_one("t", 0, isolation_level=1)
+        assert (values(data.records), data.high_watermark, data.last_stable_offset) == (["before"], 3, 1)
+        assert data.aborted_transactions == []
+        assert node.fetch_one("t", 1, isolation_level=1).records == b""
+        assert values(node.fetch_one("t", 0).records) == ["before", "open", "after"]
+        assert node.list_offset("t", -1, isolation_level=1).offset == 1
+        assert node.list_offset("t", -1).offset == 3
+
+    def test_aborted_transactions_are_named(self, node: DataPath) -> None:
+        node.create_topic("t")
+        self.write(node, 5, "bad")
+        self.write(node, 6, "good")
+        self.end(node, 5, is_commit=False)
+        self.end(node, 6, is_commit=True)
+        data = node.fetch_one("t", 0, isolation_level=1)
+        assert data.last_stable_offset == 4
+        assert data.aborted_transactions is not None
+        named = [(aborted.producer_id, aborted.first_offset) for aborted in data.aborted_transactions]
+        assert named == [(5, 0)]
+
+    def test_the_end_of_a_transaction_wakes(self, node: DataPath) -> None:
+        node.create_topic("t")
+        poll = waiting(node.fetch("t", {0: 0}, max_wait_ms=500, min_bytes=1_000, isolation_level=1))
+        self.write(node, 5, "a" * 1_000)
+        node.virtual.scheduler.run()
+        assert not poll.done
+        self.end(node, 5, is_commit=True)
+        node.virtual.scheduler.run()
+        assert len(texts(poll.result())[0]) == 2
 
 
 def test_a_read_that_ends_with_its_segment_does_not_wait(node: DataPath) -> None:

@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs (key 34), versions 1 and 2: moves replicas between the log directories of this broker (KIP-113).
+"""AlterReplicaLogDirs (key 34), versions 1 to 2: moves replicas between the log directories of this broker (KIP-113).
 
 - 2: flexible
 
