@@ -121,6 +121,8 @@ class NodeProcess:
     def _start(self) -> None:
         for warning in self._config.warnings:
             logger.warning("%s", warning)
+        for note in self._config.notes:
+            logger.info("%s", note)
         try:
             self._bind()
         except BindError as error:

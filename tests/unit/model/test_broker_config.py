@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.model.config import BrokerConfig, ConfigError, Endpoint, Password, Voter
+from ottla.model.config import BrokerConfig, ConfigError, Endpoint, Password, Voter, parse_properties
 
 COMBINED = {
     "process.roles": "broker,controller",
@@ -130,7 +130,7 @@ def test_bootstrap_servers_may_stand_for_voters() -> None:
 def test_a_key_may_be_set_for_one_listener() -> None:
     plain = BrokerConfig({**COMBINED, "listener.name.plaintext.max.connections": "7"})
     assert plain.listener_overrides == {"PLAINTEXT": {"max.connections": "7"}}
-    assert plain.warnings == ()
+    assert plain.notes == ()
 
 
 @pytest.mark.parametrize(
@@ -147,13 +147,15 @@ def test_a_key_may_be_set_for_one_listener() -> None:
     ],
 )
 def test_what_is_ignored_is_said(name: str, value: str, warning: str) -> None:
-    (said,) = BrokerConfig({**COMBINED, name: value}).warnings
+    config = BrokerConfig({**COMBINED, name: value})
+    (said,) = config.warnings + config.notes
+    assert bool(config.notes) == (" has no effect: " in warning or warning.endswith(" has no"))
     assert said.startswith(warning)
     assert said.endswith(".")
 
 
 def test_an_inert_key_at_its_default_is_not_worth_a_word() -> None:
-    assert config(num_network_threads="3").warnings == ()
+    assert config(num_network_threads="3").notes == ()
 
 
 @pytest.mark.parametrize(
@@ -259,3 +261,44 @@ def test_dynamic_values_go_over_the_file() -> None:
 
 def test_a_password_is_not_shown() -> None:
     assert repr(Password("x")) == "[hidden]"
+
+
+# The settings of the file that a fresh Apache Kafka 4.3 starts with.
+FRESH = """
+process.roles=broker,controller
+node.id=1
+controller.quorum.bootstrap.servers=localhost:9093
+listeners=PLAINTEXT://:9092,CONTROLLER://:9093
+inter.broker.listener.name=PLAINTEXT
+advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL
+num.network.threads=3
+num.io.threads=8
+socket.send.buffer.bytes=102400
+socket.receive.buffer.bytes=102400
+socket.request.max.bytes=104857600
+log.dirs=/tmp/kraft-combined-logs
+num.partitions=1
+num.recovery.threads.per.data.dir=2
+offsets.topic.replication.factor=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+log.retention.hours=168
+log.segment.bytes=1073741824
+log.retention.check.interval.ms=300000
+"""
+
+
+def test_the_file_of_a_fresh_kafka_is_read_without_a_warning() -> None:
+    fresh = BrokerConfig(parse_properties(FRESH))
+    assert fresh.warnings == ()
+    assert [str(endpoint) for endpoint in fresh.advertised_endpoints] == ["PLAINTEXT://localhost:9092"]
+    assert fresh.log_dirs == ("/tmp/kraft-combined-logs",)
+
+
+def test_an_advertised_controller_needs_an_address_too() -> None:
+    with pytest.raises(ConfigError, match=r"no client can connect to 0\.0\.0\.0"):
+        config(advertised_listeners="PLAINTEXT://host:9092,CONTROLLER://0.0.0.0:9093")

@@ -86,6 +86,13 @@ def _check_listeners(config: BrokerConfig) -> None:
             f"{endpoint} uses {endpoint.security_protocol}, but TLS and SASL are not available yet.",
             "listeners",
         )
+    for endpoint in (*config.advertised_endpoints, *config.advertised_controller_endpoints):
+        _require(
+            endpoint.host != "0.0.0.0",
+            f"{endpoint} cannot be advertised, because no client can connect to 0.0.0.0: set advertised.listeners to "
+            "an address clients can reach.",
+            "advertised.listeners",
+        )
     if not config.is_broker:
         _require(
             not config.broker_endpoints,
@@ -112,13 +119,6 @@ def _check_listeners(config: BrokerConfig) -> None:
         f"listeners: {shown}.",
         "inter.broker.listener.name",
     )
-    for endpoint in config.advertised_endpoints:
-        _require(
-            endpoint.host != "0.0.0.0",
-            f"{endpoint} cannot be advertised, because no client can connect to 0.0.0.0: set advertised.listeners to "
-            "an address clients can reach.",
-            "advertised.listeners",
-        )
 
 
 def _check_ports(config: BrokerConfig) -> None:

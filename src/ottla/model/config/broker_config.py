@@ -12,6 +12,7 @@ cluster, the properties file, the table's default (KIP-226).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from ottla.model.config.broker_attributes import BrokerAttributes
 from ottla.model.config.broker_checks import check_together
@@ -45,8 +46,10 @@ class BrokerConfig(BrokerAttributes):
     static: Mapping[str, str]
     dynamic: Mapping[str, str]
     dynamic_defaults: Mapping[str, str]
-    # Sentences for whoever starts the node: keys that are ignored, and why.
+    # Sentences for whoever starts the node: keys that are not known any more, or never were ...
     warnings: tuple[str, ...]
+    # ... and known ones that change nothing here, and why.
+    notes: tuple[str, ...]
     # By listener name in upper case, then by key: what listener.name.* sets.
     listener_overrides: Mapping[str, Mapping[str, str]]
 
@@ -59,6 +62,8 @@ class BrokerConfig(BrokerAttributes):
     controller_endpoints: tuple[Endpoint, ...]
     # What clients are told; an empty host means the machine's own name, a port of 0 the one that was bound.
     advertised_endpoints: tuple[Endpoint, ...]
+    # What other controllers are told; empty when advertised.listeners does not say.
+    advertised_controller_endpoints: tuple[Endpoint, ...]
     quorum_voters: Mapping[int, Voter]
     quorum_bootstrap_servers: tuple[tuple[str, int], ...]
     connections_per_ip: Mapping[str, int]
@@ -72,13 +77,14 @@ class BrokerConfig(BrokerAttributes):
     ) -> None:
         """Raises ConfigError with one sentence for the first thing that is wrong."""
         static = _with_both_ids(properties)
-        values, warnings, overrides = _parse_all(static, dynamic_defaults or {}, dynamic or {})
+        values, remarks, overrides = _parse_all(static, dynamic_defaults or {}, dynamic or {})
         state = vars(self)
         state["_values"] = values
         state["static"] = static
         state["dynamic"] = dict(dynamic or {})
         state["dynamic_defaults"] = dict(dynamic_defaults or {})
-        state["warnings"] = warnings
+        state["warnings"] = tuple(remarks.warnings)
+        state["notes"] = tuple(remarks.notes)
         state["listener_overrides"] = overrides
         state.update(resolve(values))
         check_together(self)
@@ -113,11 +119,16 @@ class BrokerConfig(BrokerAttributes):
 _Overrides = dict[str, dict[str, str]]
 
 
-def _parse_all(*layers: Mapping[str, str]) -> tuple[dict[str, ConfigValue], tuple[str, ...], _Overrides]:
+class _Remarks(NamedTuple):
+    warnings: list[str]
+    notes: list[str]
+
+
+def _parse_all(*layers: Mapping[str, str]) -> tuple[dict[str, ConfigValue], _Remarks, _Overrides]:
     merged: dict[str, str] = {}
     for layer in layers:
         merged.update(layer)
-    warnings: list[str] = []
+    remarks = _Remarks([], [])
     overrides: _Overrides = {}
     values: dict[str, ConfigValue] = {}
     for name, text in merged.items():
@@ -126,13 +137,13 @@ def _parse_all(*layers: Mapping[str, str]) -> tuple[dict[str, ConfigValue], tupl
             value = values[name] = key.parse(text)
             key.check_supported(value)
             if key.status.standing is Standing.INERT and value != key.default:
-                warnings.append(f"{name} has no effect: {key.status.reason}.")
+                remarks.notes.append(f"{name} has no effect: {key.status.reason}.")
         elif name.startswith(LISTENER_PREFIX):
-            warnings += _parse_listener_override(name, text, overrides)
+            remarks.notes.extend(_parse_listener_override(name, text, overrides))
         else:
-            warnings.append(_warning_about(name))
+            remarks.warnings.append(_warning_about(name))
     _add_defaults(values, merged)
-    return values, tuple(warnings), overrides
+    return values, remarks, overrides
 
 
 def _parse_listener_override(name: str, text: str, overrides: _Overrides) -> list[str]:

@@ -38,10 +38,13 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     pending: str | None = None
     first_number = 0
     # str.splitlines would also break at form feeds and at Unicode's line separators, which Java does not.
-    for number, raw in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), start=1):
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n")
+    for number, raw in enumerate(lines, start=1):
         line = raw.lstrip(_BLANKS)
-        if pending is None:
+        # As long as nothing but a backslash has come, what follows may still be blank or a comment.
+        if not pending:
             if not line or line[0] in "#!":
+                pending = None
                 continue
             first_number = number
         else:

@@ -77,6 +77,9 @@ def _resolve_listeners(values: Mapping[str, ConfigValue], attributes: dict[str, 
     attributes["broker_endpoints"] = tuple(e for e in endpoints if e.listener_name not in controller_names)
     attributes["controller_endpoints"] = tuple(e for e in endpoints if e.listener_name in controller_names)
     attributes["advertised_endpoints"] = tuple(e for e in advertised if e.listener_name not in controller_names)
+    attributes["advertised_controller_endpoints"] = tuple(
+        e for e in advertised if e.listener_name in controller_names and advertised is not endpoints
+    )
     attributes["quorum_voters"] = parse_voters(attributes["controller_quorum_voters"])
     attributes["quorum_bootstrap_servers"] = parse_addresses(
         "controller.quorum.bootstrap.servers", attributes["controller_quorum_bootstrap_servers"]
