@@ -142,6 +142,12 @@ def test_a_key_may_be_set_for_one_listener() -> None:
         ("message.format.version", "2.0", "message.format.version is ignored since 4.0"),
         ("inter.broker.protocol.version", "3.9", "inter.broker.protocol.version is ignored since 4.0"),
         ("listener.name.plaintext.num.network.threads", "5", "listener.name.plaintext.num.network.threads has no"),
+        (
+            "file.delete.delay.ms",
+            "1",
+            "file.delete.delay.ms is ignored: topics have it, brokers have log.segment.delete",
+        ),
+        ("max.message.size", "1", "max.message.size is ignored because it is written message.max.bytes"),
         ("no.such.key", "1", "no.such.key is ignored: there is no such broker configuration"),
         ("num.network.threads", "9", "num.network.threads has no effect: one thread owns"),
     ],

@@ -21,6 +21,7 @@ from ottla.model.config.keys import REQUIRED, ConfigError, ConfigValue, Standing
 from ottla.model.config.listeners import Endpoint, Voter
 from ottla.model.config.removed_keys import IGNORED_BROKER_KEYS, REMOVED_BROKER_KEYS, ZOOKEEPER_PREFIX
 from ottla.model.config.resolve import resolve
+from ottla.model.config.topic_keys import TOPIC_KEYS
 
 __all__ = ["LISTENER_PREFIX", "BrokerConfig"]
 
@@ -170,6 +171,8 @@ def _warning_about(name: str) -> str:
         return f"{name} is ignored since 4.0: metadata is kept by the controllers, not by ZooKeeper."
     if name in IGNORED_BROKER_KEYS:
         return f"{name} is ignored {IGNORED_BROKER_KEYS[name]}."
+    if name in TOPIC_KEYS and TOPIC_KEYS[name].synonyms:
+        return f"{name} is ignored: topics have it, brokers have {TOPIC_KEYS[name].synonyms[0]} as their default."
     return f"{name} is ignored: there is no such broker configuration."
 
 

@@ -125,14 +125,20 @@ def validate_topic_overrides(
         if before.get(name) == text:
             continue
         if name in REMOVED_TOPIC_KEYS:
-            raise ConfigError(f"{name} is no topic configuration any more: {REMOVED_TOPIC_KEYS[name]}.", key=name)
+            raise ConfigError(f"{name} is no topic configuration: {REMOVED_TOPIC_KEYS[name]}.", key=name)
         if name not in TOPIC_KEYS:
-            raise ConfigError(f"There is no topic configuration named {name}.", key=name)
+            raise ConfigError(f"There is no topic configuration named {name}{_hint(name)}.", key=name)
         key = TOPIC_KEYS[name]
         key.check_supported(key.parse(text))
     config = LogConfig.from_overrides(broker_config, overrides)
     _check_together(config)
     return config
+
+
+def _hint(name: str) -> str:
+    """A broker's name for a topic key is a common slip."""
+    meant = [key.name for key in TOPIC_KEYS.values() if name in key.synonyms]
+    return f"; for one topic it is {meant[0]}" if meant else ""
 
 
 def _check_together(config: LogConfig) -> None:

@@ -29,6 +29,7 @@ IGNORED_BROKER_KEYS: Final[Mapping[str, str]] = {
         "since 4.0: use log.message.timestamp.before.max.ms and log.message.timestamp.after.max.ms"
     ),
     "log.cleaner.enabled": "because it is written log.cleaner.enable",
+    "max.message.size": "because it is written message.max.bytes",
     "log.cleaner.delete.retention.minutes": "because it is written log.cleaner.delete.retention.ms",
     "replica.lag.max.messages": "since 0.9: only replica.lag.time.max.ms decides who is in sync (KIP-16)",
     "leader.imbalance.per.broker.percentage": "since 4.0: every imbalance is repaired",

@@ -125,8 +125,10 @@ _KEYS = (
 
 TOPIC_KEYS: Final[Mapping[str, ConfigKey]] = {key.name: key for key in _KEYS}
 
-# Keys of older releases, with what to do instead; setting one is refused with this sentence.
+# Keys of older releases and common slips, with what to do instead; setting one is refused with this sentence.
 REMOVED_TOPIC_KEYS: Final[Mapping[str, str]] = {
+    "leader.replication.throttled.replica": "it is written leader.replication.throttled.replicas",
+    "follower.replication.throttled.replica": "it is written follower.replication.throttled.replicas",
     "message.format.version": "since 4.0 every batch is stored in format v2, so the version cannot be chosen",
     "message.downconversion.enable": "since 4.0 fetches old enough to need another format are not served",
     "message.timestamp.difference.max.ms": (
