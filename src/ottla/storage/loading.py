@@ -21,6 +21,7 @@ from ottla.storage.directories import LogDirectory
 from ottla.storage.errors import DirectoryRefused, StorageError
 from ottla.storage.log import PartitionLog
 from ottla.storage.names import (
+    CLEANER_CHECKPOINT_FILE,
     CLUSTER_METADATA_TOPIC,
     LOG_START_OFFSET_FILE,
     RECOVERY_POINT_FILE,
@@ -50,6 +51,8 @@ class _Job(NamedTuple):
     recovery_point: int
     log_start_offset: int
     high_watermark: int
+    was_compacted: bool
+    """The cleaner has been here, so offsets may have gaps even if the topic is not compacted any more."""
 
 
 class Loader:
@@ -108,6 +111,7 @@ class Loader:
         recovery_points = directory.read_checkpoint(RECOVERY_POINT_FILE)
         start_offsets = directory.read_checkpoint(LOG_START_OFFSET_FILE)
         high_watermarks = directory.read_checkpoint(REPLICATION_OFFSET_FILE)
+        cleaned = directory.read_checkpoint(CLEANER_CHECKPOINT_FILE)
         jobs: list[_Job] = []
         for name in self._world.files.list_directory(directory.path):
             parsed = parse_directory_name(name)
@@ -128,6 +132,7 @@ class Loader:
                         recovery_points.get(found, 0),
                         start_offsets.get(found, 0),
                         high_watermarks.get(found, 0),
+                        found in cleaned,
                     )
                 )
         return jobs
@@ -157,7 +162,7 @@ class Loader:
                 except OSError as error:
                     directory.fail(error)
                     continue
-                queues.append(deque([_Job(found, directory, self._config_of(found.topic), False, 0, 0, 0)]))
+                queues.append(deque([_Job(found, directory, self._config_of(found.topic), False, 0, 0, 0, True)]))
 
     def _config_of(self, topic: str) -> LogConfig:
         config = self._topic_configs.get(topic)
@@ -214,6 +219,7 @@ class Loader:
             clean_shutdown=job.is_clean,
             recovery_point=job.recovery_point,
             log_start_offset=job.log_start_offset,
+            was_compacted=job.was_compacted,
             producer_id_expiration_ms=self._config.producer_id_expiration_ms,
             on_failure=job.directory.fail,
         )

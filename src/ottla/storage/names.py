@@ -9,6 +9,7 @@ from ottla.model.ids import TopicPartition, Uuid
 
 __all__ = [
     "CLEANED_SUFFIX",
+    "CLEANER_CHECKPOINT_FILE",
     "CLEAN_SHUTDOWN_FILE",
     "CLUSTER_METADATA_TOPIC",
     "DELETED_SUFFIX",
@@ -55,6 +56,7 @@ CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 RECOVERY_POINT_FILE = "recovery-point-offset-checkpoint"
 REPLICATION_OFFSET_FILE = "replication-offset-checkpoint"
 LOG_START_OFFSET_FILE = "log-start-offset-checkpoint"
+CLEANER_CHECKPOINT_FILE = "cleaner-offset-checkpoint"
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 

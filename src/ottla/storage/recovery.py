@@ -7,7 +7,7 @@ producer state are built again from what is left. Segments below the recovery po
 read; their indexes are checked on use.
 
 Base offset and leader epoch lie outside a batch's checksum, so they are held against what else is known: offsets never
-go backwards, and on a log that is not compacted they leave no gap; an epoch is the one that the checkpoint names for
+go backwards, and on a log that never was compacted they leave no gap; an epoch is the one that the checkpoint names for
 the offset, since it was written there before the first batch that carries it.
 
 Unfinished work of the cleaner: `.cleaned` files were not complete and are removed, `.swap` files were complete, so the
@@ -72,6 +72,7 @@ def open_log(
     clean_shutdown: bool = False,
     recovery_point: int = 0,
     log_start_offset: int = 0,
+    was_compacted: bool = False,
     producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
     on_failure: Callable[[OSError], None] | None = None,
 ) -> OpenedLog:
@@ -83,7 +84,7 @@ def open_log(
     names = _finish_interrupted_work(files, directory)
     segments = _list_segments(files, directory, names, private, now_ms)
     epochs = LeaderEpochs.load(files, directory)
-    recovery = _Recovery(segments, epochs, config)
+    recovery = _Recovery(segments, epochs, config, may_have_gaps=was_compacted or config.compacts)
     if not clean_shutdown:
         recovery.check_from(recovery_point)
     next_offset = recovery.end_offset()
@@ -122,10 +123,13 @@ def open_log(
 class _Recovery:
     """Checks and mends the segments of one log, in place."""
 
-    def __init__(self, segments: list[Segment], epochs: LeaderEpochs, config: LogConfig) -> None:
+    def __init__(
+        self, segments: list[Segment], epochs: LeaderEpochs, config: LogConfig, *, may_have_gaps: bool
+    ) -> None:
         self._segments = segments
         self._epochs = epochs
         self._config = config
+        self._may_have_gaps = may_have_gaps
         self._read_epochs: list[EpochStart] = []
         self._segments_checked = 0
         self._bytes_cut = 0
@@ -226,7 +230,7 @@ class _Recovery:
             return header.base_offset >= expected
         if not segment.holds_relative(header.last_offset) or header.base_offset < expected:
             return False
-        if header.base_offset > expected and "compact" not in self._config.cleanup_policy:
+        if header.base_offset > expected and not self._may_have_gaps:
             return False
         latest = self._read_epochs[-1].epoch if self._read_epochs else -1
         recorded = self._epochs.epoch_of(header.base_offset)

@@ -12,10 +12,9 @@ from ottla.model.deferred import Deferred
 from ottla.model.ids import TopicPartition
 from ottla.model.ports import World
 from ottla.storage.checkpoints import CorruptCheckpoint, read_offsets, write_offsets
+from ottla.storage.names import CLEANER_CHECKPOINT_FILE
 
-__all__ = ["CLEANER_CHECKPOINT_FILE", "CleanerCheckpoint"]
-
-CLEANER_CHECKPOINT_FILE = "cleaner-offset-checkpoint"
+__all__ = ["CleanerCheckpoint"]
 
 
 class CleanerCheckpoint:

@@ -319,6 +319,10 @@ class LogCleaner:
         if not is_current or group.is_unchanged:
             self._tidy_up(group.segment.remove_files).when_done(_note_removal)
             return is_current
+        checkpoint = self._checkpoint(_parent(job.plan.directory))
+        if checkpoint.get(job.log.topic_partition) is None:
+            # From the first swap on the log may have gaps, which recovery has to know of however this round ends.
+            checkpoint.set(job.log.topic_partition, job.plan.first_dirty_offset)
         group.segment.use_pool(self._pool)
         try:
             job.log.replace_segments([source.segment for source in group.sources], [group.segment])

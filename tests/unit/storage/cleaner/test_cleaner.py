@@ -440,6 +440,23 @@ def test_checkpoint_is_kafkas_file_and_survives_a_restart(bench: Bench) -> None:
     assert bench.cleaner.cleaned_offset(log) == 9
 
 
+def test_dropped_cleaning_that_swapped_something_is_on_record(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, immediate=False)
+    log = bench.log(internal_segment_bytes="100000")
+    for number in range(4):
+        bench.put(log, [("same", f"{number}" * STEP_BYTES)])
+        log.roll()
+    run_steps(bench)
+    bench.cleaner.start()
+    while bench.cleaner.cleaned_offset(log) is None:
+        run_steps(bench, count=1)
+    assert len(content_of(log)) < 4
+    bench.cleaner.abort(log.topic_partition)
+    run_steps(bench)
+    assert bench.cleaner.statistics().cleanings == 0
+    assert (tmp_path / "cleaner-offset-checkpoint").read_text() == "0\n1\nt 0 0\n"
+
+
 @pytest.mark.parametrize("text", ["0\n1\nt 0 9999\n", "nonsense", "0\n7\nt 0 1\n"])
 def test_checkpoint_that_cannot_be_is_ignored(bench: Bench, text: str) -> None:
     log = filled(bench)

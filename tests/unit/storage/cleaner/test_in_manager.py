@@ -60,6 +60,21 @@ def test_compacted_topics_are_cleaned_while_the_node_runs() -> None:
     assert node.logs.cleaner.cleaned_offset(reopened) == 3
 
 
+def test_crash_after_the_policy_changed_to_delete_cuts_nothing() -> None:
+    node = Node()
+    log = node.create()
+    node.fill(log)
+    node.fill(log)
+    node.world.scheduler.advance(16_000)
+    assert content_of(log) == [(5, "k", "2")]
+    node.files.locks.clear()
+    node.start()
+    reopened = node.logs.get(PARTITION)
+    assert reopened is not None
+    assert not reopened.config.compacts
+    assert content_of(reopened) == [(5, "k", "2")]
+
+
 def test_stopped_node_cleans_no_more() -> None:
     node = Node()
     node.fill(node.create())
