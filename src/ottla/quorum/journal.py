@@ -131,6 +131,34 @@ class Journal:
         self._segments = []
         self.roll(offset)
 
+    def truncate_to(self, offset: int) -> None:
+        """Cuts off every batch that holds the offset or one after it; the log ends at or before the offset then."""
+        while len(self._segments) > 1 and self._segments[-1].base_offset >= offset:
+            self._remove(self._segments.pop())
+        segment = self._segments[-1]
+        if segment.end_offset <= offset:
+            return
+        kept = Segment(segment.base_offset, segment.file)
+        size = 0
+        for batch in _batches(segment.file, 0, segment.file.size):
+            header = batch.header
+            if header.next_offset > offset:
+                break
+            kept.added(
+                base_offset=header.base_offset,
+                end_offset=header.next_offset,
+                position=batch.position,
+                timestamp_ms=header.max_timestamp,
+            )
+            size = batch.position + header.size
+        segment.file.truncate(size)
+        self._segments[-1] = kept
+        if segment.file not in self.unsynced:
+            self.unsynced.append(segment.file)
+        self.last_epoch = -1
+        for batch in self.batches(self.start_offset):
+            self.last_epoch = batch.header.leader_epoch
+
     def delete_before(self, offset: int) -> None:
         """Removes segments that end at or before the offset, but never the active one."""
         while len(self._segments) > 1 and self._segments[0].end_offset <= offset:

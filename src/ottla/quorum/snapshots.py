@@ -28,6 +28,7 @@ from ottla.wire.messages.control_records import (
 
 __all__ = [
     "BOOTSTRAP_FILE",
+    "PART_SUFFIX",
     "Snapshot",
     "SnapshotId",
     "list_snapshots",
