@@ -222,7 +222,8 @@ class LogFiles:
         if later:
             self.segments.remove(later)
             self._remove_later(mark_deleted(later, self.producers))
-        keep.truncate_to(offset)
+        # Inside a batch there is no end: then the log ends before that batch.
+        offset = keep.truncate_to(offset)
         self.epochs.truncate_from_end(offset)
         self._reset_end(offset)
         self.producers.rebuild(

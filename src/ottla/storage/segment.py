@@ -167,12 +167,11 @@ class Segment:
         self.time_index.write_pending()
 
     def truncate_to(self, offset: int) -> int:
-        """Cuts the batch that holds `offset` and everything after it; returns how many bytes went."""
+        """Cuts the batch that holds `offset` and everything after it; returns the offset where the segment ends now."""
         place = self.find(offset)
         if place is None:
-            return 0
-        position, _ = place
-        removed = self.size - position
+            return offset
+        position, header = place
         self.file.truncate(position)
         self.size = position
         self.offset_index.truncate_to(offset)
@@ -181,7 +180,7 @@ class Segment:
         self._largest = None
         self._first_timestamp = None
         self.bytes_since_index_entry = 0
-        return removed
+        return min(offset, header.base_offset)
 
     # ---- finding
 
@@ -304,6 +303,9 @@ class Segment:
         if self.is_pinned:
             self.file.truncate(self.size)
             self.is_pinned = False
+        if self.size and self._largest is not None:
+            # As when it rolls: whoever opens it next finds the largest timestamp without a walk.
+            self.time_index.append(*self._largest)
         self.offset_index.close()
         self.time_index.close()
         self._file = None

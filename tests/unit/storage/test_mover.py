@@ -1,0 +1,178 @@
+"""Carrying a partition to another directory while it is written to."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import TopicPartition
+from tests.unit.storage.helpers import offsets_of, values_of
+from tests.unit.storage.test_manager import TOPIC_ID, Node
+
+PARTITION = TopicPartition("t", 0)
+
+
+def started() -> Node:
+    node = Node("/d1", "/d2", log_segment_delete_delay_ms="1000")
+    node.start()
+    log = node.create("t", segment_bytes=1000)
+    for number in range(50):
+        node.append(log, b"value-%02d" % number)
+    log.update_high_watermark(log.log_end_offset)
+    return node
+
+
+def names(node: Node, path: str, ending: str = "") -> list[str]:
+    return [name for name in node.files.list_directory(path) if name.startswith("t-0") and name.endswith(ending)]
+
+
+def test_a_partition_moves_with_everything_it_has() -> None:
+    node = started()
+    log = node.logs.get(PARTITION)
+    assert log is not None
+    node.logs.move(PARTITION, "/d2")
+    node.world.scheduler.run()
+    assert names(node, "/d2") == ["t-0"]
+    assert names(node, "/d1", "-delete")
+    assert node.logs.get(PARTITION) is log
+    assert log.directory == "/d2/t-0"
+    assert [directory.partition_count for directory in node.logs.directories] == [0, 1]
+    assert offsets_of(log) == list(range(50))
+    assert (log.high_watermark, log.log_end_offset) == (50, 50)
+    node.append(log, b"after")
+    assert values_of(log)[-1] == b"after"
+    node.world.scheduler.advance(1000)
+    assert names(node, "/d1") == []
+    node.stop()
+    found = node.start().get(PARTITION)
+    assert found is not None
+    assert offsets_of(found) == list(range(51))
+    assert node.logs.topic_id_of(PARTITION) == TOPIC_ID
+
+
+def test_what_is_appended_during_the_move_moves_too() -> None:
+    node = started()
+    log = node.logs.get(PARTITION)
+    assert log is not None
+    node.world.workers.immediate = False
+    node.logs.move(PARTITION, "/d2")
+    node.world.scheduler.run()
+    futures = [replica for description in node.logs.describe() for replica in description.replicas if replica.is_future]
+    assert [replica.offset_lag for replica in futures] == [50]
+    for number in range(20):
+        node.append(log, b"during-%02d" % number)
+        if number % 5 == 0 and node.world.workers.tasks:
+            node.world.workers.run_one()
+    for _ in range(100):
+        node.world.workers.run_all()
+        node.world.scheduler.run()
+    assert log.directory == "/d2/t-0"
+    assert offsets_of(log) == list(range(70))
+
+
+def test_records_deleted_during_the_move_are_not_copied() -> None:
+    node = started()
+    log = node.logs.get(PARTITION)
+    assert log is not None
+    node.world.workers.immediate = False
+    node.logs.move(PARTITION, "/d2")
+    log.advance_log_start_offset(40)
+    node.world.scheduler.run()
+    for _ in range(100):
+        node.world.workers.run_all()
+        node.world.scheduler.run()
+    assert log.directory == "/d2/t-0"
+    assert log.log_start_offset == 40
+    assert offsets_of(log) == list(range(40, 50))
+
+
+def test_a_move_cut_off_by_a_crash_goes_on_at_the_next_start() -> None:
+    node = started()
+    node.world.workers.immediate = False
+    node.logs.move(PARTITION, "/d2")
+    node.world.scheduler.run()
+    assert names(node, "/d2", "-future")
+    node.kill()
+    node.start()
+    node.world.scheduler.advance(5000)
+    log = node.logs.get(PARTITION)
+    assert log is not None
+    assert log.directory == "/d2/t-0"
+    assert offsets_of(log) == list(range(50))
+    assert names(node, "/d1") == []
+    assert names(node, "/d2") == ["t-0"]
+
+
+def test_a_crash_in_the_middle_of_the_swap_loses_nothing() -> None:
+    node = started()
+    real_rename = node.files.rename
+
+    def crash_on_second(source: str, target: str) -> None:
+        if target == "/d2/t-0":
+            raise KeyboardInterrupt
+        real_rename(source, target)
+
+    node.files.rename = crash_on_second  # type: ignore[method-assign]
+    node.logs.move(PARTITION, "/d2")
+    with pytest.raises(KeyboardInterrupt):
+        node.world.scheduler.run()
+    node.files.rename = real_rename  # type: ignore[method-assign]
+    node.kill()
+    log = node.start().get(PARTITION)
+    assert log is not None
+    assert log.directory == "/d2/t-0"
+    assert offsets_of(log) == list(range(50))
+
+
+def test_a_failing_target_ends_the_move_and_nothing_else() -> None:
+    node = started()
+    node.world.workers.immediate = False
+    node.logs.move(PARTITION, "/d2")
+    node.world.scheduler.run()
+    node.files.break_directory("/d2")
+    node.world.workers.immediate = True
+    node.world.workers.run_all()
+    node.world.scheduler.run()
+    log = node.logs.get(PARTITION)
+    assert log is not None
+    assert log.directory == "/d1/t-0"
+    node.append(log, b"goes on")
+    assert [directory.is_offline for directory in node.logs.directories] == [False, True]
+
+
+def test_a_full_target_ends_the_move() -> None:
+    node = started()
+    node.files.fail_next("append", OSError(errno.ENOSPC, "full"), path_contains="/d2/")
+    node.logs.move(PARTITION, "/d2")
+    node.world.scheduler.run()
+    assert node.logs.directory_of(PARTITION) is node.logs.directories[0]
+    assert not node.logs.directories[1].is_offline
+    assert not names(node, "/d2", "-future")
+
+
+def test_deleting_a_partition_ends_its_move() -> None:
+    node = started()
+    node.world.workers.immediate = False
+    node.logs.move(PARTITION, "/d2")
+    node.world.scheduler.run()
+    node.logs.delete(PARTITION)
+    node.world.workers.immediate = True
+    node.world.workers.run_all()
+    node.world.scheduler.advance(1000)
+    assert names(node, "/d1") == names(node, "/d2") == []
+
+
+def test_what_cannot_be_moved_is_refused() -> None:
+    node = started()
+    for partition, path, code in (
+        (PARTITION, "/elsewhere", ErrorCode.LOG_DIR_NOT_FOUND),
+        (TopicPartition("u", 0), "/d2", ErrorCode.REPLICA_NOT_AVAILABLE),
+    ):
+        with pytest.raises(KafkaError) as caught:
+            node.logs.move(partition, path)
+        assert caught.value.code == code
+    # To where it already is: nothing to do.
+    node.logs.move(PARTITION, "/d1")
+    assert names(node, "/d1") == ["t-0"]
