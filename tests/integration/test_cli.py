@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import ottla
+from ottla.testing.clusters import node_environment
 
 COMMAND = [sys.executable, "-m", "ottla.cli.main"]
 
@@ -29,6 +30,7 @@ class Started:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
+            env=node_environment(),
         )
         self.lines: list[str] = []
 
@@ -57,7 +59,15 @@ def started(tmp_path: Path) -> Iterator[list[Started]]:
 
 
 def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*COMMAND, *arguments], cwd=cwd, capture_output=True, text=True, timeout=20, check=False)
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+        env=node_environment(),
+    )
 
 
 def start(started: list[Started], *arguments: str, cwd: Path) -> Started:
@@ -165,6 +175,18 @@ def test_the_directory_of_another_node_is_refused(started: list[Started], tmp_pa
     assert other.returncode == 1
     assert "belongs to node 1" in other.stderr
     assert "Traceback" not in other.stderr
+
+
+def test_when_one_of_several_nodes_ends_the_others_stop(started: list[Started], tmp_path: Path) -> None:
+    # Node 2's own settings cannot work: its directory belongs to somebody else.
+    (tmp_path / "d" / "node-2" / "data").mkdir(parents=True)
+    meta = "version=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAQ\nnode.id=77\ndirectory.id=AAAAAAAAAAAAAAAAAAAAZg\n"
+    (tmp_path / "d" / "node-2" / "data" / "meta.properties").write_text(meta)
+    done = run("up", "--nodes", "2", "--port", "0", "--data", "d", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "ottla: Node 2 has ended with exit code 1, so the others stop.\n" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "d" / "node-1" / "node.pid").exists()
 
 
 def test_version_and_help(tmp_path: Path) -> None:

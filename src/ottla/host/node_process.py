@@ -88,9 +88,9 @@ class NodeProcess:
         """Runs the node until it is told to stop; raises StartError when it cannot even start."""
         loop = self._loop
         loop.set_exception_handler(_log_exception)
-        stop_on_signals(loop, self.stop)
+        # On the loop, because uvloop loses signals that come between the installation of their handler and its run.
+        loop.call_soon(self._start)
         try:
-            self._start()
             loop.run_forever()
         finally:
             for bound, _ in self._bound:
@@ -119,6 +119,7 @@ class NodeProcess:
     # -- starting --------------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
+        stop_on_signals(self._loop, self.stop)
         for warning in self._config.warnings:
             logger.warning("%s", warning)
         for note in self._config.notes:
@@ -126,7 +127,11 @@ class NodeProcess:
         try:
             self._bind()
         except BindError as error:
-            raise StartError(str(error)) from None
+            self._end_with(StartError(str(error)))
+            return
+        except OSError as error:
+            self._end_with(StartError(f"Cannot write {error.filename}: {error.strerror}."))
+            return
         lifecycle = self._lifecycle = NodeLifecycle(
             config=self._config, world=self.world, listeners=[info for _, info in self._bound]
         )

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from ottla.host.local_cluster import HOST, free_ports, node_directory, node_properties, write_properties
 
-__all__ = ["Cluster", "ClusterFailed", "Node", "cluster"]
+__all__ = ["Cluster", "ClusterFailed", "Node", "cluster", "node_environment"]
 
 START_SECONDS_MAX = 30.0
 STOP_SECONDS_MAX = 30.0
@@ -144,7 +144,7 @@ class Node:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 process_group=0,
-                env=_node_environment(),
+                env=node_environment(),
             )
 
     def wait_until_ready(self) -> None:
@@ -201,7 +201,7 @@ class Node:
         return code
 
 
-def _node_environment() -> dict[str, str]:
+def node_environment() -> dict[str, str]:
     """The environment of a node's process.
 
     Where Python is told to write no bytecode beside the sources, every start would compile them all again and take

@@ -1,0 +1,81 @@
+"""`ottla.testing` itself: what a project that tests against it relies on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+import ottla.testing
+
+
+def produce_one(bootstrap: str, topic: str = "topic") -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+    failures: list[object] = []
+    producer.produce(topic, b"value", on_delivery=lambda error, _: failures.append(error))
+    assert producer.flush(20) == 0
+    assert failures == [None]
+
+
+def test_the_fixture_gives_a_cluster_that_takes_records(ottla_cluster: ottla.testing.Cluster) -> None:
+    produce_one(ottla_cluster.bootstrap)
+    assert (ottla_cluster.node(1).directory / "data" / "topic-0").is_dir()
+
+
+def test_everything_is_gone_at_the_end() -> None:
+    with ottla.testing.cluster() as cluster:
+        data, pid = cluster.data, cluster.node(1).pid
+        assert data.is_dir()
+        os.kill(pid, 0)
+    assert not data.exists()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_data_is_in_memory_where_there_is_such_a_place() -> None:
+    with ottla.testing.cluster() as cluster:
+        assert cluster.data.is_relative_to("/dev/shm") == Path("/dev/shm").is_dir()
+
+
+def test_a_restart_keeps_port_and_data_and_settings() -> None:
+    with ottla.testing.cluster(settings={"num.partitions": "4"}) as cluster:
+        bootstrap = cluster.bootstrap
+        produce_one(bootstrap)
+        cluster.node(1).stop()
+        assert not cluster.node(1).running
+        cluster.node(1).start()
+        assert cluster.bootstrap == bootstrap
+        produce_one(bootstrap)
+        assert (cluster.node(1).directory / "data" / "topic-3").is_dir()
+        cluster.node(1).kill()
+        cluster.node(1).start()
+        produce_one(bootstrap)
+
+
+def test_clusters_side_by_side_do_not_meet() -> None:
+    with ottla.testing.cluster() as one, ottla.testing.cluster() as other:
+        assert one.bootstrap != other.bootstrap
+        produce_one(one.bootstrap, "only-here")
+        assert not (other.node(1).directory / "data" / "only-here-0").exists()
+
+
+def test_a_node_that_cannot_start_says_why() -> None:
+    with (
+        pytest.raises(ottla.testing.ClusterFailed, match=r"num\.partitions"),
+        ottla.testing.cluster(settings={"num.partitions": "none"}),
+    ):
+        pytest.fail("it started")
+
+
+def test_the_plugin_costs_nothing_until_it_is_used() -> None:
+    program = (
+        "import sys, ottla.testing.plugin;"
+        "print(sorted(m for m in sys.modules if m.startswith('ottla.') and not m.startswith('ottla.testing')))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+    assert "ottla.testing.clusters" not in done.stdout
