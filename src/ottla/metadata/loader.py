@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ottla.metadata.delta import CorruptMetadataError, MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.versions import METADATA_VERSION_LATEST, metadata_version_name
-from ottla.quorum.log import MetadataLog
+from ottla.quorum.log import ReadableMetadataLog
 from ottla.wire.codec import MalformedMessage
 from ottla.wire.message import Message
 from ottla.wire.messages.metadata_records import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
@@ -78,7 +78,7 @@ class LoadedMetadata:
         self.open_transaction = False
 
 
-def load_image(log: MetadataLog, *, cluster_id: str) -> LoadedMetadata:
+def load_image(log: ReadableMetadataLog, *, cluster_id: str) -> LoadedMetadata:
     """Replays everything committed. Many batches go into one delta, so the cost is that of the records alone."""
     loaded = LoadedMetadata()
     image = MetadataImage(cluster_id=cluster_id)

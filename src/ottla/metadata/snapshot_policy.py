@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ottla.metadata.image import MetadataImage
     from ottla.model.config import BrokerConfig
     from ottla.model.ports import World
-    from ottla.quorum.log import MetadataLog
+    from ottla.quorum.log import ReadableMetadataLog
 
 __all__ = ["SnapshotPolicy", "write_image"]
 
@@ -28,7 +28,9 @@ class SnapshotPolicy:
 
     __slots__ = ("_bytes_since", "_config", "_last_ms", "_log", "_world", "_writing", "last_error", "written")
 
-    def __init__(self, *, world: World, log: MetadataLog, config: BrokerConfig, bytes_since_snapshot: int) -> None:
+    def __init__(
+        self, *, world: World, log: ReadableMetadataLog, config: BrokerConfig, bytes_since_snapshot: int
+    ) -> None:
         self._world = world
         self._log = log
         self._config = config
@@ -64,7 +66,7 @@ class SnapshotPolicy:
             self.written += 1
 
 
-def write_image(log: MetadataLog, image: MetadataImage) -> Deferred[SnapshotId]:
+def write_image(log: ReadableMetadataLog, image: MetadataImage) -> Deferred[SnapshotId]:
     """A snapshot of exactly this image."""
     level = image.features.metadata_version
     return log.write_snapshot(

@@ -87,7 +87,7 @@ class LocalMetadataLog:
 
     @property
     def voter_directory_id(self) -> Uuid:
-        return self._directory_id
+        return self._directory_id if self._kraft_version > 0 else Uuid.ZERO
 
     @property
     def start_offset(self) -> int:

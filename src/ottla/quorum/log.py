@@ -31,11 +31,18 @@ from ottla.records.record import Record
 from ottla.wire.codec import encode
 from ottla.wire.messages.control_records import LeaderChangeMessage, LeaderChangeVoter
 
-__all__ = ["CommittedBatch", "METADATA_DIRECTORY", "MetadataLog", "MetadataLogSettings", "SingleVoterLog"]
+__all__ = [
+    "METADATA_DIRECTORY",
+    "CommittedBatch",
+    "MetadataLog",
+    "MetadataLogSettings",
+    "ReadableMetadataLog",
+    "SingleVoterLog",
+]
 
 
-class MetadataLog(Protocol):
-    """What the metadata layer needs of a quorum, however many voters it has."""
+class ReadableMetadataLog(Protocol):
+    """A copy of the log, whoever writes to it."""
 
     @property
     def node_id(self) -> int: ...
@@ -52,7 +59,7 @@ class MetadataLog(Protocol):
 
     @property
     def voter_directory_id(self) -> Uuid:
-        """The directory of this node's voter (KIP-853)."""
+        """The directory of this node's voter (KIP-853); zero in a quorum given by configuration."""
 
     @property
     def start_offset(self) -> int:
@@ -66,9 +73,6 @@ class MetadataLog(Protocol):
     def end_offset(self) -> int:
         """The offset the next append will get."""
 
-    def append(self, values: Sequence[bytes], *, timestamp_ms: int | None = None) -> Deferred[int]:
-        """Appends one atomic batch (stamped now unless told); resolves with its last offset once it is committed."""
-
     def committed_batches(self, from_offset: int) -> Iterator[CommittedBatch]: ...
 
     def region(self, from_offset: int, *, max_bytes: int) -> FileRegion | None:
@@ -79,6 +83,13 @@ class MetadataLog(Protocol):
     def write_snapshot(
         self, *, end_offset: int, epoch: int, values: Iterable[bytes], last_contained_timestamp_ms: int
     ) -> Deferred[SnapshotId]: ...
+
+
+class MetadataLog(ReadableMetadataLog, Protocol):
+    """What the controller needs of a quorum, however many voters it has."""
+
+    def append(self, values: Sequence[bytes], *, timestamp_ms: int | None = None) -> Deferred[int]:
+        """Appends one atomic batch (stamped now unless told); resolves with its last offset once it is committed."""
 
 
 class SingleVoterLog(LocalMetadataLog):

@@ -174,7 +174,7 @@ def test_features_go_down_and_up(harness: ControllerHarness) -> None:
 )
 def test_a_level_that_cannot_be_is_refused(harness: ControllerHarness, name: str, level: int, kind: int) -> None:
     before = harness.image
-    assert update(harness, name, level, kind).results[0].error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert update(harness, name, level, kind).error_code == ErrorCode.INVALID_UPDATE_VERSION
     assert update(harness, name, level, kind, version=2).error_code == ErrorCode.INVALID_UPDATE_VERSION
     assert harness.image is before
 

@@ -237,12 +237,15 @@ def test_what_is_wrong_with_a_deletion_is_said(harness: ControllerHarness) -> No
     assert "one" in harness.image.topics.by_name
 
 
-def test_one_topic_named_in_two_ways_is_deleted_once(harness: ControllerHarness) -> None:
+def test_one_topic_named_in_two_ways_is_not_deleted(harness: ControllerHarness) -> None:
     one = harness.create("one").topic_id
-    request = DeleteTopicsRequest(topics=[DeleteTopicState(name=None, topic_id=one), DeleteTopicState(name="one")])
-    results = done(harness.controller.delete_topics(request)).responses
-    assert [result.error_code for result in results] == [ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
-    assert "one" not in harness.image.topics.by_name
+    named = [DeleteTopicState(name=None, topic_id=one), DeleteTopicState(name="one")]
+    for topics in (named, named[::-1]):
+        results = done(harness.controller.delete_topics(DeleteTopicsRequest(topics=topics))).responses
+        assert [(result.name, result.topic_id, result.error_code) for result in results] == [
+            ("one", one, ErrorCode.INVALID_REQUEST)
+        ]
+    assert "one" in harness.image.topics.by_name
 
 
 def test_deletion_can_be_disabled() -> None:

@@ -13,6 +13,7 @@ from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.metadata.topic_names import CLUSTER_METADATA_TOPIC
 from ottla.model.errors import ErrorCode
+from ottla.model.ids import Uuid
 from ottla.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
@@ -34,15 +35,17 @@ def handle(request: DescribeQuorumRequest, context: RequestContext, broker: Brok
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return DescribeQuorumResponse(error_code=code, error_message=code.message)
     response = DescribeQuorumResponse(
+        error_message=None,
         topics=[
             ResponseTopicData(
                 topic_name=topic.topic_name,
                 partitions=[
-                    _partition(topic.topic_name, partition.partition_index, broker) for partition in topic.partitions
+                    _partition(topic.topic_name, partition.partition_index, broker, context.api_version)
+                    for partition in topic.partitions
                 ],
             )
             for topic in request.topics
-        ]
+        ],
     )
     if context.api_version >= 2:
         response.nodes = [
@@ -57,7 +60,7 @@ def handle(request: DescribeQuorumRequest, context: RequestContext, broker: Brok
     return response
 
 
-def _partition(topic: str, partition: int, broker: Broker) -> ResponsePartitionData:
+def _partition(topic: str, partition: int, broker: Broker, version: int) -> ResponsePartitionData:
     if topic != CLUSTER_METADATA_TOPIC or partition != 0:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return ResponsePartitionData(partition_index=partition, error_code=code, error_message=code.message)
@@ -65,13 +68,14 @@ def _partition(topic: str, partition: int, broker: Broker) -> ResponsePartitionD
     now_ms = broker.world.clock.now_ms()
     return ResponsePartitionData(
         partition_index=0,
+        error_message=None,
         leader_id=log.leader_id,
         leader_epoch=log.leader_epoch,
         high_watermark=log.committed_offset,
         current_voters=[
             ReplicaState(
                 replica_id=voter,
-                replica_directory_id=log.voter_directory_id,
+                replica_directory_id=log.voter_directory_id if version >= 2 else Uuid.ZERO,
                 log_end_offset=log.end_offset,
                 last_fetch_timestamp=now_ms,
                 last_caught_up_timestamp=now_ms,

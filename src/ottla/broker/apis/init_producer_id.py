@@ -26,23 +26,27 @@ def handle(
     request: InitProducerIdRequest, context: RequestContext, broker: Broker
 ) -> InitProducerIdResponse | Deferred[InitProducerIdResponse]:
     if request.transactional_id is not None:
-        return InitProducerIdResponse(error_code=_refusal(request.transactional_id, context))
+        return _refused(_refusal(request.transactional_id, context))
     if not context.allows(
         Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME
     ) and not context.authorizer.authorize_by_resource_type(context, Operation.WRITE, ResourceType.TOPIC):
-        return InitProducerIdResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return _refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     answer: Deferred[InitProducerIdResponse] = Deferred()
 
     def finish(given: Deferred[int]) -> None:
         if given.error is None:
             answer.resolve(InitProducerIdResponse(producer_id=given.result(), producer_epoch=0))
         elif isinstance(given.error, KafkaError):
-            answer.resolve(InitProducerIdResponse(error_code=given.error.code))
+            answer.resolve(_refused(given.error.code))
         else:
             answer.fail(given.error)
 
     broker.producer_ids.next_id().when_done(finish)
     return answer
+
+
+def _refused(code: ErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=code, producer_epoch=-1)
 
 
 def _refusal(transactional_id: str, context: RequestContext) -> ErrorCode:

@@ -1,6 +1,8 @@
 """UpdateFeatures (key 57), versions 0 to 2: raise or lower finalised feature levels (KIP-584).
 
-- 0: downgrades are allowed by a flag; 1: kinds of upgrade, validate-only; 2: one answer for all features
+- 1: kinds of upgrade (downgrades need one), validate-only; 2: no answers for single features any more
+
+All updates go together or not at all: what fails is answered for the request as a whole in every version.
 """
 
 from __future__ import annotations

@@ -2,15 +2,50 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from ottla.metadata.controller.decision import Decision, DecisionContext
+from ottla.metadata.versions import SUPPORTED_FEATURES
+from ottla.model.config import BrokerConfig
 from ottla.model.errors import ErrorCode, KafkaError
-from ottla.wire.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
+from ottla.model.ids import Uuid
+from ottla.wire.messages.controller_registration import (
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
+    Feature,
+    Listener,
+)
 from ottla.wire.messages.metadata_records import ControllerEndpoint, ControllerFeature, RegisterControllerRecord
 
-__all__ = ["CONTROLLER_REGISTRATION_LEVEL", "decide_register_controller"]
+__all__ = ["CONTROLLER_REGISTRATION_LEVEL", "decide_register_controller", "own_registration"]
 
 # From 3.7-IV0 on controllers register too (KIP-919).
 CONTROLLER_REGISTRATION_LEVEL = 15
+
+
+# In the order of their numbers.
+_SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+
+def own_registration(config: BrokerConfig, random: Random) -> ControllerRegistrationRequest:
+    """What a controller says of itself when it starts; the incarnation is that of its process."""
+    return ControllerRegistrationRequest(
+        controller_id=config.node_id,
+        incarnation_id=Uuid.random(random),
+        listeners=[
+            Listener(
+                name=endpoint.listener_name,
+                host=endpoint.host,
+                port=endpoint.port,
+                security_protocol=_SECURITY_PROTOCOLS.index(endpoint.security_protocol),
+            )
+            for endpoint in config.controller_endpoints
+        ],
+        features=[
+            Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
+            for name, (lowest, highest) in SUPPORTED_FEATURES.items()
+        ],
+    )
 
 
 def decide_register_controller(

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ottla.metadata.bootstrap import bootstrap_records, read_bootstrap
 from ottla.metadata.controller.admin import AdminOperations
+from ottla.metadata.controller.cluster import CONTROLLER_REGISTRATION_LEVEL, own_registration
 from ottla.metadata.controller.decision import Decision, DecisionContext, Liveness
 from ottla.metadata.controller.effective_config import with_dynamic_layers
 from ottla.metadata.delta import MetadataDelta
@@ -82,8 +83,8 @@ class Controller(AdminOperations):
     ) -> Controller:
         """Loads the image and, in an empty log, writes what a new cluster begins with.
 
-        The bootstrap records may not be committed yet when this returns; whatever is decided after them is answered
-        after them.
+        The controller registers itself as well (KIP-919). None of it need be committed when this returns; whatever is
+        decided after it is answered after it.
         """
         loaded = load_image(log, cluster_id=cluster_id)
         controller = cls(world=world, log=log, config=config, loaded=loaded)
@@ -98,6 +99,8 @@ class Controller(AdminOperations):
             # The leader before us did not end its transaction: nothing of it counts.
             reason = AbortTransactionRecord(reason="the controller that began it is gone")
             controller.submit(lambda _context: Decision([reason], None))
+        if controller.uncommitted_image.features.metadata_version >= CONTROLLER_REGISTRATION_LEVEL:
+            controller.register_controller(own_registration(config, world.random))
         return controller
 
     @property

@@ -36,7 +36,6 @@ def decide_update_features(
     request: UpdateFeaturesRequest, context: DecisionContext
 ) -> Decision[UpdateFeaturesResponse]:
     records: list[Any] = []
-    failures: dict[str, KafkaError] = {}
     seen: set[str] = set()
     for update in request.feature_updates:
         try:
@@ -45,25 +44,11 @@ def decide_update_features(
             seen.add(update.feature)
             records += _update_one(update, context.image, context.api_version)
         except KafkaError as error:
-            failures[update.feature] = error
-    response = UpdateFeaturesResponse(results=[])
-    if failures:
-        # Since version 2 there is one answer for all; before, each feature has its own.
-        first = next(iter(failures.values()))
-        if context.api_version >= 2:
-            response.error_code, response.error_message = first.code, first.message
-        for update in request.feature_updates:
-            failure = failures.get(update.feature)
-            response.results.append(
-                UpdatableFeatureResult(feature=update.feature)
-                if failure is None
-                else UpdatableFeatureResult(
-                    feature=update.feature, error_code=failure.code, error_message=failure.message
-                )
-            )
-        return Decision([], response)
-    response.results = [UpdatableFeatureResult(feature=update.feature) for update in request.feature_updates]
-    return Decision([] if request.validate_only else records, response)
+            return Decision([], UpdateFeaturesResponse(error_code=error.code, error_message=error.message))
+    results = [UpdatableFeatureResult(feature=update.feature, error_message=None) for update in request.feature_updates]
+    return Decision(
+        [] if request.validate_only else records, UpdateFeaturesResponse(error_message=None, results=results)
+    )
 
 
 def _update_one(update: FeatureUpdateKey, image: MetadataImage, api_version: int) -> list[Any]:
@@ -71,7 +56,8 @@ def _update_one(update: FeatureUpdateKey, image: MetadataImage, api_version: int
     present = image.features.finalized.get(name, 0)
     upgrade_type = update.upgrade_type
     if api_version == 0:
-        upgrade_type = UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else UpgradeType.UPGRADE
+        # That version's own flag for downgrades is not honoured in Apache Kafka either.
+        upgrade_type = UpgradeType.UPGRADE
     if upgrade_type not in (UpgradeType.UPGRADE, UpgradeType.SAFE_DOWNGRADE, UpgradeType.UNSAFE_DOWNGRADE):
         raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, f"there is no upgrade of type {upgrade_type}")
     _check_supported(name, wanted, image)

@@ -87,29 +87,34 @@ def decide_delete_topics(request: DeleteTopicsRequest, context: DecisionContext)
     wanted += [(topic.name, topic.topic_id) for topic in request.topics]
     duplicate_names = _duplicates(name for name, topic_id in wanted if name is not None and not topic_id)
     duplicate_ids = _duplicates(topic_id for name, topic_id in wanted if name is None and topic_id)
+    by_name = {name for name, topic_id in wanted if name is not None and not topic_id}
     records: list[Any] = []
     results: list[DeletableTopicResult] = []
-    deleted: set[Uuid] = set()
     answered: set[tuple[str | None, Uuid]] = set()
     for name, topic_id in wanted:
         if (name, topic_id) in answered and (name is not None or topic_id):
             continue
         answered.add((name, topic_id))
+        shown = name, topic_id
         try:
             if name in duplicate_names or (name is None and topic_id in duplicate_ids):
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"the request names topic {name or topic_id} twice")
             topic = _find_topic(name, topic_id, context.image)
-            if topic.topic_id in deleted:
+            if (None, topic.topic_id) in wanted and topic.name in by_name:
+                # Named in both ways: it is deleted in neither, and told of once.
+                answered.update(((None, topic.topic_id), (topic.name, Uuid.ZERO)))
+                shown = topic.name, topic.topic_id
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"the request names topic {name or topic_id} twice")
             ensure_bounded(len(records) + 1)
         except KafkaError as error:
             results.append(
-                DeletableTopicResult(name=name, topic_id=topic_id, error_code=error.code, error_message=error.message)
+                DeletableTopicResult(
+                    name=shown[0], topic_id=shown[1], error_code=error.code, error_message=error.message
+                )
             )
             continue
-        deleted.add(topic.topic_id)
         records.append(RemoveTopicRecord(topic_id=topic.topic_id))
-        results.append(DeletableTopicResult(name=topic.name, topic_id=topic.topic_id))
+        results.append(DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_message=None))
     return Decision(records, DeleteTopicsResponse(responses=results))
 
 
@@ -135,7 +140,7 @@ def decide_create_partitions(
             )
             continue
         records += added
-        results.append(CreatePartitionsTopicResult(name=topic.name))
+        results.append(CreatePartitionsTopicResult(name=topic.name, error_message=None))
     return Decision([] if request.validate_only else records, CreatePartitionsResponse(results=results))
 
 
@@ -177,7 +182,7 @@ def _create_topic(topic: CreatableTopic, context: DecisionContext) -> tuple[list
         for name, value in overrides.items()
     ]
     records += partition_records(topic_id, assignments, context.image)
-    result = CreatableTopicResult(name=topic.name, topic_id=topic_id, configs=[])
+    result = CreatableTopicResult(name=topic.name, topic_id=topic_id, error_message=None, configs=[])
     if context.may_describe_configs(topic.name):
         result.num_partitions = len(assignments)
         result.replication_factor = len(assignments[0])

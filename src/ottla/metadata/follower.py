@@ -1,0 +1,70 @@
+"""The metadata of a node that does not decide: its copy of the log, replayed as far as it is committed.
+
+The controller replays what it writes itself; every other node runs this. Whatever the log announces as committed is
+replayed into the next image and published, several batches at once when they came at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.metadata.delta import CorruptMetadataError, MetadataDelta
+from ottla.metadata.loader import MetadataReplayer, load_image
+from ottla.metadata.publishers import Publishers
+from ottla.metadata.snapshot_policy import SnapshotPolicy
+from ottla.wire.codec import MalformedMessage
+from ottla.wire.metadata_codec import decode_record
+
+if TYPE_CHECKING:
+    from ottla.metadata.image import MetadataImage
+    from ottla.model.config import BrokerConfig
+    from ottla.model.ports import World
+    from ottla.quorum.log import ReadableMetadataLog
+
+__all__ = ["MetadataFollower"]
+
+
+class MetadataFollower:
+    """`publishers.image` is the newest committed image; `advance` is to be called whenever more is committed."""
+
+    def __init__(self, *, world: World, log: ReadableMetadataLog, config: BrokerConfig, cluster_id: str) -> None:
+        self._log = log
+        self._cluster_id = cluster_id
+        loaded = load_image(log, cluster_id=cluster_id)
+        self._replayer = MetadataReplayer(loaded.image, in_transaction=loaded.open_transaction)
+        self.publishers = Publishers(loaded.image)
+        self.snapshots = SnapshotPolicy(
+            world=world, log=log, config=config, bytes_since_snapshot=loaded.bytes_since_snapshot
+        )
+        self.publishers.add(self.snapshots)
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.publishers.image
+
+    def advance(self) -> None:
+        """Replays and publishes what is committed and not replayed yet; raises CorruptMetadataError."""
+        before = self._replayer.image
+        delta = MetadataDelta(before)
+        offset, epoch, timestamp_ms = before.offset, before.epoch, before.timestamp_ms
+        for batch in self._log.committed_batches(before.offset + 1):
+            try:
+                records = [decode_record(value) for value in batch.values]
+            except MalformedMessage as error:
+                raise CorruptMetadataError(
+                    f"the metadata log cannot be read at offset {batch.base_offset}: {error}"
+                ) from error
+            for record in self._replayer.visible(records, last_offset=batch.last_offset):
+                delta.replay(record)
+            self.snapshots.appended(sum(map(len, batch.values)))
+            offset, epoch, timestamp_ms = batch.last_offset, batch.epoch, batch.timestamp_ms
+        if offset == before.offset:
+            return
+        image = self._replayer.image = delta.apply(offset=offset, epoch=epoch, timestamp_ms=timestamp_ms)
+        self.publishers.publish(delta, image)
+
+    def reload(self) -> None:
+        """Begins anew from the log, for when it was replaced; only before anybody follows the images."""
+        loaded = load_image(self._log, cluster_id=self._cluster_id)
+        self._replayer = MetadataReplayer(loaded.image, in_transaction=loaded.open_transaction)
+        self.publishers.image = loaded.image
