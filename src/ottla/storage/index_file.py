@@ -60,6 +60,12 @@ class IndexFile:
             self._opened()
         return self._stored + len(self._pending) // self.ENTRY.size
 
+    @property
+    def bytes_used(self) -> int:
+        """What `segment.index.bytes` limits."""
+        stored = self._stored
+        return (stored if stored >= 0 else self.entry_count) * self.ENTRY.size + len(self._pending)
+
     def entry(self, number: int) -> tuple[Any, ...]:
         """The entry as stored, relative offset and all."""
         size = self.ENTRY.size

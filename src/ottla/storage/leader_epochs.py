@@ -64,10 +64,12 @@ class LeaderEpochs:
     def entries(self) -> tuple[EpochStart, ...]:
         return tuple(self._entries)
 
-    def assign(self, epoch: int, start_offset: int) -> None:
-        """The epoch begins at the offset; entries it contradicts go."""
-        if self._assign(epoch, start_offset):
+    def assign(self, epoch: int, start_offset: int) -> bool:
+        """The epoch begins at the offset; entries it contradicts go. Whether that was news."""
+        is_news = self._assign(epoch, start_offset)
+        if is_news:
             self._write()
+        return is_news
 
     def previous_epoch(self, epoch: int) -> int:
         """The largest epoch below, or -1."""

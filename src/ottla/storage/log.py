@@ -20,7 +20,14 @@ from typing import NamedTuple
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ports import FileRegion
-from ottla.records.header import BASE_OFFSET, LEADER_EPOCH, LEADER_EPOCH_POSITION, BatchHeader
+from ottla.records.header import (
+    BASE_OFFSET,
+    CONTROL_BIT,
+    LEADER_EPOCH,
+    LEADER_EPOCH_POSITION,
+    LENGTH_OVERHEAD,
+    BatchHeader,
+)
 from ottla.records.iterate import iterate_batches
 from ottla.records.validate import AppendOrigin, ValidatedRecords
 from ottla.storage import lookups
@@ -145,7 +152,8 @@ class PartitionLog(LogFiles):
                 f"({config.segment_bytes} bytes)",
             )
         try:
-            self._assign_epochs(headers)
+            if headers[0].leader_epoch != self.epochs.latest or len(headers) > 1:
+                self._assign_epochs(headers)
             segment = self.segments.active
             if segment.size > config.segment_bytes - len(buffer) or self._should_roll(
                 segment, headers, next_offset, now_ms
@@ -155,16 +163,17 @@ class PartitionLog(LogFiles):
             segment.append(buffer, headers, index_interval_bytes=config.index_interval_bytes, now_ms=now_ms)
         except OSError as error:
             raise self._failure(error, "append to") from error
+        self._next_offset = next_offset
+        if headers[0].producer_id >= 0 or len(headers) > 1:
+            self._update_producers(headers, buffer, segment)
+        self.producers.state.end_offset = next_offset
         recent = self._recent
-        start = position
         for header in headers:
             if header.magic == 2:
                 recent[header.base_offset] = position
-            position += 12 + header.batch_length
+            position += LENGTH_OVERHEAD + header.batch_length
         while len(recent) > _RECENT_MAX:
             del recent[next(iter(recent))]
-        self._next_offset = next_offset
-        self._update_producers(headers, buffer, segment, start)
         if next_offset - self.recovery_point >= config.flush_messages:
             return self.flush()
         return None
@@ -174,8 +183,8 @@ class PartitionLog(LogFiles):
         for header in headers:
             if header.leader_epoch != epochs.latest:
                 if header.magic == 2:
-                    epochs.assign(header.leader_epoch, header.base_offset)
-                    self._unsynced_paths.append(epochs.path)
+                    if epochs.assign(header.leader_epoch, header.base_offset):
+                        self._unsynced_paths.append(epochs.path)
                 elif epochs.entries:
                     # Old formats carry no epoch: without a gapless history, truncation goes by the high watermark.
                     epochs.clear()
@@ -189,24 +198,24 @@ class PartitionLog(LogFiles):
         else:
             duplicate = state.check_all(headers, origin)
         for header, position in zip(headers, positions, strict=True):
-            if header.attributes & 0x20 and header.producer_id >= 0:
+            if header.attributes & CONTROL_BIT and header.producer_id >= 0:
                 marker = marker_of(header, buffer[position : position + header.size])
                 if marker is not None:
                     state.check_marker(header, marker)
         return duplicate
 
-    def _update_producers(self, headers: list[BatchHeader], buffer: memoryview, segment: Segment, start: int) -> None:
+    def _update_producers(self, headers: list[BatchHeader], buffer: memoryview, segment: Segment) -> None:
         producers = self.producers
         position = 0
         for header in headers:
+            end = position + LENGTH_OVERHEAD + header.batch_length
             if header.producer_id >= 0:
                 try:
-                    producers.update(header, buffer[position : position + header.size], segment)
+                    producers.update(header, buffer[position:end], segment)
                 except OSError as error:
                     # The marker is in the log, its entry is not in the transaction index: only recovery can mend it.
-                    raise self._fail(error, f"index the marker at {start + position} of") from error
-            position += 12 + header.batch_length
-        producers.state.end_offset = self._next_offset
+                    raise self._fail(error, f"index the marker at {header.base_offset} of") from error
+            position = end
 
     def _should_roll(self, segment: Segment, headers: list[BatchHeader], next_offset: int, now_ms: int) -> bool:
         if segment.size == 0:
@@ -224,10 +233,7 @@ class PartitionLog(LogFiles):
         else:
             is_old = now_ms - segment.created_ms > age_limit
         return (
-            is_old
-            or segment.offset_index.is_full(config.segment_index_bytes)
-            or segment.time_index.is_full(config.segment_index_bytes)
-            or not segment.holds_relative(next_offset - 1)
+            is_old or segment.is_index_full(config.segment_index_bytes) or not segment.holds_relative(next_offset - 1)
         )
 
     # ---- reading

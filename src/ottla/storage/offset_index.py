@@ -15,9 +15,6 @@ class OffsetIndex(IndexFile):
 
     ENTRY = Struct(">ii")
 
-    def is_full(self, bytes_max: int) -> bool:
-        return self.entry_count >= bytes_max // self.ENTRY.size
-
     def append(self, offset: int, position: int) -> None:
         self.append_entry(offset - self.base_offset, position)
 

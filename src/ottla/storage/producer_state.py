@@ -126,7 +126,7 @@ class ProducerEntry:
                 f"Producer {self.producer_id} wrote with epoch {header.producer_epoch}, "
                 f"but epoch {self.epoch} has been seen",
             )
-        if header.attributes & 0x20:
+        if header.is_control:
             return
         if origin is AppendOrigin.CLIENT:
             self._check_sequence(header)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ottla.model.ports import Buffer, File
-from ottla.records.header import BatchHeader
+from ottla.records.header import LENGTH_OVERHEAD, BatchHeader
 from ottla.storage.errors import CorruptLog
 from ottla.storage.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX, offset_file_name
 from ottla.storage.offset_index import OffsetIndex
@@ -26,6 +26,9 @@ from ottla.storage.transaction_index import TransactionIndex
 __all__ = ["BatchPlace", "Segment"]
 
 _RELATIVE_OFFSET_MAX = (1 << 31) - 1
+_OFFSET_ENTRY_BYTES = OffsetIndex.ENTRY.size
+_TIME_ENTRY_BYTES = TimeIndex.ENTRY.size
+_REBUILD_INTERVAL_BYTES = 4096
 
 BatchPlace = tuple[int, BatchHeader]
 """(position, header) of a batch in the segment's file."""
@@ -139,12 +142,14 @@ class Segment:
         position = self.size
         self.file.append(buffer)
         if position == 0:
-            self._first_timestamp = None
-        largest = self.largest
+            self._first_timestamp = batches[0].max_timestamp
+        largest = self._largest or self.largest
         for batch in batches:
-            size = 12 + batch.batch_length
-            if batch.max_timestamp > largest.timestamp:
-                self._largest = largest = TimestampOffset(batch.max_timestamp, batch.last_offset)
+            size = LENGTH_OVERHEAD + batch.batch_length
+            if batch.max_timestamp > largest[0]:
+                self._largest = largest = TimestampOffset(
+                    batch.max_timestamp, batch.base_offset + batch.last_offset_delta
+                )
             if self.bytes_since_index_entry > index_interval_bytes:
                 self.offset_index.append(batch.last_offset, position)
                 self.time_index.append(*largest)
@@ -155,6 +160,13 @@ class Segment:
         self.modified_ms = now_ms
         assert self.size == position, "the buffer is not exactly the batches it was announced as"
         return position
+
+    def is_index_full(self, bytes_max: int) -> bool:
+        """Whether `segment.index.bytes` has no room for another entry; the time index keeps a place for closing."""
+        return (
+            self.offset_index.bytes_used + _OFFSET_ENTRY_BYTES > bytes_max
+            or self.time_index.bytes_used + 2 * _TIME_ENTRY_BYTES > bytes_max
+        )
 
     def close_for_appends(self) -> None:
         """The segment is not the active one any more: give the time index its last entry, trim what was reserved."""
@@ -380,6 +392,3 @@ class Segment:
             if header.max_timestamp > largest.timestamp:
                 largest = TimestampOffset(header.max_timestamp, header.last_offset)
         return largest
-
-
-_REBUILD_INTERVAL_BYTES = 4096

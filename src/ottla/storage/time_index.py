@@ -8,6 +8,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from ottla.storage.index_file import IndexFile
+from ottla.storage.open_files import OpenFiles
 
 __all__ = ["TimeIndex", "TimestampOffset"]
 
@@ -18,25 +19,37 @@ class TimestampOffset(NamedTuple):
 
 
 class TimeIndex(IndexFile):
-    __slots__ = ()
+    __slots__ = ("_last",)
 
     ENTRY = Struct(">qi")
 
-    def is_full(self, bytes_max: int) -> bool:
-        # One place stays free for the entry that closes the segment.
-        return self.entry_count >= bytes_max // self.ENTRY.size - 1
+    def __init__(self, path: str, base_offset: int, pool: OpenFiles, *, is_new: bool = False) -> None:
+        super().__init__(path, base_offset, pool, is_new=is_new)
+        self._last: TimestampOffset | None = None
 
     def append(self, timestamp: int, offset: int) -> None:
         """Adds an entry when time has moved on since the last one."""
-        if timestamp > self.last().timestamp:
+        last = self._last or self.last()
+        if timestamp > last[0]:
             self.append_entry(timestamp, offset - self.base_offset)
+            self._last = TimestampOffset(timestamp, offset)
 
     def last(self) -> TimestampOffset:
-        count = self.entry_count
-        if count == 0:
-            return TimestampOffset(-1, self.base_offset)
-        timestamp, relative = self.entry(count - 1)
-        return TimestampOffset(timestamp, self.base_offset + relative)
+        if self._last is None:
+            count = self.entry_count
+            if count == 0:
+                return TimestampOffset(-1, self.base_offset)
+            timestamp, relative = self.entry(count - 1)
+            self._last = TimestampOffset(timestamp, self.base_offset + relative)
+        return self._last
+
+    def truncate_entries(self, count: int) -> None:
+        self._last = None
+        super().truncate_entries(count)
+
+    def reset(self) -> None:
+        self._last = None
+        super().reset()
 
     def lookup(self, timestamp: int) -> TimestampOffset:
         """The last entry at or before `timestamp`, or the segment's beginning."""
