@@ -165,7 +165,7 @@ def _check_values(
     if target.type == ResourceType.TOPIC:
         validate_topic_overrides(context.config, wanted, unchanged=present)
     elif target.type == ResourceType.GROUP:
-        validate_group(wanted)
+        validate_group(context.config, wanted)
     elif target.type == ResourceType.CLIENT_METRICS:
         validate_client_metrics(wanted)
     else:

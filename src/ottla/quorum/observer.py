@@ -1,0 +1,277 @@
+"""The fetch loop of a node that follows the metadata log without a vote.
+
+One request is under way at a time. The leader parks it while there is nothing new, so the loop needs no timer but the
+one that spaces attempts after a failure. What arrives is appended to the node's own copy; what the leader calls
+committed is announced through the copy's `on_committed`. Whatever the leader is, it can go away and come back: the copy
+stays usable, and the loop goes on asking.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode
+from ottla.quorum.errors import MetadataLogDamagedError
+from ottla.quorum.local_log import METADATA_TOPIC_ID
+from ottla.quorum.snapshots import SnapshotId
+from ottla.records.errors import CorruptRecords
+from ottla.wire.messages import fetch as f
+from ottla.wire.messages import fetch_snapshot as s
+from ottla.wire.peers import Endpoint, Peers
+
+if TYPE_CHECKING:
+    from ottla.model.ports import Timer, World
+    from ottla.quorum.observer_log import ObserverLog
+    from ottla.wire.message import Message
+
+__all__ = ["ControllerAddresses", "MetadataObserver", "ObserverSettings"]
+
+logger = logging.getLogger("ottla.quorum.observer")
+
+TOPIC = "__cluster_metadata"
+PURPOSE = "metadata"
+
+# How long the leader may keep a fetch for which it has nothing.
+FETCH_WAIT_MS = 500
+RETRY_BACKOFF_MAX_MS = 1000
+_UNKNOWN_HIGH_WATERMARK = -1
+
+
+class ControllerAddresses:
+    """Where the controllers may be found, and which of them is asked now."""
+
+    def __init__(self, endpoints: Sequence[Endpoint]) -> None:
+        assert endpoints, "the configuration names at least one controller"
+        self._endpoints = list(endpoints)
+        self._index = 0
+
+    @property
+    def current(self) -> Endpoint:
+        return self._endpoints[self._index]
+
+    def failed(self, endpoint: Endpoint) -> None:
+        """The next request goes to the next one, unless somebody else has moved on already."""
+        if endpoint == self.current:
+            self._index = (self._index + 1) % len(self._endpoints)
+
+
+class ObserverSettings(NamedTuple):
+    fetch_bytes_max: int = 1 << 20
+    snapshot_bytes_max: int = 1 << 20
+    request_timeout_ms: int = 2000
+    retry_backoff_ms: int = 20
+
+
+class MetadataObserver:
+    """Keeps an `ObserverLog` up to date."""
+
+    def __init__(
+        self,
+        *,
+        world: World,
+        peers: Peers,
+        log: ObserverLog,
+        controllers: ControllerAddresses,
+        cluster_id: str,
+        settings: ObserverSettings | None = None,
+    ) -> None:
+        self._world = world
+        self._peers = peers
+        self._log = log
+        self._controllers = controllers
+        self._cluster_id = cluster_id
+        self._settings = settings or ObserverSettings()
+        self._timer: Timer | None = None
+        self._closed = False
+        self._failures = 0
+        self._high_watermark = _UNKNOWN_HIGH_WATERMARK
+        self._snapshot: SnapshotId | None = None
+        self._position = 0
+        # Resolved when the copy has everything that was committed when the leader was first reached.
+        self.caught_up: Deferred[None] = Deferred()
+        # Called when the copy no longer continues what it was: entries were cut off, or a snapshot replaced them.
+        self.on_replaced: Callable[[], object] | None = None
+        # Called once when following on makes no sense.
+        self.on_fatal: Callable[[BaseException], object] | None = None
+
+    def start(self) -> None:
+        self._ask()
+
+    def close(self) -> None:
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # -- asking -----------------------------------------------------------------------------------------------------
+
+    def _ask(self) -> None:
+        self._timer = None
+        if self._closed:
+            return
+        request = self._fetch_request() if self._snapshot is None else self._snapshot_request(self._snapshot)
+        endpoint = self._controllers.current
+        timeout_ms = FETCH_WAIT_MS + self._settings.request_timeout_ms
+        self._peers.send(endpoint, request, purpose=PURPOSE, timeout_ms=timeout_ms).when_done(
+            lambda answer: self._on_answer(endpoint, answer)
+        )
+
+    def _fetch_request(self) -> f.FetchRequest:
+        log = self._log
+        partition = f.FetchPartition(
+            partition=0,
+            current_leader_epoch=log.leader_epoch,
+            fetch_offset=log.end_offset,
+            last_fetched_epoch=log.last_epoch,
+            log_start_offset=-1,
+            partition_max_bytes=0,
+            replica_directory_id=log.voter_directory_id,
+            high_watermark=self._high_watermark,
+        )
+        return f.FetchRequest(
+            cluster_id=self._cluster_id,
+            replica_id=log.node_id,
+            replica_state=f.ReplicaState(replica_id=log.node_id),
+            max_wait_ms=FETCH_WAIT_MS,
+            min_bytes=0,
+            max_bytes=self._settings.fetch_bytes_max,
+            topics=[f.FetchTopic(topic=TOPIC, topic_id=METADATA_TOPIC_ID, partitions=[partition])],
+        )
+
+    def _snapshot_request(self, identity: SnapshotId) -> s.FetchSnapshotRequest:
+        partition = s.RequestPartitionSnapshot(
+            partition=0,
+            current_leader_epoch=self._log.leader_epoch,
+            snapshot_id=s.SnapshotId(end_offset=identity.end_offset, epoch=identity.epoch),
+            position=self._position,
+            replica_directory_id=self._log.voter_directory_id,
+        )
+        return s.FetchSnapshotRequest(
+            cluster_id=self._cluster_id,
+            replica_id=self._log.node_id,
+            max_bytes=self._settings.snapshot_bytes_max,
+            topics=[s.RequestTopicSnapshot(name=TOPIC, partitions=[partition])],
+        )
+
+    # -- hearing ----------------------------------------------------------------------------------------------------
+
+    def _on_answer(self, endpoint: Endpoint, answer: Deferred[Message]) -> None:
+        if self._closed:
+            return
+        if answer.error is not None:
+            self._controllers.failed(endpoint)
+            self._retry(str(answer.error))
+            return
+        response = answer.result()
+        try:
+            if isinstance(response, f.FetchResponse):
+                problem = self._on_fetched(response)
+            else:
+                problem = self._on_snapshot_piece(cast(s.FetchSnapshotResponse, response))
+        except (CorruptRecords, MetadataLogDamagedError, OSError) as error:
+            self._abandon_snapshot()
+            problem = str(error)
+        if self._closed:
+            return
+        if problem is not None:
+            self._retry(problem)
+            return
+        if self._failures:
+            logger.info("follows the metadata log of the controller at %s again", endpoint)
+            self._failures = 0
+        self._ask()
+
+    def _on_fetched(self, response: f.FetchResponse) -> str | None:
+        """Takes in what came; a sentence when the next attempt has to wait."""
+        if response.error_code:
+            return self._refused(response.error_code)
+        if len(response.responses) != 1 or len(response.responses[0].partitions) != 1:
+            return "the controller answered about something else"
+        data = response.responses[0].partitions[0]
+        leader = data.current_leader
+        has_new_epoch = self._follow(leader.leader_id, leader.leader_epoch) if leader is not None else False
+        if data.error_code:
+            is_news = has_new_epoch and data.error_code == ErrorCode.FENCED_LEADER_EPOCH
+            return None if is_news else self._refused(data.error_code)
+        if data.snapshot_id is not None and data.snapshot_id.end_offset >= 0:
+            self._snapshot = SnapshotId(data.snapshot_id.end_offset, data.snapshot_id.epoch)
+            self._position = 0
+            self._log.begin_snapshot(self._snapshot)
+            return None
+        if data.diverging_epoch is not None and data.diverging_epoch.end_offset >= 0:
+            self._cut_off(data.diverging_epoch)
+            return None
+        if data.records:
+            self._log.append_fetched(memoryview(data.records))  # type: ignore[arg-type]
+        self._high_watermark = data.high_watermark
+        self._log.commit_to(data.high_watermark)
+        if not self._closed and not self.caught_up.done and self._log.end_offset >= data.high_watermark:
+            self.caught_up.resolve(None)
+        return None
+
+    def _on_snapshot_piece(self, response: s.FetchSnapshotResponse) -> str | None:
+        code = response.error_code
+        piece = response.topics[0].partitions[0] if not code and response.topics else None
+        if piece is not None:
+            code = piece.error_code
+        if piece is None or code:
+            # The snapshot may be gone by now: a fetch tells which one is the newest.
+            self._abandon_snapshot()
+            if piece is not None and piece.current_leader is not None:
+                self._follow(piece.current_leader.leader_id, piece.current_leader.leader_epoch)
+            return self._refused(code)
+        if piece.position != self._position or not piece.unaligned_records:
+            self._abandon_snapshot()
+            return "a piece of a snapshot came out of order"
+        self._position = self._log.append_snapshot(memoryview(piece.unaligned_records))  # type: ignore[arg-type]
+        if self._position >= piece.size:
+            self._snapshot = None
+            self._log.finish_snapshot()
+            self._replaced()
+        return None
+
+    def _follow(self, leader_id: int, leader_epoch: int) -> bool:
+        """Whether the epoch is a new one."""
+        known = self._log.leader_epoch
+        if leader_epoch < known or leader_id < 0:
+            return False
+        self._log.follow(leader_id=leader_id, leader_epoch=leader_epoch)
+        return leader_epoch > known
+
+    def _cut_off(self, end: f.EpochEndOffset) -> None:
+        ours = self._log.end_offset_for_epoch(end.epoch)
+        offset = end.end_offset if ours.epoch != end.epoch else min(end.end_offset, ours.end_offset)
+        logger.warning("the metadata log parts from the controller's at offset %d: cut off there", offset)
+        was_committed = offset < self._log.committed_offset
+        self._log.truncate_to(offset)
+        if was_committed:
+            self._replaced()
+
+    def _replaced(self) -> None:
+        if self.on_replaced is not None:
+            self.on_replaced()
+
+    def _abandon_snapshot(self) -> None:
+        self._snapshot = None
+        self._log.abandon_snapshot()
+
+    def _refused(self, code: int) -> str:
+        name = ErrorCode(code).name if code in ErrorCode.__members__.values() else str(code)  # type: ignore[call-arg]
+        if code == ErrorCode.INCONSISTENT_CLUSTER_ID and self.on_fatal is not None:
+            self.close()
+            self.on_fatal(
+                MetadataLogDamagedError(
+                    f"the controller at {self._controllers.current} does not belong to cluster {self._cluster_id}"
+                )
+            )
+        return f"the controller answered {name}"
+
+    def _retry(self, problem: str) -> None:
+        self._failures += 1
+        if self._failures == 1:
+            logger.warning("cannot follow the metadata log, and tries again: %s", problem)
+        backoff_ms = min(self._settings.retry_backoff_ms << min(self._failures - 1, 10), RETRY_BACKOFF_MAX_MS)
+        self._timer = self._world.scheduler.call_later(backoff_ms / 1000, self._ask)
