@@ -106,7 +106,7 @@ class AppendQueue:
             except KafkaError as error:
                 validated = Deferred.failed(error)
             self._append(pending, validated)
-        if self._in_flight is None and partition.append_queue is self:
+        if self._in_flight is None:
             partition.append_queue = None
 
     def _on_validated(self, validated: Deferred[ValidatedRecords]) -> None:

@@ -373,5 +373,4 @@ class ReplicaManager:
         del hosted.partitions[partition.index]
         if not hosted.partitions:
             del self.by_id[hosted.topic_id]
-            if self.by_name.get(hosted.name) is hosted:
-                del self.by_name[hosted.name]
+            del self.by_name[hosted.name]

@@ -121,11 +121,12 @@ class Partition:
         if state is not None and state.epoch == epoch:
             state.assign(replicas=replicas, isr=isr)
         else:
-            # A restart may find records of this epoch already; otherwise the first append notes where it begins.
-            known = self.log.epochs
-            start_offset = known.entries[-1].start_offset if known.latest == epoch else self.log.log_end_offset
             state = self.leader_state = LeaderState(
-                node_id=self.node_id, epoch=epoch, epoch_start_offset=start_offset, replicas=replicas, isr=isr
+                node_id=self.node_id,
+                epoch=epoch,
+                epoch_start_offset=self.log.log_end_offset,
+                replicas=replicas,
+                isr=isr,
             )
             self.wake_all()
         self.leader_id = self.node_id

@@ -109,6 +109,14 @@ class TestLimits:
         assert texts(response) == {0: ["x" * 1_000]}
         assert [data.partition_index for data in response.responses[0].partitions] == [0, 1]
 
+    def test_the_brokers_own_limit(self, log_directory: str) -> None:
+        node = DataPath(log_directory, properties={"fetch.max.bytes": "1024"})
+        node.create_topic("t")
+        for _ in range(3):
+            node.append("t", "x" * 600)
+        assert len(values(node.fetch_one("t", 0).records)) == 1
+        node.stop()
+
     def test_the_total_limit(self, node: DataPath) -> None:
         node.create_topic("t", 3)
         for index in range(3):
@@ -165,6 +173,8 @@ class TestLongPoll:
         node.append("t", "x" * 30, index=0)
         node.virtual.scheduler.run()
         assert not poll.done
+        # What is missing is counted: too little is not even looked at.
+        assert node.replicas.parking.retries == 0
         node.append("t", "y" * 100, index=1)
         node.virtual.scheduler.run()
         assert texts(poll.result()) == {0: ["x" * 30], 1: ["y" * 100]}
@@ -213,6 +223,13 @@ class TestLongPoll:
         node.virtual.scheduler.run()
         assert poll.result().responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
+    def test_a_new_epoch_is_told_at_once(self, node: DataPath) -> None:
+        topic_id = node.create_topic("t")
+        poll = waiting(node.fetch("t", {0: 0}, max_wait_ms=500, leader_epoch=0))
+        node.commit(r.PartitionChangeRecord(partition_id=0, topic_id=topic_id, leader=1))
+        node.virtual.scheduler.run()
+        assert poll.result().responses[0].partitions[0].error_code == ErrorCode.FENCED_LEADER_EPOCH
+
     def test_no_more_than_a_bounded_number_wait(self, node: DataPath) -> None:
         node.create_topic("t")
         node.replicas.parking.parked_max = 1
@@ -240,6 +257,26 @@ class TestSessions:
         session_id = self.open(node, {0: 0, 1: 0}).session_id
         node.append("t", "a", index=1)
         assert texts(answered(self.again(node, session_id, 1))) == {1: ["a"]}
+
+    def at_the_end(self, node: DataPath) -> int:
+        """A session whose consumer has read everything and knows it."""
+        node.append("t", "a", "b")
+        session_id = self.open(node, {0: 2}).session_id
+        assert answered(self.again(node, session_id, 1)).responses == []
+        return session_id
+
+    def test_a_new_start_of_the_log_is_news_at_the_end(self, node: DataPath) -> None:
+        node.create_topic("t")
+        session_id = self.at_the_end(node)
+        node.delete_records("t", 1)
+        assert answered(self.again(node, session_id, 2)).responses[0].partitions[0].log_start_offset == 1
+
+    def test_a_lost_lead_is_news_at_the_end(self, node: DataPath) -> None:
+        topic_id = node.create_topic("t", replicas=(1, 2), isr=(1,))
+        session_id = self.at_the_end(node)
+        node.commit(r.PartitionChangeRecord(partition_id=0, topic_id=topic_id, leader=2))
+        data = answered(self.again(node, session_id, 2)).responses[0].partitions[0]
+        assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def test_a_parked_session_wakes(self, node: DataPath) -> None:
         topic_id = node.create_topic("t", 2)

@@ -190,8 +190,8 @@ class TestEviction:
 
     def test_an_unused_session_goes_first(self) -> None:
         broker = Broker(slots_max=2)
-        unused = broker.open((0, 1), (1, 1), (2, 1))
         used = broker.open((0, 1))
+        unused = broker.open((0, 1), (1, 1), (2, 1))
         broker.now_ms += 120_001
         broker.plan(fetch(session_id=used, epoch=1))
         assert broker.open((0, 1)) > 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ottla.broker.apis import produce
@@ -10,7 +12,7 @@ from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode
 from ottla.model.ids import Uuid
 from ottla.records.compression import Codec
-from ottla.replica.appends import APPENDS_WAITING_MAX
+from ottla.replica.appends import APPENDS_WAITING_MAX, append
 from ottla.wire.messages import metadata_records as r
 from ottla.wire.messages.produce import (
     PartitionProduceData,
@@ -143,6 +145,13 @@ def test_not_the_leader_tells_who_is(node: DataPath) -> None:
     assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert (answer.current_leader.leader_id, answer.current_leader.leader_epoch) == (2, 0)
     assert [(point.node_id, point.host, point.port) for point in response.node_endpoints] == [(2, "other", 9)]
+
+
+def test_who_does_not_lead_does_not_look_at_the_records(node: DataPath) -> None:
+    node.create_topic("t", replicas=(1, 2), leader=2)
+    damaged = batch("a")
+    damaged[-1] ^= 1
+    assert answered(node.produce("t", damaged)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 class TestIdempotence:
@@ -305,6 +314,30 @@ class TestWorkers:
         assert isinstance(waiting, Deferred)
         answer = waiting.result().responses[0].partition_responses[0]
         assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def test_an_answer_that_brings_in_the_next_batch(self, node: DataPath) -> None:
+        node.create_topic("t", compression_type="lz4")
+        partition = node.partition("t")
+        results: list[Deferred[Any]] = []
+
+        def send(records: memoryview) -> Deferred[Any]:
+            pending = append(
+                partition,
+                records,
+                required_acks=1,
+                now_ms=node.virtual.clock.ms,
+                api_version=12,
+                workers=node.virtual.workers,
+            )
+            assert isinstance(pending, Deferred)
+            results.append(pending)
+            return pending
+
+        send(self.large("a")).when_done(lambda _: send(self.large("c")))
+        send(batch("b"))
+        node.virtual.workers.run_all()
+        assert [pending.result().first_offset for pending in results] == [0, 50, 51]
+        assert partition.append_queue is None
 
     def test_the_queue_is_bounded(self, node: DataPath) -> None:
         node.create_topic("t", compression_type="lz4")
