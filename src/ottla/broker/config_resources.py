@@ -14,7 +14,7 @@ from ottla.model.errors import ErrorCode, KafkaError
 if TYPE_CHECKING:
     from ottla.broker.context import RequestContext
 
-__all__ = ["Triage", "alter_loggers", "check_authorized", "check_own_id", "triage"]
+__all__ = ["Triage", "alter_loggers", "check_authorized", "check_named", "check_own_id", "triage"]
 
 _SET = 0
 _DELETE = 1
@@ -58,6 +58,12 @@ def check_own_id(name: str, node_id: int) -> None:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"The request is about broker {name}, but it came to broker {node_id}."
         )
+
+
+def check_named(resource: _Resource) -> None:
+    """Only brokers have a configuration for all of them together, under an empty name."""
+    if not resource.resource_name and resource.resource_type != ResourceType.BROKER:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Only brokers can be configured all at once; name the resource.")
 
 
 R = TypeVar("R", bound=_Resource)

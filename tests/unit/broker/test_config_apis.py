@@ -244,6 +244,17 @@ def test_what_cannot_be_described_is_said(node: Node, kind: int, name: str, code
     assert result.configs == []
 
 
+def test_an_unknown_type_of_resource_fails_the_whole_request(node: Node) -> None:
+    resources = [
+        DescribeConfigsResource(resource_type=kind, resource_name="t", configuration_keys=None) for kind in (TOPIC, 99)
+    ]
+    results = node.call(describe_configs, DescribeConfigsRequest(resources=resources), 4).results
+    assert [(each.resource_type, each.error_code) for each in results] == [
+        (TOPIC, ErrorCode.INVALID_REQUEST),
+        (99, ErrorCode.INVALID_REQUEST),
+    ]
+
+
 def test_an_empty_list_of_keys_means_all(node: Node) -> None:
     everything = node.describe(TOPIC, "t").configs
     assert len(everything) == 33

@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.authorization import Operation
-from ottla.broker.config_resources import Triage, check_authorized, check_own_id, triage
+from ottla.broker.config_resources import Triage, check_authorized, check_named, check_own_id, triage
 from ottla.broker.context import RequestContext
-from ottla.metadata.controller import ControllerContext
 from ottla.metadata.image import ResourceType
 from ottla.model.deferred import Deferred
 from ottla.wire.messages.alter_configs import (
@@ -32,8 +31,10 @@ def handle(
 ) -> AlterConfigsResponse | Deferred[AlterConfigsResponse]:
     def settle(resource: AlterConfigsResource) -> bool:
         check_authorized(context, Operation.ALTER_CONFIGS, resource)
-        if resource.resource_type == ResourceType.BROKER and resource.resource_name:
+        is_one_broker = resource.resource_type == ResourceType.BROKER and bool(resource.resource_name)
+        if is_one_broker and not context.listener.is_controller:
             check_own_id(resource.resource_name, broker.node_id)
+        check_named(resource)
         return False
 
     outcome = triage(request.resources, settle)
@@ -41,7 +42,7 @@ def handle(
         return _answer(request, outcome, [])
     return broker.controller.alter_configs(
         AlterConfigsRequest(resources=outcome.forwarded, validate_only=request.validate_only),
-        ControllerContext(api_version=context.api_version),
+        context.for_controller(),
     ).then(lambda decided: _answer(request, outcome, decided.responses))
 
 

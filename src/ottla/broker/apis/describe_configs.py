@@ -5,7 +5,7 @@ and client-metrics subscriptions. A topic or broker is answered from the newest 
 configuration. A group or a subscription that nobody has configured is answered with its defaults, as Kafka does.
 
 Version 3 adds types and documentation (KIP-524, KIP-569), 4 is flexible. A list of keys limits the answer; an empty
-list means all, like a missing one.
+list means all, like a missing one. An unknown type of resource fails the whole request, anything else only its own.
 """
 
 from __future__ import annotations
@@ -41,12 +41,35 @@ from ottla.wire.messages.describe_configs import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["handle"]
+__all__ = ["error_response", "handle"]
+
+_DESCRIBED = frozenset(kind for kind in ResourceType if kind is not ResourceType.UNKNOWN)
 
 
 def handle(request: DescribeConfigsRequest, context: RequestContext, broker: Broker) -> DescribeConfigsResponse:
+    for resource in request.resources:
+        if resource.resource_type not in _DESCRIBED:
+            return error_response(request, context.api_version, _unknown_type(resource.resource_type))
     return DescribeConfigsResponse(
         results=[_describe(resource, request, context, broker) for resource in request.resources]
+    )
+
+
+def error_response(
+    request: DescribeConfigsRequest,
+    version: int,  # noqa: ARG001
+    error: KafkaError,
+) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=[
+            DescribeConfigsResult(
+                error_code=error.code,
+                error_message=error.message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in request.resources
+        ]
     )
 
 
@@ -80,13 +103,15 @@ def _entries(resource_type: int, name: str, broker: Broker) -> Iterable[Effectiv
     if resource_type == ResourceType.BROKER_LOGGER:
         check_own_id(name, broker.node_id)
         return [describe_logger(logger, level) for logger, level in logger_levels().items()]
-    if resource_type not in (ResourceType.GROUP, ResourceType.CLIENT_METRICS):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"There are no resources of type {resource_type}.")
     if not name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "A group or a client-metrics subscription has a name.")
     if resource_type == ResourceType.GROUP:
         return describe_group(broker.config, configs.of(ResourceType.GROUP, name))
     return describe_client_metrics(configs.of(ResourceType.CLIENT_METRICS, name))
+
+
+def _unknown_type(resource_type: int) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, f"There are no resources of type {resource_type}.")
 
 
 def _result(entry: EffectiveConfig, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
@@ -99,5 +124,6 @@ def _result(entry: EffectiveConfig, request: DescribeConfigsRequest) -> Describe
         is_sensitive=entry.is_sensitive,
         synonyms=[DescribeConfigsSynonym(name=name, value=value, source=source) for name, value, source in synonyms],
         config_type=entry.type,
-        documentation=entry.documentation if request.include_documentation else None,
+        # A logger's is empty rather than missing, asked for or not.
+        documentation=entry.documentation if request.include_documentation or not entry.documentation else None,
     )

@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.authorization import Operation
-from ottla.broker.config_resources import Triage, alter_loggers, check_authorized, check_own_id, triage
+from ottla.broker.config_resources import Triage, alter_loggers, check_authorized, check_named, check_own_id, triage
 from ottla.broker.context import RequestContext
-from ottla.metadata.controller import ControllerContext
 from ottla.metadata.image import ResourceType
 from ottla.model.deferred import Deferred
 from ottla.wire.messages.incremental_alter_configs import (
@@ -37,8 +36,10 @@ def handle(
             check_own_id(resource.resource_name, broker.node_id)
             alter_loggers(resource.configs, validate_only=request.validate_only)
             return True
-        if resource.resource_type == ResourceType.BROKER and resource.resource_name:
+        is_one_broker = resource.resource_type == ResourceType.BROKER and bool(resource.resource_name)
+        if is_one_broker and not context.listener.is_controller:
             check_own_id(resource.resource_name, broker.node_id)
+        check_named(resource)
         return False
 
     outcome = triage(request.resources, settle)
@@ -46,7 +47,7 @@ def handle(
         return _answer(request, outcome, [])
     return broker.controller.incremental_alter_configs(
         IncrementalAlterConfigsRequest(resources=outcome.forwarded, validate_only=request.validate_only),
-        ControllerContext(api_version=context.api_version),
+        context.for_controller(),
     ).then(lambda decided: _answer(request, outcome, decided.responses))
 
 

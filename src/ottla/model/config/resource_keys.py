@@ -5,14 +5,18 @@ A group that sets nothing follows the broker key in `synonyms` (KIP-848, KIP-932
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ottla.model.config.columns import BOOLEAN, CLUSTER_WIDE, INT, LIST, MEDIUM, STRING
 from ottla.model.config.keys import ConfigError, ConfigKey, ConfigType, ConfigValue
 from ottla.model.config.statuses import GROUPS, TELEMETRY
 from ottla.model.config.validators import AnyList, OffsetReset, OneOf, Validator, at_least
 from ottla.model.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from ottla.model.config.broker_config import BrokerConfig
 
 __all__ = ["CLIENT_METRICS_KEYS", "GROUP_KEYS", "validate_client_metrics", "validate_group"]
 
@@ -82,12 +86,58 @@ _INTERVAL_MS_MIN = 100
 _INTERVAL_MS_MAX = 3_600_000
 
 
-def validate_group(overrides: Mapping[str, str]) -> None:
+# Group keys for which the broker sets bounds: group.<kind>.min.<rest> and group.<kind>.max.<rest>.
+_BOUNDED: Final = (
+    "consumer.assignment.interval.ms",
+    "consumer.heartbeat.interval.ms",
+    "consumer.session.timeout.ms",
+    "share.assignment.interval.ms",
+    "share.delivery.count.limit",
+    "share.heartbeat.interval.ms",
+    "share.partition.max.record.locks",
+    "share.record.lock.duration.ms",
+    "share.session.timeout.ms",
+    "streams.assignment.interval.ms",
+    "streams.heartbeat.interval.ms",
+    "streams.session.timeout.ms",
+)
+
+
+def validate_group(config: BrokerConfig, overrides: Mapping[str, str]) -> None:
     """Raises ConfigError with the sentence for the answer."""
+    values: dict[str, ConfigValue] = {}
     for name, text in overrides.items():
         if name not in GROUP_KEYS:
             raise ConfigError(f"There is no group configuration named {name}.", key=name)
-        GROUP_KEYS[name].parse(text)
+        values[name] = GROUP_KEYS[name].parse(text)
+    for name in values.keys() & _BOUNDED:
+        kind, _, rest = name.partition(".")
+        low, high = config.get(f"group.{kind}.min.{rest}"), config.get(f"group.{kind}.max.{rest}")
+        _check_bounds(name, values[name], low, high)
+    standby = "streams.num.standby.replicas"
+    if standby in values:
+        _check_bounds(standby, values[standby], 0, config.get("group.streams.max.standby.replicas"))
+    for kind in ("consumer", "share", "streams"):
+        heartbeat, session = (
+            values.get(name, config.get(f"group.{name}"))
+            for name in (f"{kind}.heartbeat.interval.ms", f"{kind}.session.timeout.ms")
+        )
+        assert isinstance(heartbeat, int)
+        assert isinstance(session, int)
+        if heartbeat >= session:
+            raise ConfigError(
+                f"{kind}.heartbeat.interval.ms is {heartbeat}, but it must be less than {kind}.session.timeout.ms, "
+                f"which is {session}.",
+                key=f"{kind}.heartbeat.interval.ms",
+            )
+
+
+def _check_bounds(name: str, value: ConfigValue, low: ConfigValue, high: ConfigValue) -> None:
+    assert isinstance(value, int)
+    assert isinstance(low, int)
+    assert isinstance(high, int)
+    if not low <= value <= high:
+        raise ConfigError(f"{name} is {value}, but the brokers' bounds for it are {low} and {high}.", key=name)
 
 
 def validate_client_metrics(overrides: Mapping[str, str]) -> None:
@@ -108,10 +158,18 @@ def validate_client_metrics(overrides: Mapping[str, str]) -> None:
 
 def _check_match(entries: tuple[str, ...]) -> None:
     for entry in entries:
-        name, separator, _ = (part.strip() for part in entry.partition("="))
-        if not separator or name not in _MATCHED:
+        name, separator, pattern = (part.strip() for part in entry.partition("="))
+        if not separator or name not in _MATCHED or not _is_pattern(pattern):
             raise ConfigError(
-                f"match has the entry {entry!r}, but an entry must look like name=pattern with one of "
-                f"{', '.join(_MATCHED)}.",
+                f"match has the entry {entry!r}, but an entry must look like name=pattern with a regular "
+                f"expression and one of {', '.join(_MATCHED)}.",
                 key="match",
             )
+
+
+def _is_pattern(text: str) -> bool:
+    try:
+        re.compile(text)
+    except re.error:
+        return False
+    return True
