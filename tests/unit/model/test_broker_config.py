@@ -89,6 +89,7 @@ def test_retention_is_taken_from_the_finest_unit(settings: dict[str, str], expec
         ({"log_dirs": "/b,/c"}, "metadata_log_dir", "/b"),
         ({"log_dirs": "/b,/c", "metadata_log_dir": "/m"}, "metadata_log_dir", "/m"),
         ({"log_dirs": "/b,/c"}, "num_replica_alter_log_dirs_threads", 2),
+        ({"internal_metadata_log_segment_bytes": "99"}, "metadata_log_segment_bytes", 99),
         ({}, "inter_broker_listener_name", "PLAINTEXT"),
         ({"max_connections_per_ip_overrides": "a:5, [::1]:7"}, "connections_per_ip", {"a": 5, "::1": 7}),
     ],

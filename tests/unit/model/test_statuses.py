@@ -20,6 +20,7 @@ READ_THROUGH = {
     "broker.id": "node_id",
     "controller.listener.names": "broker_endpoints",
     "controller.quorum.voters": "quorum_voters",
+    "internal.metadata.log.segment.bytes": "metadata_log_segment_bytes",
     "internal.segment.bytes": "segment_bytes",
     "listener.security.protocol.map": "security_protocol",
     "listeners": "broker_endpoints",

@@ -34,6 +34,8 @@ def _resolve_log(values: Mapping[str, ConfigValue], attributes: dict[str, Any]) 
         attributes["log_dirs"] = attributes["log_dir"]
     if attributes["metadata_log_dir"] is None and attributes["log_dirs"]:
         attributes["metadata_log_dir"] = attributes["log_dirs"][0]
+    if attributes["internal_metadata_log_segment_bytes"] is not None:
+        attributes["metadata_log_segment_bytes"] = attributes["internal_metadata_log_segment_bytes"]
     if attributes["num_replica_alter_log_dirs_threads"] is None:
         attributes["num_replica_alter_log_dirs_threads"] = len(attributes["log_dirs"])
     attributes["log_retention_ms"] = _first_in_ms(
