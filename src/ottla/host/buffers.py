@@ -4,13 +4,12 @@ A request's record bytes are written to the segment from the very buffer they we
 patched in place: so every frame has a writable buffer that nobody else touches while any view of it is alive.
 
 Small frames get a bytearray of their own. Large ones are worth reusing, since fresh memory costs page faults: a few
-are kept, and one is handed out again when the reference count shows that no view of it is left. Nobody has to give a
-buffer back, and a request that keeps its bytes for long merely keeps that one buffer away from the others.
+are kept, and one is handed out again when no view of it is left, which a bytearray tells by agreeing to change its
+size. Nobody has to give a buffer back, and a request that keeps its bytes for long merely keeps that one buffer away
+from the others.
 """
 
 from __future__ import annotations
-
-import sys
 
 __all__ = ["SCRATCH_SIZE", "LargeBuffers"]
 
@@ -25,9 +24,6 @@ LARGE_SIZE_MAX = 2 * 1024 * 1024
 
 BUFFERS_MAX = 16
 
-# The list's own reference, the loop variable and getrefcount's argument.
-REFERENCES_WHEN_FREE = 3
-
 
 class LargeBuffers:
     __slots__ = ("_buffers",)
@@ -41,7 +37,7 @@ class LargeBuffers:
             return bytearray(size)
         buffers = self._buffers
         for buffer in buffers:
-            if len(buffer) >= size and sys.getrefcount(buffer) == REFERENCES_WHEN_FREE:
+            if len(buffer) >= size and _has_no_views(buffer):
                 return buffer
         buffer = bytearray(_rounded(size))
         if len(buffers) >= BUFFERS_MAX:
@@ -53,6 +49,15 @@ class LargeBuffers:
     def clear(self) -> None:
         """Gives everything back to the system: called when the node has been idle for a while."""
         self._buffers.clear()
+
+
+def _has_no_views(buffer: bytearray) -> bool:
+    try:
+        buffer.append(0)
+    except BufferError:
+        return False
+    buffer.pop()
+    return True
 
 
 def _rounded(size: int) -> int:

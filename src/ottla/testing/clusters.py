@@ -127,6 +127,7 @@ class Node:
 
     def begin_start(self) -> None:
         assert not self.running, "the node runs already"
+        self.kill()
         data = str(self._owner.data)
         properties = node_properties(
             node_id=self.node_id,

@@ -1,0 +1,167 @@
+"""A broker's session with the controller, with a controller and a clock that the test holds in its hands."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ottla.broker.context import ListenerInfo
+from ottla.broker.session import BrokerSession
+from ottla.model.config import BrokerConfig
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import Uuid
+from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+
+DIRECTORY = Uuid.parse("AAAAAAAAAAAAAAAAAAAAZg")
+
+
+class Timer:
+    def __init__(self, delay_seconds: float, callback: Callable[[], object]) -> None:
+        self.delay_seconds = delay_seconds
+        self.callback = callback
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class Scheduler:
+    def __init__(self) -> None:
+        self.timers: list[Timer] = []
+
+    def call_later(self, delay_seconds: float, callback: Callable[..., object], *arguments: Any) -> Timer:
+        self.timers.append(Timer(delay_seconds, lambda: callback(*arguments)))
+        return self.timers[-1]
+
+    def pending(self) -> list[Timer]:
+        return [timer for timer in self.timers if not timer.cancelled]
+
+    def fire(self) -> float:
+        """Runs the only timer there is; its delay."""
+        (timer,) = self.pending()
+        self.timers.remove(timer)
+        timer.callback()
+        return timer.delay_seconds
+
+
+class Controller:
+    def __init__(self) -> None:
+        self.registrations: list[BrokerRegistrationRequest] = []
+        self.heartbeats: list[BrokerHeartbeatRequest] = []
+        self.registration: Any = BrokerRegistrationResponse(broker_epoch=42)
+        self.answers: list[Any] = []
+
+    def register_broker(self, request: BrokerRegistrationRequest) -> Deferred[BrokerRegistrationResponse]:
+        self.registrations.append(request)
+        return _answered(self.registration)
+
+    def heartbeat(self, request: BrokerHeartbeatRequest) -> Deferred[BrokerHeartbeatResponse]:
+        self.heartbeats.append(request)
+        return _answered(self.answers.pop(0))
+
+
+def _answered(answer: Any) -> Deferred[Any]:
+    return Deferred.failed(answer) if isinstance(answer, BaseException) else Deferred.resolved(answer)
+
+
+class Given:
+    def __init__(self) -> None:
+        self.scheduler = Scheduler()
+        self.controller = Controller()
+        self.metadata = SimpleNamespace(image=SimpleNamespace(offset=7))
+        self.session = BrokerSession(
+            config=BrokerConfig.embedded({"node.id": "3", "broker.rack": "a", "controller.quorum.voters": "3@h:1"}),
+            world=SimpleNamespace(scheduler=self.scheduler, random=random.Random(1)),  # type: ignore[arg-type]
+            cluster_id="cluster",
+            listeners=[
+                ListenerInfo(
+                    name="PLAINTEXT",
+                    security_protocol="PLAINTEXT",
+                    host="",
+                    port=1,
+                    advertised_host="public",
+                    advertised_port=9,
+                )
+            ],
+            directories=[DIRECTORY],
+            previous_epoch=11,
+            metadata=self.metadata,  # type: ignore[arg-type]
+            controller=self.controller,
+        )
+
+
+@pytest.fixture
+def given() -> Given:
+    return Given()
+
+
+def fenced(is_fenced: bool = True, **fields: Any) -> BrokerHeartbeatResponse:
+    return BrokerHeartbeatResponse(is_fenced=is_fenced, **fields)
+
+
+def test_registration_says_who_where_and_with_what(given: Given) -> None:
+    assert given.session.register().result() == 42
+    assert given.session.epoch == 42
+    (request,) = given.controller.registrations
+    assert (request.broker_id, request.cluster_id, request.rack) == (3, "cluster", "a")
+    assert [(one.name, one.host, one.port, one.security_protocol) for one in request.listeners] == [
+        ("PLAINTEXT", "public", 9, 0)
+    ]
+    assert request.log_dirs == [DIRECTORY]
+    assert request.previous_broker_epoch == 11
+    assert "metadata.version" in {feature.name for feature in request.features}
+
+
+def test_a_refused_registration_fails(given: Given) -> None:
+    given.controller.registration = BrokerRegistrationResponse(error_code=ErrorCode.DUPLICATE_BROKER_REGISTRATION)
+    error = given.session.register().error
+    assert isinstance(error, KafkaError)
+    assert error.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+
+
+def test_heartbeats_until_the_fence_is_lifted_and_then_at_the_interval(given: Given) -> None:
+    given.session.register()
+    given.controller.answers = [fenced(), fenced(), fenced(is_fenced=False), fenced(is_fenced=False)]
+    unfenced = given.session.unfence()
+    assert not unfenced.done
+    given.metadata.image.offset = 43
+    assert given.scheduler.fire() < 0.1
+    assert given.scheduler.fire() < 0.1
+    assert unfenced.done
+    assert given.controller.heartbeats[-1].current_metadata_offset == 43
+    assert given.controller.heartbeats[-1].broker_epoch == 42
+    given.session.offline_directories.add(DIRECTORY)
+    assert given.scheduler.fire() == 2.0
+    assert given.controller.heartbeats[-1].offline_log_dirs == [DIRECTORY]
+    assert len(given.scheduler.pending()) == 1
+
+
+def test_a_failed_heartbeat_is_not_the_last(given: Given) -> None:
+    given.controller.answers = [fenced(is_fenced=False), KafkaError(ErrorCode.NOT_CONTROLLER), fenced(is_fenced=False)]
+    given.session.unfence()
+    given.scheduler.fire()
+    given.scheduler.fire()
+    assert len(given.controller.heartbeats) == 3
+
+
+def test_leaving_waits_until_the_controller_agrees(given: Given) -> None:
+    given.controller.answers = [fenced(is_fenced=False), fenced(), fenced(should_shut_down=True)]
+    given.session.unfence()
+    left = given.session.leave()
+    assert not left.done
+    assert given.scheduler.fire() < 0.1
+    assert left.done
+    assert [request.want_shut_down for request in given.controller.heartbeats] == [False, True, True]
+    assert given.scheduler.pending() == []
+
+
+def test_leaving_without_a_controller_does_not_wait_for_ever(given: Given) -> None:
+    given.controller.answers = [fenced(is_fenced=False), KafkaError(ErrorCode.NOT_CONTROLLER)]
+    given.session.unfence()
+    assert given.session.leave().done
