@@ -29,7 +29,7 @@ __all__ = ["LISTENER_PREFIX", "BrokerConfig"]
 LISTENER_PREFIX = "listener.name."
 
 # Keys that are honoured for a single listener.
-_PER_LISTENER = frozenset(("max.connections",))
+_PER_LISTENER = frozenset(("max.connection.creation.rate", "max.connections"))
 
 _EMBEDDED = {
     "process.roles": "broker,controller",
