@@ -97,6 +97,27 @@ class TestConfluent:
         assert offsets == list(range(5_000))
         assert [message.value().decode() for message in consume(running, topic, 5_000)] == texts
 
+    def test_any_bytes_headers_and_nulls(self, running: Cluster, raw: RawClient) -> None:
+        topic = create_topic(raw)
+        headers = [("z", b"1"), ("a", b"\x00\xff"), ("z", None)]
+        anything = bytes(range(256))
+        producer = Producer({"bootstrap.servers": running.bootstrap})
+        producer.produce(topic, key=anything, value=anything, headers=headers, partition=0)
+        producer.produce(topic, key=None, value=None, partition=0)
+        producer.produce(topic, key=b"", value=b"", partition=0)
+        assert producer.flush(20) == 0
+        first, second, third = consume(running, topic, 3)
+        assert (first.key(), first.value(), first.headers()) == (anything, anything, headers)
+        assert (second.key(), second.value(), second.headers()) == (None, None, None)
+        assert (third.key(), third.value()) == (b"", b"")
+
+    def test_reading_removes_nothing(self, running: Cluster, raw: RawClient) -> None:
+        topic = create_topic(raw)
+        for _ in range(2):
+            produce(running, topic, ["a", "b"])
+        readings = [[message.value() for message in consume(running, topic, 4)] for _ in range(2)]
+        assert readings == [[b"a", b"b"] * 2] * 2
+
     def test_small_fetches_pass_large_messages(self, running: Cluster, raw: RawClient) -> None:
         topic = create_topic(raw)
         texts = ["x" * 50_000, "y" * 50_000]

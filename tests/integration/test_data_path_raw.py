@@ -55,6 +55,30 @@ def test_what_is_fetched_is_what_was_produced(client: RawClient) -> None:
     assert received[16:] == bytes(sent)[16:]
 
 
+def test_what_is_stored_is_what_is_sent(running: Cluster, client: RawClient) -> None:
+    topic = create_topic(client)
+    sent = batch("a", "b", codec=Codec.GZIP)
+    client.call(produce_request(topic, sent), 9)
+    received = bytes(client.call(fetch_request(topic, {0: 0}), 12).responses[0].partitions[0].records)
+    (segment,) = running.data.glob(f"**/{topic}-0/00000000000000000000.log")
+    assert segment.read_bytes() == received
+
+
+def test_a_reader_that_stops_does_not_stop_the_writer(running: Cluster, client: RawClient) -> None:
+    topic = create_topic(client)
+    large = bytes(batch("x" * 500_000))
+    for _ in range(20):
+        client.call(produce_request(topic, large), 9)
+    with RawClient(running.bootstrap) as lazy:
+        for _ in range(4):
+            # Asks for far more than fits into the socket's buffers, and reads none of it.
+            request = fetch_request(topic, {0: 0}, max_bytes=50_000_000, partition_max_bytes=50_000_000)
+            lazy.send(request, 12)
+        answer = client.call(produce_request(topic, batch("a")), 9).responses[0].partition_responses[0]
+        assert answer.base_offset == 20
+        assert len(values(lazy.receive().responses[0].partitions[0].records)) >= 20
+
+
 def test_pipelined_requests_are_answered_in_order(client: RawClient) -> None:
     topic = create_topic(client)
     client.send(fetch_request(topic, {0: 0}, max_wait_ms=5_000), 12)
