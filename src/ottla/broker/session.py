@@ -106,7 +106,7 @@ class BrokerSession:
                 return
             response = answer.result()
             if response.error_code:
-                code = ErrorCode(response.error_code)  # type: ignore[call-arg]
+                code = ErrorCode(response.error_code)
                 registered.fail(KafkaError(code, f"The controller refused the registration: {code.name}."))
                 return
             self.epoch = response.broker_epoch

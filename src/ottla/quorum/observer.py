@@ -259,7 +259,7 @@ class MetadataObserver:
         self._log.abandon_snapshot()
 
     def _refused(self, code: int) -> str:
-        name = ErrorCode(code).name if code in ErrorCode.__members__.values() else str(code)  # type: ignore[call-arg]
+        name = ErrorCode(code).name if code in ErrorCode.__members__.values() else str(code)
         if code == ErrorCode.INCONSISTENT_CLUSTER_ID and self.on_fatal is not None:
             self.close()
             self.on_fatal(

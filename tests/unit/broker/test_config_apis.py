@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -72,7 +72,7 @@ class Node:
             replicas=SimpleNamespace(on_broker_config=lambda _config: None),
             on_config_changed=[],
         )
-        self.dynamic = DynamicConfig(self.broker)
+        self.dynamic = DynamicConfig(cast(Any, self.broker))
         self.dynamic.start(self.harness.image)
         self.is_denied = False
 
