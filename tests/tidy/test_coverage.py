@@ -46,7 +46,7 @@ def read_lines() -> list[Line]:
 
 
 def exists(name: str) -> bool:
-    """A test is a path under tests/, with `::function` where one function shows it."""
+    """A test is a path under tests/, with `::function` or `::Class::function` where one function shows it."""
     path, _, function = name.partition("::")
     file = ROOT / "tests" / path
     if not file.exists():
@@ -54,4 +54,4 @@ def exists(name: str) -> bool:
     if not function:
         return True
     functions = {node.name for node in ast.walk(parsed(file)) if isinstance(node, ast.FunctionDef)}
-    return function in functions
+    return function.rpartition("::")[2] in functions
