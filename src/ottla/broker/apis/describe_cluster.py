@@ -34,7 +34,6 @@ def handle(request: DescribeClusterRequest, context: RequestContext, broker: Bro
             error_message="this is a broker: ask a controller's listener for controllers"
             if is_known
             else f"there is no endpoint of type {request.endpoint_type}",
-            endpoint_type=request.endpoint_type,
         )
     image = broker.metadata.image
     listener = context.listener_name

@@ -2,7 +2,8 @@
 
 - 1: when each replica last fetched and was last caught up; 2: directory ids, endpoints, error messages (KIP-853)
 
-The quorum has one voter for now, so there are no observers, and the leader is always caught up.
+Only the leader knows, so a broker without the controller sends the request on. The quorum has one voter for now, which
+is the leader and always caught up; the brokers of other nodes are observers.
 """
 
 from __future__ import annotations
@@ -30,12 +31,15 @@ if TYPE_CHECKING:
 __all__ = ["handle"]
 
 
-def handle(request: DescribeQuorumRequest, context: RequestContext, broker: Broker) -> DescribeQuorumResponse:
+def handle(
+    request: DescribeQuorumRequest, context: RequestContext, broker: Broker
+) -> DescribeQuorumResponse | Deferred[DescribeQuorumResponse]:
     if not context.allows(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return DescribeQuorumResponse(error_code=code, error_message=code.message)
+    if broker.quorum is None:
+        return broker.controller.describe_quorum(request, context.for_controller())
     response = DescribeQuorumResponse(
-        error_message=None,
         topics=[
             ResponseTopicData(
                 topic_name=topic.topic_name,
@@ -47,7 +51,8 @@ def handle(request: DescribeQuorumRequest, context: RequestContext, broker: Brok
             for topic in request.topics
         ],
     )
-    if context.api_version >= 2:
+    is_described = any(not partition.error_code for topic in response.topics for partition in topic.partitions)
+    if context.api_version >= 2 and is_described:
         response.nodes = [
             Node(
                 node_id=controller.controller_id,
@@ -64,11 +69,11 @@ def _partition(topic: str, partition: int, broker: Broker, version: int) -> Resp
     if topic != CLUSTER_METADATA_TOPIC or partition != 0:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return ResponsePartitionData(partition_index=partition, error_code=code, error_message=code.message)
-    log = broker.controller.log
+    assert broker.quorum is not None
+    log = broker.quorum.log
     now_ms = broker.world.clock.now_ms()
     return ResponsePartitionData(
         partition_index=0,
-        error_message=None,
         leader_id=log.leader_id,
         leader_epoch=log.leader_epoch,
         high_watermark=log.committed_offset,
@@ -81,5 +86,15 @@ def _partition(topic: str, partition: int, broker: Broker, version: int) -> Resp
                 last_caught_up_timestamp=now_ms,
             )
             for voter in log.voter_ids
+        ],
+        observers=[
+            ReplicaState(
+                replica_id=observer.replica_id,
+                replica_directory_id=observer.directory_id,
+                log_end_offset=observer.log_end_offset,
+                last_fetch_timestamp=observer.last_fetch_ms,
+                last_caught_up_timestamp=observer.last_caught_up_ms,
+            )
+            for observer in broker.quorum.observers()
         ],
     )

@@ -101,12 +101,13 @@ def error_response(request: MetadataRequest, version: int, error: KafkaError) ->
 
 
 def _check_request(request: MetadataRequest, version: int) -> None:
-    if version < 12:
-        for topic in request.topics or ():
-            if topic.name is None or topic.topic_id:
-                raise KafkaError(
-                    ErrorCode.INVALID_REQUEST, f"topics cannot be asked for by id in version {version} of Metadata"
-                )
+    for topic in request.topics or ():
+        if version < 12 and (topic.name is None or topic.topic_id):
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"topics cannot be asked for by id in version {version} of Metadata"
+            )
+        if topic.name is None and not topic.topic_id:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "a topic is asked for that has neither name nor id")
 
 
 def _named_topics(

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ottla.metadata.controller.controller import Controller, ControllerContext
+from ottla.metadata.controller.controller import Caller, Controller, ControllerContext
 
-__all__ = ["Controller", "ControllerContext"]
+__all__ = ["Caller", "Controller", "ControllerContext"]

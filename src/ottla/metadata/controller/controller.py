@@ -38,9 +38,19 @@ from ottla.quorum.errors import MetadataLogFailedError
 from ottla.quorum.log import MetadataLog
 from ottla.wire.messages.metadata_records import AbortTransactionRecord
 
-__all__ = ["Controller", "ControllerContext"]
+__all__ = ["Caller", "Controller", "ControllerContext"]
 
 R = TypeVar("R")
+
+
+class Caller(NamedTuple):
+    """On whose behalf a request is made, for a controller that has to be told over the network (KIP-590)."""
+
+    principal_type: str
+    principal_name: str
+    # The client's address as the network has it: 4 or 16 bytes.
+    address: bytes
+    client_id: str | None
 
 
 class ControllerContext(NamedTuple):
@@ -49,6 +59,8 @@ class ControllerContext(NamedTuple):
     api_version: int = 32767
     # Which topics' configurations the caller may see; None allows all.
     may_describe_configs: Callable[[str], bool] | None = None
+    # None when the node asks for itself.
+    caller: Caller | None = None
 
 
 class _Pending(NamedTuple):

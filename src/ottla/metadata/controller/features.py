@@ -45,7 +45,7 @@ def decide_update_features(
             records += _update_one(update, context.image, context.api_version)
         except KafkaError as error:
             return Decision([], UpdateFeaturesResponse(error_code=error.code, error_message=error.message))
-    results = [UpdatableFeatureResult(feature=update.feature, error_message=None) for update in request.feature_updates]
+    results = [UpdatableFeatureResult(feature=update.feature) for update in request.feature_updates]
     return Decision(
         [] if request.validate_only else records, UpdateFeaturesResponse(error_message=None, results=results)
     )
