@@ -180,17 +180,24 @@ class Loader:
     def _load_next(self, queue: deque[_Job]) -> None:
         while queue:
             job = queue.popleft()
-            if not job.directory.is_offline:
-                self._world.workers.submit(self._open, job).when_done(partial(self._on_opened, job, queue))
+            if job.directory.is_offline:
+                continue
+            opened = self._world.workers.submit(self._open, job)
+            if not opened.done:
+                opened.when_done(partial(self._on_opened, job, queue))
                 return
+            self._note(job, opened)
         self._one_finished()
 
     def _on_opened(self, job: _Job, queue: deque[_Job], outcome: Deferred[LoadedLog]) -> None:
+        self._note(job, outcome)
+        self._load_next(queue)
+
+    def _note(self, job: _Job, outcome: Deferred[LoadedLog]) -> None:
         if outcome.error is None:
             self._loaded.append(outcome.result())
         else:
             self._refuse(job, outcome.error)
-        self._load_next(queue)
 
     def _one_finished(self) -> None:
         self._running -= 1

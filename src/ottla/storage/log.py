@@ -233,7 +233,11 @@ class PartitionLog(LogFiles):
         else:
             is_old = now_ms - segment.created_ms > age_limit
         return (
-            is_old or segment.is_index_full(config.segment_index_bytes) or not segment.holds_relative(next_offset - 1)
+            is_old
+            or segment.is_index_full(
+                index_interval_bytes=config.index_interval_bytes, bytes_max=config.segment_index_bytes
+            )
+            or not segment.holds_relative(next_offset - 1)
         )
 
     # ---- reading

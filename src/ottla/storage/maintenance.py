@@ -21,7 +21,7 @@ from ottla.storage.retention import delete_expired
 if TYPE_CHECKING:
     from ottla.storage.manager import LogManager
 
-__all__ = ["Maintenance", "gather"]
+__all__ = ["Maintenance", "flush_all", "gather"]
 
 _SLICE_LOGS = 100
 _FLUSHES_IN_FLIGHT_MAX = 8
@@ -101,7 +101,7 @@ class Maintenance:
 
     def close_all(self, broker_epoch: int) -> Deferred[None]:
         """Flushes and closes every log, then writes the checkpoints, then marks each directory as cleanly left."""
-        flushed = _flush_all(list(self._manager))
+        flushed = flush_all(list(self._manager))
         done: Deferred[None] = Deferred()
 
         def on_flushed(_: Deferred[None]) -> None:
@@ -197,7 +197,7 @@ def gather(deferreds: list[Deferred[None]]) -> Deferred[None]:
     return done
 
 
-def _flush_all(logs: list[PartitionLog]) -> Deferred[None]:
+def flush_all(logs: list[PartitionLog]) -> Deferred[None]:
     """Flushes the logs, a few at a time."""
     waiting = iter(logs)
     done: Deferred[None] = Deferred()
@@ -205,13 +205,14 @@ def _flush_all(logs: list[PartitionLog]) -> Deferred[None]:
 
     def next_one(_: object = None) -> None:
         nonlocal running
-        log = next(waiting, None)
-        if log is None:
-            running -= 1
-            if running == 0:
-                done.resolve(None)
-            return
-        log.flush().when_done(next_one)
+        for log in waiting:
+            flushed = log.flush()
+            if not flushed.done:
+                flushed.when_done(next_one)
+                return
+        running -= 1
+        if running == 0:
+            done.resolve(None)
 
     for _ in range(min(len(logs), _FLUSHES_IN_FLIGHT_MAX)):
         running += 1

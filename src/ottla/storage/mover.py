@@ -148,7 +148,7 @@ class Mover:
         except StorageError:
             self.cancel(move.topic_partition)
             return
-        self._copy_next(move)
+        self._world.scheduler.call_soon(self._copy_next, move)
 
     def _swap(self, move: _Move, current: PartitionLog) -> None:
         old_directory = self._manager.directory_of(move.topic_partition)

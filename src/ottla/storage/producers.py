@@ -27,7 +27,7 @@ __all__ = ["ProducerLedger", "marker_of"]
 class ProducerLedger:
     """A log's `ProducerState`, and the snapshots of it in the partition's directory."""
 
-    __slots__ = ("_files", "_snapshots", "directory", "expiration_ms", "state")
+    __slots__ = ("_files", "_saved_offset", "_snapshots", "directory", "expiration_ms", "state")
 
     def __init__(self, files: Files, directory: str, *, expiration_ms: int, names: Iterable[str]) -> None:
         """`names` are the files that are in the directory."""
@@ -36,6 +36,8 @@ class ProducerLedger:
         self.expiration_ms = expiration_ms
         self.state = ProducerState()
         self._snapshots = snapshot_offsets(names)
+        # As of which offset the state is on disk, or was empty.
+        self._saved_offset = 0
 
     @property
     def snapshots(self) -> tuple[int, ...]:
@@ -45,12 +47,18 @@ class ProducerLedger:
     def take_snapshot(self, *, durable: bool) -> str | None:
         """Writes the state as of its end offset, unless that is on disk already; returns the path of what is new."""
         offset = self.state.end_offset
-        if self._snapshots and self._snapshots[-1] >= offset:
+        if offset <= self._saved_offset:
             return None
         path = snapshot_path(self.directory, offset)
         self._files.write_atomically(path, encode_snapshot(self.state.entries()), durable=durable)
         self._snapshots.append(offset)
+        self._saved_offset = offset
         return path
+
+    def begin_at(self, offset: int) -> None:
+        """Nothing is known of any producer up to the offset."""
+        self.state.clear(offset)
+        self._saved_offset = offset
 
     def update(self, header: BatchHeader, batch: memoryview, segment: Segment) -> None:
         """A batch with a producer id is in the log: note it, and note an aborted transaction in the index."""
@@ -121,7 +129,7 @@ class ProducerLedger:
     def clear(self, end_offset: int) -> None:
         """The log begins anew at the offset."""
         self._forget(list(self._snapshots))
-        self.state.clear(end_offset)
+        self.begin_at(end_offset)
 
     def _load_latest(self, log_start_offset: int, now_ms: int) -> int:
         """Fills the state from the latest whole snapshot and returns its offset; damaged ones are removed."""
@@ -132,12 +140,12 @@ class ProducerLedger:
             except CorruptSnapshot:
                 self._forget([offset])
                 continue
-            self.state.clear(offset)
+            self.begin_at(offset)
             for entry in entries:
                 if not is_expired(entry, now_ms, self.expiration_ms):
                     self.state.load(entry)
             return offset
-        self.state.clear(log_start_offset)
+        self.begin_at(log_start_offset)
         return log_start_offset
 
     def _replay_segment(self, segment: Segment, *, start: int, end_offset: int, writes_index: bool) -> None:

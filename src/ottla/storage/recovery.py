@@ -79,7 +79,8 @@ def open_log(
     """Opens the log in a directory, or begins a new one there. May run on a worker: it uses files of its own."""
     files = world.files
     now_ms = world.clock.now_ms()
-    files.make_directories(directory)
+    if not files.is_directory(directory):
+        files.make_directories(directory)
     private = OpenFiles(files, limit=_PRIVATE_OPEN_FILES_MAX)
     names = _finish_interrupted_work(files, directory)
     segments = _list_segments(files, directory, names, private, now_ms)
@@ -87,6 +88,7 @@ def open_log(
     recovery = _Recovery(segments, epochs, config, may_have_gaps=was_compacted or config.compacts)
     if not clean_shutdown:
         recovery.check_from(recovery_point)
+    recovery.rebuild_missing_indexes(names)
     next_offset = recovery.end_offset()
     if next_offset < log_start_offset:
         # The records up to the start offset were deleted, and the crash took the rest: begin anew at the start.
@@ -158,6 +160,21 @@ class _Recovery:
             if not whole:
                 self._drop(self._segments[number:])
         self._epochs.replace(self._read_epochs)
+
+    def rebuild_missing_indexes(self, names: set[str]) -> None:
+        """For segments that were not checked, which would have given them new indexes anyway."""
+        for segment in list(self._segments):
+            wanted = {offset_file_name(segment.base_offset, kind) for kind in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)}
+            if segment.size == 0 or segment.base_offset >= self.checked_from or wanted <= names:
+                continue
+            is_active = segment is self._segments[-1]
+            try:
+                segment.rebuild_indexes(index_interval_bytes=self._config.index_interval_bytes, is_active=is_active)
+                self._indexes_rebuilt += 1
+            except CorruptLog:
+                if not is_active:
+                    raise
+                self._check_segment(segment)
 
     def end_offset(self) -> int:
         """The offset after the last batch; looks at the tail even after a clean shutdown."""
@@ -261,7 +278,7 @@ def _rebuild_producers(
     if clean_shutdown and not producers.snapshots:
         # No producer has ever been noted here (every roll and shutdown would have left a snapshot), so there is
         # nothing that reading the whole log could bring back.
-        producers.state.clear(next_offset)
+        producers.begin_at(next_offset)
         return
     producers.rebuild(
         segments,
@@ -273,7 +290,7 @@ def _rebuild_producers(
 
 
 def _list_segments(files: Files, directory: str, names: set[str], pool: OpenFiles, now_ms: int) -> list[Segment]:
-    """The segments whose log file is there; indexes without one are removed, missing or odd ones rebuilt."""
+    """The segments whose log file is there; indexes without one are removed."""
     segments: list[Segment] = []
     for name in sorted(names):
         offset = offset_of_file(name)
@@ -292,10 +309,6 @@ def _list_segments(files: Files, directory: str, names: set[str], pool: OpenFile
             segments.append(segment)
         elif name.endswith(SEGMENT_SUFFIXES) and offset_file_name(offset, LOG_SUFFIX) not in names:
             files.remove(f"{directory}/{name}")
-    for segment in segments:
-        has_indexes = {offset_file_name(segment.base_offset, kind) for kind in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)}
-        if segment.size and not has_indexes <= names:
-            segment.rebuild_indexes(index_interval_bytes=4096, is_active=segment is segments[-1])
     return segments
 
 

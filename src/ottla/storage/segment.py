@@ -105,9 +105,10 @@ class Segment:
             # The file is longer than its content until the segment closes, so it may not be reopened by its length.
             file.preallocate(preallocate_bytes)
             segment.is_pinned = True
-        segment.offset_index.reset()
-        segment.time_index.reset()
-        segment.transaction_index.reset()
+        # Creating a file is the dearest thing a new partition does, so an index gets its file with its first entries.
+        for kind in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX):
+            if pool.files.exists(segment.path_of(kind)):
+                pool.files.remove(segment.path_of(kind))
         return segment
 
     def __repr__(self) -> str:
@@ -161,8 +162,11 @@ class Segment:
         assert self.size == position, "the buffer is not exactly the batches it was announced as"
         return position
 
-    def is_index_full(self, bytes_max: int) -> bool:
+    def is_index_full(self, *, index_interval_bytes: int, bytes_max: int) -> bool:
         """Whether `segment.index.bytes` has no room for another entry; the time index keeps a place for closing."""
+        if self.size <= index_interval_bytes * (bytes_max // _TIME_ENTRY_BYTES - 1):
+            # An entry stands for more than an interval of log: there cannot be that many yet.
+            return False
         return (
             self.offset_index.bytes_used + _OFFSET_ENTRY_BYTES > bytes_max
             or self.time_index.bytes_used + 2 * _TIME_ENTRY_BYTES > bytes_max
@@ -175,8 +179,8 @@ class Segment:
             self.is_pinned = False
         if self.size:
             self.time_index.append(*self.largest)
-        self.offset_index.write_pending()
-        self.time_index.write_pending()
+        self.offset_index.sync_file()
+        self.time_index.sync_file()
 
     def truncate_to(self, offset: int) -> int:
         """Cuts the batch that holds `offset` and everything after it; returns the offset where the segment ends now."""
@@ -316,8 +320,10 @@ class Segment:
             self.file.truncate(self.size)
             self.is_pinned = False
         if self.size and self._largest is not None:
-            # As when it rolls: whoever opens it next finds the largest timestamp without a walk.
+            # As when it rolls: whoever opens it next finds both indexes, and the largest timestamp without a walk.
             self.time_index.append(*self._largest)
+            self.offset_index.sync_file()
+            self.time_index.sync_file()
         self.offset_index.close()
         self.time_index.close()
         self._file = None
