@@ -235,8 +235,9 @@ class LocalMetadataLog:
         while len(snapshots) > 1:
             oldest = snapshots[0]
             path = self.snapshot_path(oldest)
-            too_much = self._journal.size_bytes + sum(sizes.values()) > self._settings.retention_bytes
-            too_old = now_ms - files.modified_ms(path) > self._settings.retention_ms
+            # A negative setting sets no bound.
+            too_much = 0 <= self._settings.retention_bytes < self._journal.size_bytes + sum(sizes.values())
+            too_old = 0 <= self._settings.retention_ms < now_ms - files.modified_ms(path)
             if not too_much and not too_old:
                 return
             files.remove(path)

@@ -186,6 +186,29 @@ def test_a_snapshot_holds_the_values_and_the_oldest_go_with_the_log_before_them(
     assert values_of(again, 9) == [b"value 8", b"value 9"]
 
 
+@pytest.mark.parametrize(
+    ("settings", "age_ms", "kept"),
+    [
+        (MetadataLogSettings(retention_bytes=-1, retention_ms=-1), 10**10, [1, 2, 3]),
+        (MetadataLogSettings(retention_bytes=1 << 20, retention_ms=1000), 500, [1, 2, 3]),
+        (MetadataLogSettings(retention_bytes=1 << 20, retention_ms=1000), 1001, [2, 3]),
+        (MetadataLogSettings(retention_bytes=1, retention_ms=-1), 0, [3]),
+    ],
+)
+def test_old_snapshots_go_by_size_and_age(settings: MetadataLogSettings, age_ms: int, kept: list[int]) -> None:
+    files = MemoryFiles()
+    virtual = a_world(files=files)
+    files.now_ms = virtual.clock.now_ms
+    log = open_log(virtual, settings)
+    for number in (1, 2, 3):
+        log.append([b"value"])
+        written = log.write_snapshot(end_offset=number, epoch=1, values=[b"x"], last_contained_timestamp_ms=0)
+        assert written.error is None
+        if number == 1:
+            virtual.clock.ms += age_ms
+    assert [each.end_offset for each in list_snapshots(files, DIRECTORY)] == kept
+
+
 def test_a_snapshot_that_was_not_finished_is_removed() -> None:
     virtual = a_world()
     log = open_log(virtual)
