@@ -10,6 +10,7 @@ Nobody holds records in memory while waiting: a parked fetch knows offsets and r
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from ottla.model.deferred import Deferred
@@ -59,7 +60,7 @@ class Parking:
             parked.is_woken = False
             if parked.is_parked:
                 self.retries += 1
-                parked.retry()
+                parked.attempt(parked.retry)
 
 
 class Parked(Generic[T]):
@@ -111,6 +112,15 @@ class Parked(Generic[T]):
         assert self.answer is not None
         self.answer.fail(error)
 
+    def attempt(self, step: Callable[[], None]) -> None:
+        """Runs one step. A defect of ours ends this request with an error, and not those that wait beside it."""
+        try:
+            step()
+        except Exception as defect:
+            if not self.is_parked:
+                raise
+            self.fail(defect)
+
     def _end(self) -> None:
         self.is_parked = False
         self.parking.parked -= 1
@@ -123,4 +133,4 @@ class Parked(Generic[T]):
         self.timer = None
         if self.is_parked:
             self.parking.timeouts += 1
-            self.on_timeout()
+            self.attempt(self.on_timeout)
