@@ -6,6 +6,7 @@ are not touched. It comes back with a restart of the node.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 
 from ottla.model.ids import TopicPartition, Uuid
@@ -22,6 +23,8 @@ from ottla.storage.names import (
 )
 
 __all__ = ["CHECKPOINT_FILES", "LogDirectory"]
+
+logger = logging.getLogger(__name__)
 
 CHECKPOINT_FILES = (RECOVERY_POINT_FILE, REPLICATION_OFFSET_FILE, LOG_START_OFFSET_FILE)
 
@@ -52,12 +55,15 @@ class LogDirectory:
         """Takes the directory out of service; the first error counts."""
         if self.error is None:
             self.error = error
+            logger.error("The log directory %s goes out of service: %s", self.path, error)
             if self.on_failure is not None:
                 self.on_failure(self, error)
 
     def tolerate(self, error: OSError) -> None:
         """A write beside the logs failed: a full disk passes, everything else takes the directory out of service."""
-        if not is_disk_full(error):
+        if is_disk_full(error):
+            logger.warning("No room in the log directory %s: %s", self.path, error)
+        else:
             self.fail(error)
 
     def open(self, world: World, *, cluster_id: str, node_id: int) -> None:

@@ -162,15 +162,19 @@ class IndexFile:
         return self._opened()
 
     def release(self) -> bool:
-        self.write_pending()
-        self._file = None
-        self._page = b""
-        self._page_first = 0
+        try:
+            self.write_pending()
+        except OSError:
+            # Whoever needs the place may belong to another, healthy directory and must not pay for this one; the
+            # error comes back when this index is written for its own sake.
+            return False
+        self._drop()
         return True
 
     def close(self) -> None:
         if self._file is not None or self._pending:
-            self.release()
+            self.write_pending()
+            self._drop()
             self._pool.forget(self)
 
     def discard(self) -> None:
@@ -182,6 +186,11 @@ class IndexFile:
     def use_pool(self, pool: OpenFiles) -> None:
         self.close()
         self._pool = pool
+
+    def _drop(self) -> None:
+        self._file = None
+        self._page = b""
+        self._page_first = 0
 
     def _opened(self) -> File:
         file = self._file

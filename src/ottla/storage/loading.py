@@ -7,6 +7,7 @@ have to be read from its recovery point on, so the logs of a directory are opene
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -34,6 +35,8 @@ from ottla.storage.partition_metadata import read_topic_id
 from ottla.storage.recovery import RecoveryReport, open_log
 
 __all__ = ["LoadedLog", "Loader"]
+
+logger = logging.getLogger(__name__)
 
 
 class LoadedLog(NamedTuple):
@@ -202,17 +205,21 @@ class Loader:
     def _one_finished(self) -> None:
         self._running -= 1
         if self._running == 0:
+            state = "after a clean shutdown" if self.had_clean_shutdown else "after a crash, or for the first time"
+            logger.info("Opened %d logs %s", len(self._loaded), state)
             self._done.resolve(self._loaded)
 
     def _refuse(self, job: _Job, error: BaseException) -> None:
         if isinstance(error, OSError):
             job.directory.fail(error)
-        elif isinstance(error, KafkaError):
+            return
+        if isinstance(error, KafkaError):
             self.refused[job.topic_partition] = error
         elif isinstance(error, ValueError):
             self.refused[job.topic_partition] = StorageError(str(error))
         else:
             raise error
+        logger.error("%s in %s is refused: %s", job.topic_partition, job.directory.path, error)
 
     def _open(self, job: _Job) -> LoadedLog:
         path = f"{job.directory.path}/{job.topic_partition}"
@@ -230,5 +237,13 @@ class Loader:
             producer_id_expiration_ms=self._config.producer_id_expiration_ms,
             on_failure=job.directory.fail,
         )
+        if report.bytes_cut:
+            logger.warning(
+                "%s: %d bytes behind the last whole batch were cut (%d segments dropped); the log ends at %d",
+                job.topic_partition,
+                report.bytes_cut,
+                report.segments_dropped,
+                log.log_end_offset,
+            )
         log.update_high_watermark(min(max(job.high_watermark, log.log_start_offset), log.log_end_offset))
         return LoadedLog(log, job.directory, topic_id, report)

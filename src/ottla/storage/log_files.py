@@ -6,6 +6,7 @@ epochs), keeps them consistent with one another, and decides what an OSError mea
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 
 from ottla.model.config import LogConfig
@@ -24,7 +25,10 @@ from ottla.storage.segments import Segments
 
 __all__ = ["LogFiles"]
 
+logger = logging.getLogger(__name__)
+
 _NEVER = (1 << 63) - 1
+_FULL_LOG_INTERVAL_MS = 10_000
 
 
 class LogFiles:
@@ -33,6 +37,7 @@ class LogFiles:
     __slots__ = (
         "_flush_target",
         "_flusher",
+        "_full_logged_ms",
         "_next_offset",
         "_offline",
         "_on_failure",
@@ -88,6 +93,7 @@ class LogFiles:
         self._roll_jitter_ms = self._draw_jitter()
         self._unsynced_paths: list[str] = []
         self._flush_target = next_offset
+        self._full_logged_ms = 0
         self._flusher = Flusher(world.workers, collect=self._collect_flush, on_done=self._on_flush_done)
 
     def __repr__(self) -> str:
@@ -189,7 +195,13 @@ class LogFiles:
     def _failure(self, error: OSError, action: str) -> StorageError:
         """What to raise for an OSError in a write that has left nothing behind."""
         if is_disk_full(error):
-            return DiskFull(f"No room to {action} {self.topic_partition} in {self.directory}: {error.strerror}")
+            full = DiskFull(f"No room to {action} {self.topic_partition} in {self.directory}: {error.strerror}")
+            now_ms = self._world.clock.now_ms()
+            if now_ms - self._full_logged_ms >= _FULL_LOG_INTERVAL_MS:
+                # Producers try again and again; one line in a while is enough.
+                self._full_logged_ms = now_ms
+                logger.warning("%s", full.message)
+            return full
         return self._fail(error, action)
 
     def _fail(self, error: OSError, action: str) -> StorageError:
@@ -343,8 +355,8 @@ class LogFiles:
         if self._offline is None:
             try:
                 self.producers.take_snapshot(durable=False)
+                for segment in self.segments:
+                    segment.close()
             except OSError as error:
                 raise self._failure(error, "close") from error
-        for segment in self.segments:
-            segment.close()
         self._offline = self._offline or LogDirectoryOffline(f"{self.topic_partition} is closed")

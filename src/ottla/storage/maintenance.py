@@ -6,6 +6,7 @@ that ten thousand of them do not hold up the loop. Checkpoint files are written 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from ottla.storage.manager import LogManager
 
 __all__ = ["Maintenance", "flush_all", "gather"]
+
+logger = logging.getLogger(__name__)
 
 _SLICE_LOGS = 100
 _FLUSHES_IN_FLIGHT_MAX = 8
@@ -103,21 +106,25 @@ class Maintenance:
         """Flushes and closes every log, then writes the checkpoints, then marks each directory as cleanly left."""
         flushed = flush_all(list(self._manager))
         done: Deferred[None] = Deferred()
+        unclean: set[LogDirectory | None] = set()
 
         def on_flushed(_: Deferred[None]) -> None:
             # A log that could not be flushed has taken its directory offline; the others are left cleanly.
             for log in self._manager:
+                directory = self._manager.directory_of(log.topic_partition)
                 try:
                     log.close()
-                except StorageError:
-                    # No room for the snapshot: the next start rebuilds the state from the log.
-                    continue
+                except StorageError as error:
+                    # No room for the snapshot: without the marker, the next start rebuilds the state from the log.
+                    logger.warning("%s is not left cleanly: %s", log.topic_partition, error.message)
+                    unclean.add(directory)
             self.checkpoint().when_done(on_checkpointed)
 
         def on_checkpointed(_: Deferred[None]) -> None:
             writes = [
                 self._submit(directory, directory.write_clean_shutdown_marker, broker_epoch)
                 for directory in self._manager.online_directories()
+                if directory not in unclean
             ]
             gather(writes).when_done(lambda outcome: _pass_on(outcome, done))
 
@@ -159,9 +166,9 @@ class Maintenance:
                 continue
             try:
                 action(log)
-            except StorageError:
+            except StorageError as error:
                 # The log has told its directory, or the disk is full: the next round tries again.
-                continue
+                logger.warning("Maintenance of %s: %s", log.topic_partition, error.message)
         self._world.scheduler.call_soon(self._next_slice, logs, action)
 
     def _every(self, name: str, interval_ms: int, delay_ms: int, duty: Callable[[], object]) -> None:

@@ -12,6 +12,7 @@ that a topic nobody writes to any more does not keep its last segment for ever.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 
 from ottla.storage.log import PartitionLog
@@ -19,12 +20,17 @@ from ottla.storage.segment import Segment
 
 __all__ = ["delete_expired", "expired_segments"]
 
+logger = logging.getLogger(__name__)
+
 
 def delete_expired(log: PartitionLog, now_ms: int) -> int:
     """Takes out what has expired; how many segments that were."""
     expired = expired_segments(log, now_ms)
     if expired:
         log.delete_segments(expired)
+        logger.info(
+            "%s: deleted %d segments, now begins at %d", log.topic_partition, len(expired), log.log_start_offset
+        )
     return len(expired)
 
 

@@ -332,3 +332,36 @@ def test_stray_partitions_are_set_aside_and_kept() -> None:
     node.stop()
     assert len(node.start()) == 0
     assert [name for name in node.files.list_directory("/d1") if name.endswith("-stray")]
+
+
+def test_without_room_for_the_snapshot_the_shutdown_is_not_called_clean() -> None:
+    node = Node()
+    node.start()
+    log = node.create("t")
+    now = node.world.clock.now_ms()
+    built = build_batch([Record(key=None, value=b"a", timestamp=now)], producer_id=7, producer_epoch=0, base_sequence=0)
+    log.append_built(bytearray(built), leader_epoch=0, now_ms=now)
+    node.files.fail_next("write_atomically", OSError(errno.ENOSPC, "full"), path_contains=".snapshot")
+    node.stop()
+    assert not node.files.exists("/d1/.kafka_cleanshutdown")
+    found = node.start().get(TopicPartition("t", 0))
+    assert found is not None
+    # The producer is known all the same: the log was read.
+    assert [producer.last_sequence for producer in found.active_producers()] == [0]
+
+
+def test_a_broken_directory_does_not_fail_logs_of_another() -> None:
+    node = Node("/d1", "/d2")
+    config = BrokerConfig.embedded({"log.dirs": "/d1,/d2"})
+    node.logs = LogManager(node.world.world, config, cluster_id="c1", node_id=1, open_files_max=3)
+    node.logs.open().result()
+    logs = [node.create("t", number, index_interval_bytes=0) for number in range(6)]
+    for _ in range(3):
+        for log in logs:
+            node.append(log, b"a")
+    node.files.break_directory("/d1")
+    for log in logs:
+        if log.directory.startswith("/d2/"):
+            node.append(log, b"b")
+            assert len(values_of(log)) == 4
+    assert not node.logs.directories[1].is_offline
