@@ -284,7 +284,7 @@ def test_a_slow_reader_holds_a_bounded_amount_of_answers(loop: asyncio.AbstractE
     for _ in range(50):
         peer.run(asyncio.sleep(0))
     assert len(peer.dispatcher.frames) < 50
-    assert peer.connection._unsent_bytes <= 150_004
+    assert peer.connection._outbox.unsent_bytes <= 150_004
     assert [peer.receive() for _ in range(100)] == [b"x" * 50_000] * 100
 
 

@@ -1,0 +1,285 @@
+"""What a connection has to send: buffers and regions of files, in order, without ever blocking the loop.
+
+Small buffers are joined and sent with one call, larger ones gathered. A `FileRegion` goes out by `os.sendfile`, from
+the page cache straight to the socket; a small one is read and joined with what is around it, which is cheaper. Before
+either it is asked whether its pages are in memory; when they are not, a worker reads them first, because a page fault
+inside sendfile would stall every other connection.
+
+When the socket takes no more, the outbox waits until it is writable; when the disk has to be waited for, until the
+worker is done. In both cases it goes on by itself and tells its owner.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections import deque
+from typing import TYPE_CHECKING, Protocol
+
+from ottla.broker.pending import Part
+from ottla.model.deferred import Deferred
+from ottla.model.ports import File, FileRegion, World
+
+if TYPE_CHECKING:
+    from ottla.host.loop import EventLoop
+
+__all__ = ["Outbox", "OutboxOwner"]
+
+# Answers up to this much are copied together and sent as one buffer.
+JOINED_MAX = 32 * 1024
+
+# Regions up to this size are read and sent along with what is around them; larger ones go by sendfile.
+REGION_COPIED_MAX = 8 * 1024
+
+# Pages are brought in and sent in runs of this size, and looked for at this distance (the kernel's readahead window).
+REGION_RUN = 1024 * 1024
+REGION_PROBE_DISTANCE = 128 * 1024
+
+# One connection may send this much before the loop turns to the others.
+FLUSH_BYTES_MAX = 4 * 1024 * 1024
+
+# What one sendmsg takes: the kernel's own limit is 1024.
+BUFFERS_PER_SEND_MAX = 256
+
+
+class OutboxOwner(Protocol):
+    def outbox_moved(self) -> None:
+        """Something was sent after a wait; perhaps everything."""
+
+    def outbox_failed(self, reason: str | None) -> None:
+        """Nothing more can be sent; `reason` is a sentence unless it was the client who went away."""
+
+
+class Outbox:
+    __slots__ = (
+        "_closed",
+        "_fd",
+        "_has_regions",
+        "_loop",
+        "_owner",
+        "_parts",
+        "_region_warm_until",
+        "_socket",
+        "_waiting_for_disk",
+        "_waiting_for_writable",
+        "_world",
+        "unsent_bytes",
+    )
+
+    def __init__(self, *, loop: EventLoop, world: World, connected_socket: socket.socket, owner: OutboxOwner) -> None:
+        self._loop = loop
+        self._world = world
+        self._socket = connected_socket
+        self._fd = connected_socket.fileno()
+        self._owner = owner
+        self._parts: deque[Part] = deque()
+        # Bytes in memory; regions of files do not count.
+        self.unsent_bytes = 0
+        self._has_regions = False
+        self._region_warm_until = -1
+        self._waiting_for_writable = False
+        self._waiting_for_disk = False
+        self._closed = False
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._parts
+
+    def put(self, parts: list[Part]) -> None:
+        """Queues an answer; `flush` sends it."""
+        for part in parts:
+            size = len(part)
+            if size == 0:
+                continue
+            if isinstance(part, FileRegion):
+                self._has_regions = True
+            else:
+                self.unsent_bytes += size
+            self._parts.append(part)
+
+    def flush(self) -> bool:
+        """Writes as much as the socket takes; whether that was everything. What is left goes out by itself."""
+        if self._waiting_for_writable or self._waiting_for_disk:
+            return False
+        return self._flush()
+
+    def close(self) -> None:
+        self._closed = True
+        self._stop_waiting_for_writable()
+        self._parts.clear()
+
+    def _flush(self) -> bool:
+        parts = self._parts
+        budget = FLUSH_BYTES_MAX
+        try:
+            while parts:
+                part = parts[0]
+                if isinstance(part, FileRegion) and len(part) > REGION_COPIED_MAX:
+                    sent = self._send_region(part)
+                else:
+                    sent = self._send_buffers()
+                if sent == 0:
+                    # Nobody is to tell us that the socket is writable while it is the disk we wait for.
+                    self._stop_waiting_for_writable()
+                    return False
+                budget -= sent
+                if budget <= 0 and parts:
+                    self._wait_for_writable()
+                    return False
+        except (BlockingIOError, InterruptedError):
+            self._wait_for_writable()
+            return False
+        except OSError:
+            self._owner.outbox_failed(None)
+            return False
+        self._has_regions = False
+        self._stop_waiting_for_writable()
+        return True
+
+    # -- waiting ---------------------------------------------------------------------------------------------------
+
+    def _wait_for_writable(self) -> None:
+        if not self._waiting_for_writable:
+            self._waiting_for_writable = True
+            self._loop.add_writer(self._fd, self._go_on)
+
+    def _stop_waiting_for_writable(self) -> None:
+        if self._waiting_for_writable:
+            self._waiting_for_writable = False
+            self._loop.remove_writer(self._fd)
+
+    def _go_on(self) -> None:
+        self._flush()
+        self._owner.outbox_moved()
+
+    # -- buffers ---------------------------------------------------------------------------------------------------
+
+    def _send_buffers(self) -> int:
+        """One send of the buffers at the head of the queue; 0 when it has to wait for the disk."""
+        parts = self._parts
+        first = parts[0]
+        if len(parts) == 1 and not isinstance(first, FileRegion):
+            sent = self._socket.send(first)
+            self.unsent_bytes -= sent
+            if sent == len(first):
+                parts.popleft()
+            else:
+                parts[0] = memoryview(first)[sent:]
+            return sent
+        if not self._has_regions and self.unsent_bytes <= JOINED_MAX:
+            # Copying a few small answers together is cheaper than telling the kernel about each of them.
+            joined = b"".join(parts)  # type: ignore[arg-type]
+            sent = self._socket.send(joined)
+            self.unsent_bytes -= sent
+            parts.clear()
+            if sent < len(joined):
+                parts.append(memoryview(joined)[sent:])
+            return sent
+        buffers, flags = self._gather()
+        if not buffers:
+            return 0
+        sent = self._socket.sendmsg(buffers, (), flags)
+        self.unsent_bytes -= sent
+        self._forget(sent)
+        return sent
+
+    def _forget(self, sent: int) -> None:
+        """Takes so many bytes off the head of the queue."""
+        parts = self._parts
+        while sent:
+            head = parts[0]
+            assert not isinstance(head, FileRegion)
+            if sent < len(head):
+                parts[0] = memoryview(head)[sent:]
+                return
+            sent -= len(head)
+            parts.popleft()
+
+    def _gather(self) -> tuple[list[bytes | bytearray | memoryview], int]:
+        """The buffers at the head of the queue, small regions read in; MSG_MORE when a sendfile follows them."""
+        buffers: list[bytes | bytearray | memoryview] = []
+        for index, part in enumerate(self._parts):
+            if isinstance(part, FileRegion):
+                if len(part) > REGION_COPIED_MAX:
+                    return buffers, socket.MSG_MORE
+                data = part.file.read_nowait(part.position, len(part))
+                if data is None or len(data) < len(part):
+                    if not buffers:
+                        self._read_on_worker(part)
+                    return buffers, 0
+                self._parts[index] = data
+                self.unsent_bytes += len(data)
+                buffers.append(data)
+            else:
+                buffers.append(part)
+            if len(buffers) == BUFFERS_PER_SEND_MAX:
+                break
+        return buffers, 0
+
+    def _read_on_worker(self, region: FileRegion) -> None:
+        """A small region whose pages are not in memory: its bytes take its place in the queue."""
+
+        def on_read(deferred: Deferred[bytes]) -> None:
+            self._waiting_for_disk = False
+            if self._closed:
+                return
+            if deferred.error is not None or len(deferred.result()) < len(region):
+                self._owner.outbox_failed(f"cannot read {region}: {deferred.error or 'the file is shorter'}")
+                return
+            self._parts[0] = deferred.result()
+            self.unsent_bytes += len(region)
+            self._go_on()
+
+        self._waiting_for_disk = True
+        self._world.workers.submit(region.read).when_done(on_read)
+
+    # -- regions of files ------------------------------------------------------------------------------------------
+
+    def _send_region(self, region: FileRegion) -> int:
+        """One sendfile from the region at the head of the queue; 0 when it has to wait for the disk."""
+        position = region.position
+        length = min(region.length, REGION_RUN)
+        if position + length > self._region_warm_until:
+            if not _is_in_memory(region.file, position, length):
+                self._warm_on_worker(region.file, position, length)
+                return 0
+            self._region_warm_until = position + length
+        sent = os.sendfile(self._fd, region.file.fileno(), position, length)
+        if sent == 0:
+            # The client was promised these bytes, and they are gone: there is no way to go on in this stream.
+            self._owner.outbox_failed(f"{region} ends before its announced length")
+            return 0
+        if sent == region.length:
+            self._parts.popleft()
+            self._region_warm_until = -1
+        else:
+            self._parts[0] = FileRegion(region.file, position + sent, region.length - sent)
+        return sent
+
+    def _warm_on_worker(self, file: File, position: int, length: int) -> None:
+        def on_warm(deferred: Deferred[int]) -> None:
+            self._waiting_for_disk = False
+            if self._closed:
+                return
+            if deferred.error is not None:
+                self._owner.outbox_failed(f"cannot read {file.path}: {deferred.error}")
+                return
+            self._region_warm_until = position + length
+            self._go_on()
+
+        self._waiting_for_disk = True
+        self._world.workers.submit(_bring_into_memory, file, position, length).when_done(on_warm)
+
+
+def _is_in_memory(file: File, position: int, length: int) -> bool:
+    """Whether the pages are (most likely) cached: every readahead window is asked for one byte."""
+    end = position + length
+    while position < end:
+        if file.read_nowait(position, 1) is None:
+            return False
+        position += REGION_PROBE_DISTANCE
+    return file.read_nowait(end - 1, 1) is not None
+
+
+def _bring_into_memory(file: File, position: int, length: int) -> int:
+    return len(file.read(position, length))
