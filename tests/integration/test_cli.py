@@ -204,3 +204,43 @@ def test_start_is_quick_and_small(started: list[Started], tmp_path: Path) -> Non
     assert time.monotonic() - before < 3
     resident = int(Path(f"/proc/{up.process.pid}/statm").read_text().split()[1]) * 4096
     assert resident < 39 * 2**20
+
+
+def test_a_server_properties_file_of_kafka_is_read_as_it_is(started: list[Started], tmp_path: Path) -> None:
+    # The keys that Kafka's sample configuration for a combined node sets, with free ports.
+    properties = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.bootstrap.servers": "localhost:9093",
+        "listeners": "PLAINTEXT://:0,CONTROLLER://:0",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "advertised.listeners": "PLAINTEXT://localhost:0,CONTROLLER://localhost:9093",
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_SSL:SASL_SSL",
+        "num.network.threads": "3",
+        "num.io.threads": "8",
+        "socket.send.buffer.bytes": "102400",
+        "socket.receive.buffer.bytes": "102400",
+        "socket.request.max.bytes": "104857600",
+        "log.dirs": str(tmp_path / "combined-logs"),
+        "num.partitions": "1",
+        "num.recovery.threads.per.data.dir": "2",
+        "offsets.topic.replication.factor": "1",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "log.retention.hours": "168",
+        "log.segment.bytes": "1073741824",
+        "log.retention.check.interval.ms": "300000",
+    }
+    text = "# Licensed\n\n" + "".join(f"{key}={value}\n" for key, value in properties.items())
+    (tmp_path / "server.properties").write_text(text)
+    node = start(started, "node", "--config", "server.properties", cwd=tmp_path)
+    host, _, port = node.wait_until_ready().partition(":")
+    with socket.create_connection((host, int(port)), timeout=5):
+        pass
+    code, errors = node.stop(signal.SIGTERM)
+    assert code == 0
+    assert "WARN" not in errors
+    assert not (tmp_path / "node.pid").exists()
