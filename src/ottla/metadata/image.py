@@ -5,15 +5,15 @@ per kind of record, each shared with the image before it unless a record touched
 and use it for the whole request, so that they never see half of a change; nobody locks.
 
 Images are made only by `ottla.metadata.delta.MetadataDelta`. Mappings in an image may be plain dicts for speed: they
-are never written after the image is built.
+are never written after the image is built. The classes are named tuples because a node imports them on every start,
+and frozen dataclasses take ten times as long to define.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ottla.metadata.persistent import PersistentMap
 from ottla.model.ids import Uuid
@@ -43,6 +43,10 @@ __all__ = [
 ]
 
 NO_LEADER = -1
+
+# What sections begin with. They are shared by all images and never written, like everything in an image.
+_NOTHING: Mapping[Any, Any] = {}
+_EMPTY: PersistentMap[Any, Any] = PersistentMap()
 
 
 class LeaderRecoveryState(IntEnum):
@@ -90,19 +94,15 @@ class TopicImage(NamedTuple):
     partitions: Mapping[int, PartitionImage]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicsImage:
-    by_name: PersistentMap[str, TopicImage] = field(default_factory=PersistentMap)
-    by_id: PersistentMap[Uuid, TopicImage] = field(default_factory=PersistentMap)
+class TopicsImage(NamedTuple):
+    by_name: PersistentMap[str, TopicImage] = _EMPTY
+    by_id: PersistentMap[Uuid, TopicImage] = _EMPTY
     # Names that hold '.' or '_', by the name with every '.' replaced: metrics cannot tell such topics apart.
-    by_collision_key: PersistentMap[str, tuple[str, ...]] = field(default_factory=PersistentMap)
+    by_collision_key: PersistentMap[str, tuple[str, ...]] = _EMPTY
 
     def partition(self, topic: str, partition: int) -> PartitionImage | None:
         image = self.by_name.get(topic)
         return None if image is None else image.partitions.get(partition)
-
-    def __len__(self) -> int:
-        return len(self.by_id)
 
 
 class Endpoint(NamedTuple):
@@ -144,10 +144,9 @@ class ControllerImage(NamedTuple):
     zk_migration_ready: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterImage:
-    brokers: Mapping[int, BrokerImage] = field(default_factory=dict)
-    controllers: Mapping[int, ControllerImage] = field(default_factory=dict)
+class ClusterImage(NamedTuple):
+    brokers: Mapping[int, BrokerImage] = _NOTHING
+    controllers: Mapping[int, ControllerImage] = _NOTHING
 
 
 class ResourceType(IntEnum):
@@ -168,9 +167,8 @@ class ConfigResource(NamedTuple):
     name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigsImage:
-    by_resource: PersistentMap[ConfigResource, Mapping[str, str]] = field(default_factory=PersistentMap)
+class ConfigsImage(NamedTuple):
+    by_resource: PersistentMap[ConfigResource, Mapping[str, str]] = _EMPTY
 
     def of(self, resource_type: ResourceType, name: str) -> Mapping[str, str]:
         """The overrides of one resource; empty when there are none."""
@@ -187,11 +185,10 @@ class ConfigsImage:
         return self.of(ResourceType.BROKER, "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeaturesImage:
+class FeaturesImage(NamedTuple):
     """Finalised feature levels (KIP-584), `metadata.version` among them; a feature at level 0 is absent."""
 
-    finalized: Mapping[str, int] = field(default_factory=dict)
+    finalized: Mapping[str, int] = _NOTHING
 
     @property
     def metadata_version(self) -> int:
@@ -202,8 +199,7 @@ class FeaturesImage:
         return self.finalized.get("eligible.leader.replicas.version", 0) > 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerIdsImage:
+class ProducerIdsImage(NamedTuple):
     next_producer_id: int = 0
     broker_id: int = -1
     broker_epoch: int = -1
@@ -213,9 +209,8 @@ class ProducerIdsImage:
 QuotaEntity = tuple[tuple[str, str | None], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientQuotasImage:
-    by_entity: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=dict)
+class ClientQuotasImage(NamedTuple):
+    by_entity: Mapping[QuotaEntity, Mapping[str, float]] = _NOTHING
 
 
 class AclEntry(NamedTuple):
@@ -228,9 +223,8 @@ class AclEntry(NamedTuple):
     permission_type: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AclsImage:
-    by_id: PersistentMap[Uuid, AclEntry] = field(default_factory=PersistentMap)
+class AclsImage(NamedTuple):
+    by_id: PersistentMap[Uuid, AclEntry] = _EMPTY
 
 
 class ScramCredential(NamedTuple):
@@ -250,8 +244,7 @@ class DelegationTokenImage(NamedTuple):
     token_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataImage:
+class MetadataImage(NamedTuple):
     """Everything the cluster has agreed on, up to and including `offset` of the metadata log."""
 
     cluster_id: str = ""
@@ -259,15 +252,15 @@ class MetadataImage:
     epoch: int = 0
     # Time of the newest batch in the image: what a snapshot of it covers.
     timestamp_ms: int = 0
-    features: FeaturesImage = field(default_factory=FeaturesImage)
-    cluster: ClusterImage = field(default_factory=ClusterImage)
-    topics: TopicsImage = field(default_factory=TopicsImage)
-    configs: ConfigsImage = field(default_factory=ConfigsImage)
-    client_quotas: ClientQuotasImage = field(default_factory=ClientQuotasImage)
-    producer_ids: ProducerIdsImage = field(default_factory=ProducerIdsImage)
-    acls: AclsImage = field(default_factory=AclsImage)
-    scram: Mapping[tuple[str, int], ScramCredential] = field(default_factory=dict)
-    delegation_tokens: Mapping[str, DelegationTokenImage] = field(default_factory=dict)
+    features: FeaturesImage = FeaturesImage()
+    cluster: ClusterImage = ClusterImage()
+    topics: TopicsImage = TopicsImage()
+    configs: ConfigsImage = ConfigsImage()
+    client_quotas: ClientQuotasImage = ClientQuotasImage()
+    producer_ids: ProducerIdsImage = ProducerIdsImage()
+    acls: AclsImage = AclsImage()
+    scram: Mapping[tuple[str, int], ScramCredential] = _NOTHING
+    delegation_tokens: Mapping[str, DelegationTokenImage] = _NOTHING
 
     @property
     def brokers(self) -> Mapping[int, BrokerImage]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from ottla.metadata.controller.decision import Decision
@@ -161,7 +159,7 @@ def test_the_only_replica_that_shuts_down_stays_eligible_and_leads_again_when_it
     for record in image_records(harness.image):
         copy.replay(record)
     image = harness.image
-    assert copy.apply(offset=0, epoch=0, timestamp_ms=0) == replace(image, offset=0, epoch=0, timestamp_ms=0)
+    assert copy.apply(offset=0, epoch=0, timestamp_ms=0) == image._replace(offset=0, epoch=0, timestamp_ms=0)
     epoch = harness.image.brokers[1].broker_epoch
     harness.virtual.clock.ms += 60_000
     harness.add_broker(1, incarnation=2, previous_broker_epoch=epoch)

@@ -204,7 +204,7 @@ def test_topics_are_deleted_by_name_and_by_id(harness: ControllerHarness) -> Non
     )
     results = done(harness.controller.delete_topics(request)).responses
     assert [(result.name, result.error_code) for result in results] == [("one", 0), ("two.dotted", 0)]
-    assert len(harness.image.topics) == 0
+    assert len(harness.image.topics.by_name) == 0
     assert harness.image.configs.of_topic("one") == {}
     # The name is free again, and so is the one it would have collided with.
     assert harness.create("two_dotted").error_code == ErrorCode.NONE

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -83,8 +82,8 @@ def alter(harness: ControllerHarness, kind: int, name: str, key: str, value: str
 
 def state_of(image: MetadataImage) -> MetadataImage:
     """An image without what each start changes: its place in the log, and who the controller is."""
-    cluster = replace(image.cluster, controllers={})
-    return replace(image, offset=0, epoch=0, timestamp_ms=0, cluster=cluster)
+    cluster = image.cluster._replace(controllers={})
+    return image._replace(offset=0, epoch=0, timestamp_ms=0, cluster=cluster)
 
 
 @given(st.lists(decisions, max_size=30))

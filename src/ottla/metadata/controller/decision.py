@@ -8,9 +8,8 @@ once they are committed; it assigns nothing. Time and chance come in through the
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from ottla.metadata.image import MetadataImage
 from ottla.model.config import BrokerConfig
@@ -26,18 +25,21 @@ R = TypeVar("R")
 RECORDS_PER_DECISION_MAX = 10_000
 
 
-@dataclass(slots=True)
 class Liveness:
     """What heartbeats tell; it is not in the log, and a new controller learns it anew.
 
     Times are wall-clock milliseconds, by broker id; a broker that was not heard of is missing.
     """
 
-    last_contact_ms: dict[int, int] = field(default_factory=dict)
-    # How far each broker has read the metadata log.
-    metadata_offsets: dict[int, int] = field(default_factory=dict)
-    # The end of the log when a broker began its controlled shutdown: others must have read that far before it stops.
-    shutdown_offsets: dict[int, int] = field(default_factory=dict)
+    __slots__ = ("last_contact_ms", "metadata_offsets", "shutdown_offsets")
+
+    def __init__(self) -> None:
+        self.last_contact_ms: dict[int, int] = {}
+        # How far each broker has read the metadata log.
+        self.metadata_offsets: dict[int, int] = {}
+        # The end of the log when a broker began its controlled shutdown: others must have read that far before it
+        # stops.
+        self.shutdown_offsets: dict[int, int] = {}
 
     def forget(self, broker_id: int) -> None:
         self.last_contact_ms.pop(broker_id, None)
@@ -49,23 +51,21 @@ class Liveness:
         return last is not None and now_ms - last < session_timeout_ms
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecisionContext:
+class DecisionContext(NamedTuple):
     image: MetadataImage
     config: BrokerConfig
     now_ms: int
     random: Random
     # The offset that the decision's first record will have: broker epochs are made of it.
     next_offset: int
+    liveness: Liveness
     # Which topics' configurations the caller may see.
     may_describe_configs: Callable[[str], bool] = lambda _name: True
     # The version of the request, for answers whose code depends on it.
     api_version: int = 32767
-    liveness: Liveness = field(default_factory=lambda: Liveness())
 
 
-@dataclass(frozen=True, slots=True)
-class Decision(Generic[R]):
+class Decision(NamedTuple, Generic[R]):
     records: list[Any]
     response: R
 
