@@ -6,7 +6,7 @@ and use it for the whole request, so that they never see half of a change; nobod
 
 Images are made only by `ottla.metadata.delta.MetadataDelta`. Mappings in an image may be plain dicts for speed: they
 are never written after the image is built. The classes are named tuples because a node imports them on every start,
-and frozen dataclasses take ten times as long to define.
+and frozen dataclasses take several times as long to define.
 """
 
 from __future__ import annotations
