@@ -57,11 +57,13 @@ class TransactionIndex:
         )
 
     def truncate_to(self, offset: int) -> None:
-        """Drops the transactions whose marker lies at `offset` or beyond."""
-        entries = self.entries()
-        kept = sum(entry.last_offset < offset for entry in entries)
-        if kept < len(entries):
-            self._pool.files.open(self.path).truncate(kept * _ENTRY.size)
+        """Drops the transactions whose marker lies at `offset` or beyond, and an entry that was not written whole."""
+        if not self._pool.files.exists(self.path):
+            return
+        kept = sum(entry.last_offset < offset for entry in self.entries())
+        file = self._pool.files.open(self.path)
+        if file.size != kept * _ENTRY.size:
+            file.truncate(kept * _ENTRY.size)
 
     def reset(self) -> None:
         if self._pool.files.exists(self.path):

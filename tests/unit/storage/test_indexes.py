@@ -12,7 +12,7 @@ from ottla.storage.open_files import OpenFiles
 from ottla.storage.time_index import TimeIndex
 from ottla.storage.transaction_index import AbortedTransaction, TransactionIndex
 from tests.support.files import MemoryFiles
-from tests.unit.storage.helpers import DIRECTORY, LogBench, offsets_of
+from tests.unit.storage.helpers import DIRECTORY, LogBench, offsets_of, read_all
 
 INDEX = f"{DIRECTORY}/00000000000000000000.index"
 TIME_INDEX = f"{DIRECTORY}/00000000000000000000.timeindex"
@@ -143,6 +143,8 @@ def everything_is_found(bench: LogBench, step: int = 1) -> None:
     assert log.offset_for_timestamp(1591) is None
     assert log.offset_of_max_timestamp() == (1590, 59)
     assert offsets_of(log) == list(range(60))
+    # A limit in bytes is met at a batch's end, whatever the index says.
+    assert [record.offset for record in read_all(log, max_bytes=700)] == list(range(60))
 
 
 @pytest.mark.parametrize("path", [INDEX, TIME_INDEX])
@@ -222,6 +224,38 @@ def test_open_files_are_bounded_and_come_back_when_needed() -> None:
     for _ in range(2):
         assert offsets_of(bench.log) == list(range(60))
         assert len(bench.pool) <= 6
+
+
+def test_an_index_that_cannot_be_written_is_not_given_up(files: MemoryFiles) -> None:
+    files.make_directories("/broken")
+    files.make_directories("/whole")
+    pool = OpenFiles(files, limit=1)
+    broken = OffsetIndex("/broken/i", 0, pool)
+    broken.append(1, 1)
+    assert broken.entry_count == 1
+    files.break_directory("/broken")
+    # Opening another file asks the first for its place; that it cannot write is not the other's fault.
+    whole = OffsetIndex("/whole/i", 0, pool)
+    whole.append(1, 1)
+    whole.write_pending()
+    with pytest.raises(OSError, match="input/output"):
+        broken.write_pending()
+    assert broken.entry_count == 1
+
+
+def test_segments_are_found_by_offset() -> None:
+    bench = LogBench(segment_bytes=200)
+    for number in range(10):
+        bench.append(b"value-%02d" % number)
+    segments = bench.log.segments
+    bases = bench.bases()
+    assert len(bases) > 3
+    for number, base in enumerate(bases):
+        assert segments.number_of(base) == number
+        assert segments.number_of(base - 1) == max(0, number - 1)
+        assert segments.from_offset(base)[0].base_offset == base
+        following = segments.after(segments[number])
+        assert (following.base_offset if following else None) == ([*bases, None])[number + 1]
 
 
 def test_a_region_survives_its_file_being_taken_back() -> None:

@@ -48,6 +48,13 @@ def test_the_first_batch_is_returned_however_large(bench: LogBench) -> None:
     assert bench.log.read(0, max_bytes=10, end_offset=2, at_least_one_batch=False).region is None
 
 
+def test_the_places_of_the_latest_batches_only_are_remembered(bench: LogBench) -> None:
+    for _ in range(300):
+        bench.append(b"x")
+    assert len(bench.log._recent) <= 64
+    assert offsets_of(bench.log) == list(range(300))
+
+
 def test_an_offset_inside_a_batch_returns_the_whole_batch(bench: LogBench) -> None:
     bench.append(b"a", b"b", b"c")
     bench.append(b"d")

@@ -203,6 +203,20 @@ def test_aborted_transactions_are_listed_for_what_they_touch() -> None:
         assert bench.log.aborted_transactions(0, 100) == aborted
 
 
+def test_the_transaction_index_is_rebuilt_after_a_crash(bench: LogBench) -> None:
+    for number in range(3):
+        transact(bench, 1, number)
+        bench.end_transaction(1, commit=False)
+    aborted = bench.log.aborted_transactions(0, 100)
+    path = f"{DIRECTORY}/00000000000000000000.txnindex"
+    whole = bench.files.read_bytes(path)
+    for damaged in (whole, whole[:-10], whole[:10], whole + whole, b""):
+        bench.files.write_atomically(path, damaged)
+        bench.restart(clean=False, recovery_point=0)
+        assert bench.log.aborted_transactions(0, 100) == aborted
+        assert bench.files.read_bytes(path) == whole
+
+
 def test_open_transactions_survive_a_restart() -> None:
     bench = LogBench(segment_bytes=200)
     transact(bench, 1, 0)
