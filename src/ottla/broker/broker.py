@@ -14,12 +14,16 @@ from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.statistics import NodeStatistics
 
 if TYPE_CHECKING:
+    from ottla.broker.controllers import ControllerGateway
+    from ottla.broker.dispatch import Dispatcher
     from ottla.metadata.controller import Controller
     from ottla.metadata.publishers import Publishers
     from ottla.model.config import BrokerConfig
     from ottla.model.ports import World
+    from ottla.quorum.leader import QuorumLeader
     from ottla.replica.manager import ReplicaManager
     from ottla.storage.manager import LogManager
+    from ottla.wire.peers import Peers
 
 __all__ = ["Broker"]
 
@@ -32,12 +36,16 @@ class Broker:
         "cluster_id",
         "config",
         "controller",
+        "controller_dispatcher",
         "listeners",
+        "local_controller",
         "logs",
         "metadata",
         "node_id",
         "on_config_changed",
+        "peers",
         "producer_ids",
+        "quorum",
         "quota",
         "replicas",
         "statistics",
@@ -55,8 +63,11 @@ class Broker:
         metadata: Publishers,
         logs: LogManager,
         replicas: ReplicaManager,
-        controller: Controller,
+        controller: ControllerGateway,
         supported_features: Mapping[str, tuple[int, int]],
+        peers: Peers | None = None,
+        local_controller: Controller | None = None,
+        quorum: QuorumLeader | None = None,
         authorizer: Authorizer | None = None,
         quota: QuotaManager | None = None,
     ) -> None:
@@ -68,8 +79,16 @@ class Broker:
         self.metadata = metadata
         self.logs = logs
         self.replicas = replicas
+        # The active controller, wherever it runs.
         self.controller = controller
-        self.producer_ids = ProducerIds(controller, node_id)
+        # The same when it runs in this process, and the metadata log it writes; None elsewhere.
+        self.local_controller = local_controller
+        self.quorum = quorum
+        # Answers what comes in an Envelope; set together with the controller's listener.
+        self.controller_dispatcher: Dispatcher | None = None
+        # Requests to other nodes; None where nobody else can be reached.
+        self.peers = peers
+        self.producer_ids = ProducerIds(controller, metadata, node_id)
         # Feature name -> lowest and highest level this software knows (KIP-584).
         self.supported_features = supported_features
         self.authorizer: Authorizer = authorizer if authorizer is not None else AllowAll()

@@ -7,10 +7,12 @@ It is made once per request, so it holds few slots and computes the rest when as
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from ottla.broker.authorization import AllowAll, Authorizer, Operation, ResourceType
+from ottla.metadata.controller import Caller, ControllerContext
 
 __all__ = [
     "ANONYMOUS",
@@ -56,6 +58,8 @@ class ListenerInfo:
     port: int
     advertised_host: str
     advertised_port: int
+    # Whether it is one of controller.listener.names, where other nodes speak to the controller of this one.
+    is_controller: bool = False
 
 
 class QuotaManager(Protocol):
@@ -170,3 +174,33 @@ class RequestContext:
     def allows(self, operation: Operation, resource_type: ResourceType, resource_name: str) -> bool:
         """Whether the principal may do this: the question every handler asks before it acts."""
         return self.connection.authorizer.authorize(self, operation, resource_type, resource_name)
+
+    def for_controller(self, *, may_describe_configs: Callable[[str], bool] | None = None) -> ControllerContext:
+        """What the controller has to know about this request, wherever it runs."""
+        connection = self.connection
+        return ControllerContext(
+            api_version=self.api_version,
+            may_describe_configs=may_describe_configs,
+            caller=Caller(
+                principal_type=connection.principal.type,
+                principal_name=connection.principal.name,
+                address=_address_bytes(connection.client_host),
+                client_id=self.client_id,
+            ),
+        )
+
+
+def _address_bytes(host: str) -> bytes:
+    """An address as the network has it; of an IPv6 address only the groups between colons are known here."""
+    numbers = host.split(".")
+    if len(numbers) == 4 and all(number.isdecimal() for number in numbers):
+        return bytes(int(number) & 0xFF for number in numbers)
+    head, gap, tail = host.partition("%")[0].partition("::")
+    try:
+        before = [int(group, 16) for group in head.split(":") if group]
+        after = [int(group, 16) for group in tail.split(":") if group]
+    except ValueError:
+        return bytes(4)
+    missing = max(8 - len(before) - len(after), 0) if gap else 0
+    groups = [*before, *([0] * missing), *after]
+    return b"".join((group & 0xFFFF).to_bytes(2, "big") for group in groups) if len(groups) == 8 else bytes(4)

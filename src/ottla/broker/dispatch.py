@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.apis import HANDLERS
+from ottla.broker.apis import HANDLERS, HandlerSpec
 from ottla.broker.context import CloseConnection, ConnectionContext, RequestContext
 from ottla.broker.error_responses import generic_error_response
 from ottla.broker.pending import Part, PendingResponse, ResponseWaiter
@@ -46,10 +46,11 @@ _FLEXIBLE_RESPONSE_HEADER = struct.Struct(">iix")
 
 
 class Dispatcher:
-    """Answers frames for one broker; has no state but its routes."""
+    """Answers frames on one kind of listener, whose table of handlers it has; has no state but its routes."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, handlers: Mapping[int, HandlerSpec] = HANDLERS) -> None:
         self._broker = broker
+        self._handlers = handlers
         self._routes: dict[int, _Route] = {}
         self._monotonic = broker.world.clock.monotonic
         self._now_ms = broker.world.clock.now_ms
@@ -105,9 +106,9 @@ class Dispatcher:
     def _new_route(self, route_key: int) -> _Route | None:
         """Resolves an API key and version for the first time; None is ApiVersions in a version we do not know."""
         api_key, version = struct.unpack(">hh", route_key.to_bytes(4, "big"))
-        spec = HANDLERS.get(api_key)
+        spec = self._handlers.get(api_key)
         if spec is None:
-            raise CloseConnection(f"a request of API key {api_key}, which this broker does not serve")
+            raise CloseConnection(f"a request of API key {api_key}, which this listener does not serve")
         api = API_SPECS[ApiKey(api_key)]
         # Versions may be advertised that cannot be read: see ApiSpec.
         if not spec.min_version <= version <= spec.max_version or not api.is_readable(version):
@@ -218,4 +219,4 @@ def _described(frame: memoryview) -> str:
     if len(frame) < 4:
         return "(much too short)"
     api_key, version = struct.unpack_from(">hh", frame)
-    return f"{API_SPECS[ApiKey(api_key)].name} version {version}" if api_key in HANDLERS else f"API key {api_key}"
+    return f"{API_SPECS[ApiKey(api_key)].name} version {version}" if api_key in API_SPECS else f"API key {api_key}"

@@ -47,7 +47,8 @@ class DynamicConfig:
         for problem in problems:
             logger.error("a dynamic broker setting is not applied: %s", problem)
         broker.config = config
-        broker.controller.config = config
+        if broker.local_controller is not None:
+            broker.local_controller.config = config
         broker.logs.config = config
         broker.replicas.on_broker_config(config)
         for follow in broker.on_config_changed:

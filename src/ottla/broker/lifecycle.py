@@ -1,14 +1,17 @@
 """How a node comes to life and how it ends: which machine starts when, and why in this order.
 
 Start:
-1. the data directories are identified (and formatted when they are new), locked, and their logs recovered;
-2. the metadata log is opened and replayed into an image, which says what should be on this disk;
+1. the data directories are identified (and formatted when they are new: a node with the controller role begins a
+   cluster, another asks its controller which cluster it is to join), locked, and their logs recovered;
+2. the metadata log is opened and replayed into an image, which says what should be on this disk; a node without the
+   controller role first catches up with the controller;
 3. partitions take up what the image says, and follow it from then on;
 4. the broker registers with the controller, and its fence is lifted once it has replayed its own registration.
-Only then are clients let in, so that the first answer is a true one.
+Only then are clients let in, so that the first answer is a true one. A controller's listener opens earlier, after step
+2: the other nodes need it for all of this.
 
-Stop is the reverse: leaderships are handed over if somebody can take them, the logs are flushed and closed and marked
-as cleanly shut down, the metadata log is closed, the locks go last.
+Stop is the reverse: leaderships are handed over if somebody can take them (`leave`), the logs are flushed and closed
+and marked as cleanly shut down, the metadata log is closed, the locks go last (`stop`).
 """
 
 from __future__ import annotations
@@ -20,8 +23,14 @@ from typing import TYPE_CHECKING
 from ottla.broker.broker import Broker
 from ottla.broker.context import ListenerInfo
 from ottla.broker.dynamic_config import DynamicConfig
+from ottla.broker.metadata_source import (
+    LocalMetadata,
+    MetadataSource,
+    RemoteMetadata,
+    controller_addresses,
+    learn_cluster_id,
+)
 from ottla.broker.session import BrokerSession
-from ottla.metadata.controller import Controller
 from ottla.metadata.delta import CorruptMetadataError
 from ottla.metadata.format import FormattedStorage, StorageNotFormattedError, format_storage
 from ottla.metadata.versions import SUPPORTED_FEATURES
@@ -29,22 +38,20 @@ from ottla.model.deferred import Deferred
 from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
 from ottla.quorum.errors import MetadataLogDamagedError, MetadataLogFailedError, MetadataLogUnsupportedError
-from ottla.quorum.log import MetadataLogSettings, SingleVoterLog
 from ottla.replica.manager import ReplicaManager
 from ottla.storage.errors import DirectoryRefused
 from ottla.storage.manager import LogManager
+from ottla.storage.meta_properties import read_meta_properties
 
 if TYPE_CHECKING:
     from ottla.model.config import BrokerConfig
-    from ottla.model.ports import Timer, World
+    from ottla.model.ports import World
     from ottla.storage.directories import LogDirectory
+    from ottla.wire.peers import Peers
 
 __all__ = ["NodeLifecycle", "StartError"]
 
 logger = logging.getLogger("ottla.broker.lifecycle")
-
-# The controller looks for silent brokers this many times in a session timeout.
-LIVENESS_CHECKS_PER_SESSION = 4
 
 
 class StartError(Exception):
@@ -52,21 +59,25 @@ class StartError(Exception):
 
 
 class NodeLifecycle:
-    """Starts and stops all machines of one node: broker and controller in the same process."""
+    """Starts and stops all machines of one node, whatever its roles."""
 
-    def __init__(self, *, config: BrokerConfig, world: World, listeners: Sequence[ListenerInfo]) -> None:
+    def __init__(self, *, config: BrokerConfig, world: World, peers: Peers, listeners: Sequence[ListenerInfo]) -> None:
         self._config = config
         self._world = world
+        self._peers = peers
         self._listeners = listeners
         self._storage: FormattedStorage | None = None
         self._logs: LogManager | None = None
-        self._metadata_log: SingleVoterLog | None = None
-        self._controller: Controller | None = None
+        self._metadata: MetadataSource | None = None
         self._session: BrokerSession | None = None
         self._broker: Broker | None = None
-        self._liveness_timer: Timer | None = None
+        self._stopped = False
+        # Whether the start waits for a controller on another node: it may be given up by `stop`.
+        self.waits_for_controller = False
         # Called once the directories are ours.
         self.on_locked: Callable[[], object] | None = None
+        # Called with the broker once the controller may be spoken to, on a node that has one.
+        self.on_controller: Callable[[Broker], object] | None = None
         # Called when the node cannot go on, e.g. because its metadata log failed.
         self.on_fatal: Callable[[BaseException], object] | None = None
 
@@ -75,36 +86,37 @@ class NodeLifecycle:
         started: Deferred[Broker] = Deferred()
         try:
             self._check_supported()
-            self._storage = self._identify_storage()
-            self._logs = LogManager(self._world, self._config, cluster_id=self._storage.cluster_id)
-            self._logs.on_directory_failure.append(self._on_directory_failure)
-            self._logs.open(self._topic_overrides).when_done(lambda opened: self._on_logs_open(opened, started))
-        except _START_FAILURES as error:
+            if self._config.is_controller or self._is_formatted():
+                self._open(None, started)
+            else:
+                self._join(started)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the start has failed with it
             started.fail(_start_error(error))
         return started
 
+    def leave(self) -> Deferred[None]:
+        """Hands over what this broker leads, while it still serves; resolves when nothing is left to hand over."""
+        if self._session is None or self._session.epoch < 0:
+            return Deferred.resolved(None)
+        if self._config.is_controller and not self._has_successors():
+            # Nobody is left to take over, or to be told.
+            self._session.close()
+            return Deferred.resolved(None)
+        return self._session.leave()
+
     def stop(self) -> Deferred[None]:
         """Ends everything in order; resolves when the clean-shutdown marker is durable."""
-        if self._liveness_timer is not None:
-            self._liveness_timer.cancel()
-        if self._session is None or self._broker is None:
-            return self._close_logs()
-        self._session.close()
-        if not self._has_successors():
-            return self._close_logs()
-        stopped: Deferred[None] = Deferred()
-        self._session.leave().when_done(lambda _: self._close_logs().when_done(_forward(stopped)))
-        return stopped
+        self._stopped = True
+        if self._session is not None:
+            self._session.close()
+        if self._metadata is not None:
+            self._metadata.stop()
+        return self._close_logs()
 
     # -- starting --------------------------------------------------------------------------------------------------
 
     def _check_supported(self) -> None:
         config = self._config
-        if not (config.is_broker and config.is_controller):
-            raise StartError(
-                f"process.roles is {','.join(config.process_roles)}, but so far only nodes of both roles "
-                "(broker,controller) can run."
-            )
         if len(config.quorum_voters) > 1:
             raise StartError("controller.quorum.voters names several controllers, but so far there can be only one.")
         for listener in self._listeners:
@@ -114,7 +126,37 @@ class NodeLifecycle:
                     "but so far only PLAINTEXT can be served."
                 )
 
-    def _identify_storage(self) -> FormattedStorage:
+    def _is_formatted(self) -> bool:
+        directories = (*self._config.log_dirs, self._metadata_directory)
+        return any(read_meta_properties(self._world.files, directory) is not None for directory in directories)
+
+    def _join(self, started: Deferred[Broker]) -> None:
+        """New directories of a node without the controller role: they belong to the cluster of its controller."""
+
+        def on_learnt(learnt: Deferred[str]) -> None:
+            if self._stopped:
+                return
+            self.waits_for_controller = False
+            try:
+                self._open(learnt.result(), started)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the start has failed with it
+                started.fail(_start_error(error))
+
+        self.waits_for_controller = True
+        learn_cluster_id(
+            world=self._world,
+            peers=self._peers,
+            controllers=controller_addresses(self._config),
+            timeout_ms=self._config.initial_broker_registration_timeout_ms,
+        ).when_done(on_learnt)
+
+    def _open(self, cluster_id: str | None, started: Deferred[Broker]) -> None:
+        self._storage = self._identify_storage(cluster_id)
+        self._logs = LogManager(self._world, self._config, cluster_id=self._storage.cluster_id)
+        self._logs.on_directory_failure.append(self._on_directory_failure)
+        self._logs.open(self._topic_overrides).when_done(lambda opened: self._on_logs_open(opened, started))
+
+    def _identify_storage(self, cluster_id: str | None) -> FormattedStorage:
         config = self._config
         storage = format_storage(
             self._world.files,
@@ -123,9 +165,10 @@ class NodeLifecycle:
             node_id=config.node_id,
             random=self._world.random,
             now_ms=self._world.clock.now_ms(),
+            cluster_id=cluster_id,
         )
         if storage.is_new:
-            logger.info("formatted %s for the new cluster %s", ", ".join(config.log_dirs), storage.cluster_id)
+            logger.info("formatted %s for the cluster %s", ", ".join(config.log_dirs), storage.cluster_id)
         return storage
 
     @property
@@ -136,56 +179,68 @@ class NodeLifecycle:
 
     def _topic_overrides(self, topic: str) -> Mapping[str, str]:
         """A topic's own settings, asked for while its log is opened: the directories are locked by then."""
-        return self._opened_controller().image.configs.of_topic(topic)
+        return self._opened_metadata().publishers.image.configs.of_topic(topic)
 
-    def _opened_controller(self) -> Controller:
-        if self._controller is not None:
-            return self._controller
+    def _opened_metadata(self) -> MetadataSource:
+        if self._metadata is not None:
+            return self._metadata
         assert self._storage is not None
-        config = self._config
-        log = self._metadata_log = SingleVoterLog.open(
-            world=self._world,
-            metadata_log_dir=self._metadata_directory,
-            node_id=config.node_id,
-            settings=MetadataLogSettings(
-                segment_bytes=config.metadata_log_segment_bytes,
-                segment_ms=config.metadata_log_segment_ms,
-                retention_bytes=config.metadata_max_retention_bytes,
-                retention_ms=config.metadata_max_retention_ms,
-            ),
-            directory_id=self._storage.directory_ids[self._metadata_directory],
-        )
-        log.on_failure = self._on_metadata_failure
-        if log.cut_bytes:
-            logger.warning("cut a torn tail of %d bytes off the metadata log", log.cut_bytes)
-        controller = self._controller = Controller.open(
-            world=self._world,
-            log=log,
-            config=config,
-            cluster_id=self._storage.cluster_id,
-            metadata_log_dir=self._metadata_directory,
-        )
-        # Nobody else can be this node, since we hold its directories: a session of the run before is over.
-        controller.liveness.forget(config.node_id)
-        return controller
+        if self._config.is_controller:
+            self._metadata = LocalMetadata(
+                config=self._config,
+                world=self._world,
+                storage=self._storage,
+                metadata_directory=self._metadata_directory,
+                listeners=self._listeners,
+                on_fatal=self._on_metadata_failure,
+            )
+        else:
+            self._metadata = RemoteMetadata(
+                config=self._config,
+                world=self._world,
+                peers=self._peers,
+                storage=self._storage,
+                metadata_directory=self._metadata_directory,
+                controllers=controller_addresses(self._config),
+                on_fatal=self._on_metadata_failure,
+            )
+        return self._metadata
 
     def _on_logs_open(self, opened: Deferred[None], started: Deferred[Broker]) -> None:
-        if opened.error is not None:
-            started.fail(_start_error(opened.error))
+        if self._stopped:
             return
         try:
-            broker, session = self._assemble()
+            opened.result()
+            metadata = self._opened_metadata()
+            broker, session = self._assemble(metadata)
         except Exception as error:  # noqa: BLE001 - whatever it is, the start has failed with it
             started.fail(_start_error(error))
             return
         if self.on_locked is not None:
             self.on_locked()
+        if metadata.controller is not None and self.on_controller is not None:
+            self.on_controller(broker)
+
+        def on_current(current: Deferred[None]) -> None:
+            if self._stopped:
+                return
+            if current.error is not None:
+                started.fail(_start_error(current.error))
+            elif self._config.is_broker:
+                session.register().when_done(on_registered)
+            else:
+                started.resolve(broker)
 
         def on_registered(registered: Deferred[int]) -> None:
+            self.waits_for_controller = False
+            if self._stopped:
+                return
             try:
                 registered.result()
                 # Registering committed everything before it, the first records of a new cluster included.
                 self._take_up_partitions(broker)
+                metadata.followed()
+                broker.metadata.add(session)
             except Exception as error:  # noqa: BLE001 - whatever it is, the start has failed with it
                 started.fail(_start_error(error))
             else:
@@ -194,16 +249,15 @@ class NodeLifecycle:
         def on_unfenced(unfenced: Deferred[None]) -> None:
             if unfenced.error is not None:
                 started.fail(_start_error(unfenced.error))
-                return
-            self._plan_liveness_check()
-            started.resolve(broker)
+            else:
+                started.resolve(broker)
 
-        session.register().when_done(on_registered)
+        self.waits_for_controller = metadata.controller is None
+        metadata.start().when_done(on_current)
 
-    def _assemble(self) -> tuple[Broker, BrokerSession]:
+    def _assemble(self, metadata: MetadataSource) -> tuple[Broker, BrokerSession]:
         assert self._storage is not None
         assert self._logs is not None
-        controller = self._opened_controller()
         config = self._config
         replicas = ReplicaManager(node_id=config.node_id, config=config, world=self._world, logs=self._logs)
         broker = self._broker = Broker(
@@ -211,11 +265,14 @@ class NodeLifecycle:
             world=self._world,
             node_id=config.node_id,
             cluster_id=self._storage.cluster_id,
-            metadata=controller.publishers,
+            metadata=metadata.publishers,
             logs=self._logs,
             replicas=replicas,
-            controller=controller,
+            controller=metadata.gateway,
             supported_features=SUPPORTED_FEATURES,
+            peers=self._peers,
+            local_controller=metadata.controller,
+            quorum=metadata.quorum,
         )
         broker.listeners = {listener.name: listener for listener in self._listeners}
         session = self._session = BrokerSession(
@@ -225,9 +282,10 @@ class NodeLifecycle:
             listeners=self._listeners,
             directories=[directory.directory_id for directory in self._logs.online_directories()],
             previous_epoch=self._logs.previous_broker_epoch,
-            metadata=controller.publishers,
-            controller=controller,
+            metadata=metadata.publishers,
+            controller=metadata.gateway,
         )
+        session.on_superseded = self._on_superseded
         return broker, session
 
     def _take_up_partitions(self, broker: Broker) -> None:
@@ -245,15 +303,6 @@ class NodeLifecycle:
         broker.replicas.start(image)
         broker.metadata.add(settings)
         broker.metadata.add(broker.replicas)
-
-    def _plan_liveness_check(self) -> None:
-        delay = self._config.broker_session_timeout_ms / 1000 / LIVENESS_CHECKS_PER_SESSION
-        self._liveness_timer = self._world.scheduler.call_later(delay, self._check_liveness)
-
-    def _check_liveness(self) -> None:
-        assert self._controller is not None
-        self._controller.fence_silent_brokers()
-        self._plan_liveness_check()
 
     # -- failing and stopping --------------------------------------------------------------------------------------
 
@@ -275,6 +324,9 @@ class NodeLifecycle:
     def _on_metadata_failure(self, error: BaseException) -> None:
         self._fatal(StartError(f"The metadata log failed: {error}."))
 
+    def _on_superseded(self) -> None:
+        self._fatal(StartError(f"Another process has become broker {self._config.node_id}: this one ends."))
+
     def _fatal(self, error: BaseException) -> None:
         if self.on_fatal is not None:
             self.on_fatal(error)
@@ -294,8 +346,8 @@ class NodeLifecycle:
         epoch = -1 if self._session is None else self._session.epoch
 
         def on_closed(outcome: Deferred[None]) -> None:
-            if self._metadata_log is not None:
-                self._metadata_log.close()
+            if self._metadata is not None:
+                self._metadata.close()
             if outcome.error is not None:
                 closed.fail(outcome.error)
             else:
@@ -323,15 +375,5 @@ def _start_error(error: BaseException) -> BaseException:
     """The sentence for whoever started the node; anything unexpected stays what it is."""
     if isinstance(error, StartError) or not isinstance(error, _START_FAILURES):
         return error
-    sentence = str(error)
+    sentence = error.message if isinstance(error, KafkaError) else str(error)
     return StartError(sentence if sentence.endswith(".") else f"{sentence}.")
-
-
-def _forward(target: Deferred[None]) -> Callable[[Deferred[None]], None]:
-    def forward(source: Deferred[None]) -> None:
-        if source.error is not None:
-            target.fail(source.error)
-        else:
-            target.resolve(None)
-
-    return forward

@@ -14,7 +14,8 @@ from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
 if TYPE_CHECKING:
-    from ottla.metadata.controller import Controller
+    from ottla.broker.controllers import ControllerGateway
+    from ottla.metadata.publishers import Publishers
 
 __all__ = ["ProducerIds"]
 
@@ -25,10 +26,11 @@ _WAITING_MAX = 10_000
 
 
 class ProducerIds:
-    __slots__ = ("_asking", "_controller", "_end", "_next", "_node_id", "_reserve", "_waiting")
+    __slots__ = ("_asking", "_controller", "_end", "_metadata", "_next", "_node_id", "_reserve", "_waiting")
 
-    def __init__(self, controller: Controller, node_id: int) -> None:
+    def __init__(self, controller: ControllerGateway, metadata: Publishers, node_id: int) -> None:
         self._controller = controller
+        self._metadata = metadata
         self._node_id = node_id
         self._next = 0
         self._end = 0
@@ -57,7 +59,7 @@ class ProducerIds:
     def _ask(self) -> None:
         if self._asking:
             return
-        broker = self._controller.image.brokers.get(self._node_id)
+        broker = self._metadata.image.brokers.get(self._node_id)
         if broker is None:
             self._fail(KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the broker is not registered yet"))
             return
@@ -68,7 +70,8 @@ class ProducerIds:
     def _on_block(self, outcome: Deferred[AllocateProducerIdsResponse]) -> None:
         self._asking = False
         if outcome.error is not None:
-            self._fail(outcome.error)
+            # Whatever is wrong with the controller, the client may come back (KIP-730).
+            self._fail(KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"no producer ids yet: {outcome.error}"))
             return
         block = outcome.result()
         self._reserve = (block.producer_id_start, block.producer_id_start + block.producer_id_len)

@@ -3,16 +3,21 @@
 A broker registers once per start with a fresh incarnation id and is fenced until it has replayed the metadata up to
 its own registration; the heartbeat that says so lifts the fence. From then on a heartbeat every
 `broker.heartbeat.interval.ms` keeps the session alive. When it stops, it asks to be shut down and waits until its
-leaderships have moved, unless there is nobody who could take them.
+leaderships have moved.
+
+The controller may be in the same process or on the other side of a network that fails: what was not answered is asked
+again. A controller that knows another process under the same id is asked again until that one's session must be over
+(it may have crashed a moment ago); after that it is taken for alive, and this one gives up.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from ottla.broker.context import ListenerInfo
+from ottla.broker.metadata_source import SECURITY_PROTOCOL_NUMBERS
 from ottla.metadata.versions import SUPPORTED_FEATURES
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
@@ -24,28 +29,27 @@ from ottla.wire.messages.broker_registration import (
     Feature,
     Listener,
 )
+from ottla.wire.peers import PeerUnreachable
 
 if TYPE_CHECKING:
+    from ottla.broker.controllers import ControllerGateway
+    from ottla.metadata.delta import MetadataDelta
+    from ottla.metadata.image import MetadataImage
     from ottla.metadata.publishers import Publishers
     from ottla.model.config import BrokerConfig
     from ottla.model.ports import Timer, World
 
-__all__ = ["BrokerSession", "ControllerChannel"]
+__all__ = ["BrokerSession"]
 
 logger = logging.getLogger("ottla.broker.session")
 
-SECURITY_PROTOCOL_NUMBERS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
-
 # While fenced or leaving, the next heartbeat comes after this long instead of the configured interval.
 HASTY_HEARTBEAT_SECONDS = 0.01
-
-
-class ControllerChannel(Protocol):
-    """The controller as a broker reaches it: in the same process, or over the network."""
-
-    def register_broker(self, request: BrokerRegistrationRequest) -> Deferred[BrokerRegistrationResponse]: ...
-
-    def heartbeat(self, request: BrokerHeartbeatRequest) -> Deferred[BrokerHeartbeatResponse]: ...
+# After a failure the next attempt waits this long, and at most the second.
+RETRY_SECONDS = 0.05
+RETRY_SECONDS_MAX = 1.0
+# A broker that cannot be let go (others do not read the metadata) leaves without consent after this long.
+LEAVE_SECONDS_MAX = 20.0
 
 
 class BrokerSession:
@@ -59,72 +63,80 @@ class BrokerSession:
         directories: Sequence[Uuid],
         previous_epoch: int,
         metadata: Publishers,
-        controller: ControllerChannel,
+        controller: ControllerGateway,
     ) -> None:
         self._config = config
         self._world = world
         self._cluster_id = cluster_id
-        self._listeners = listeners
+        self._listeners = [listener for listener in listeners if not listener.is_controller]
         self._directories = directories
         self._previous_epoch = previous_epoch
         self._metadata = metadata
         self._controller = controller
+        self._incarnation_id = Uuid.random(world.random)
         self._timer: Timer | None = None
         self._closed = False
+        self._failures = 0
         # What the next heartbeats tell: directories that failed since the start.
         self.offline_directories: set[Uuid] = set()
         self.epoch = -1
+        # Called once when another process has taken this broker's place.
+        self.on_superseded: Callable[[], object] | None = None
+
+    # -- joining ----------------------------------------------------------------------------------------------------
 
     def register(self) -> Deferred[int]:
         """Registers this start of the broker; resolves with its epoch."""
-        request = BrokerRegistrationRequest(
-            broker_id=self._config.node_id,
-            cluster_id=self._cluster_id,
-            incarnation_id=Uuid.random(self._world.random),
-            listeners=[
-                Listener(
-                    name=listener.name,
-                    host=listener.advertised_host,
-                    port=listener.advertised_port,
-                    security_protocol=SECURITY_PROTOCOL_NUMBERS[listener.security_protocol],
-                )
-                for listener in self._listeners
-            ],
-            features=[
-                Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
-                for name, (lowest, highest) in SUPPORTED_FEATURES.items()
-            ],
-            rack=self._config.broker_rack,
-            log_dirs=list(self._directories),
-            previous_broker_epoch=self._previous_epoch,
-        )
         registered: Deferred[int] = Deferred()
+        request = self._registration()
+        started = self._world.clock.monotonic()
+        duplicate_deadline = started + 1.5 * self._config.broker_session_timeout_ms / 1000
+        deadline = started + self._config.initial_broker_registration_timeout_ms / 1000
 
         def on_answer(answer: Deferred[BrokerRegistrationResponse]) -> None:
-            if answer.error is not None:
-                registered.fail(answer.error)
+            if self._closed:
                 return
-            response = answer.result()
-            if response.error_code:
-                code = ErrorCode(response.error_code)
-                registered.fail(KafkaError(code, f"The controller refused the registration: {code.name}."))
+            error = answer.error
+            if error is None:
+                self._failures = 0
+                self.epoch = answer.result().broker_epoch
+                registered.resolve(self.epoch)
                 return
-            self.epoch = response.broker_epoch
-            registered.resolve(self.epoch)
+            is_duplicate = isinstance(error, KafkaError) and error.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+            if is_duplicate and not self._failures:
+                logger.warning("another process is registered as broker %d: waits for its end", self._config.node_id)
+            if (is_duplicate or _may_pass(error)) and self._world.clock.monotonic() < (
+                duplicate_deadline if is_duplicate else deadline
+            ):
+                self._retry(ask)
+            elif is_duplicate:
+                sentence = f"Another process runs as broker {self._config.node_id}: each node.id may be used only once."
+                registered.fail(KafkaError(ErrorCode.DUPLICATE_BROKER_REGISTRATION, sentence))
+            else:
+                registered.fail(error)
 
-        self._controller.register_broker(request).when_done(on_answer)
+        def ask() -> None:
+            self._controller.register_broker(request).when_done(on_answer)
+
+        ask()
         return registered
 
     def unfence(self) -> Deferred[None]:
-        """Heartbeats until the fence is lifted, and from then on at the configured interval."""
+        """Heartbeats until the fence is lifted and our own image says so, then at the configured interval."""
         unfenced: Deferred[None] = Deferred()
 
         def on_answer(answer: Deferred[BrokerHeartbeatResponse]) -> None:
-            if self._closed or unfenced.done:
+            if self._closed:
                 return
             if answer.error is not None:
-                unfenced.fail(answer.error)
-            elif answer.result().is_fenced:
+                if _may_pass(answer.error):
+                    self._retry(beat)
+                else:
+                    unfenced.fail(answer.error)
+                return
+            self._failures = 0
+            own = self._metadata.image.brokers.get(self._config.node_id)
+            if answer.result().is_fenced or own is None or own.fenced:
                 self._timer = self._world.scheduler.call_later(HASTY_HEARTBEAT_SECONDS, beat)
             else:
                 self._plan_heartbeat()
@@ -136,10 +148,55 @@ class BrokerSession:
         beat()
         return unfenced
 
+    # -- staying ----------------------------------------------------------------------------------------------------
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Follows the metadata, to notice when somebody else has become this broker."""
+        own_id = self._config.node_id
+        if own_id not in delta.brokers_changed or self._closed or self.epoch < 0:
+            return
+        registration = image.brokers.get(own_id)
+        if registration is None or registration.incarnation_id == self._incarnation_id:
+            return
+        if registration.broker_epoch > self.epoch and self.on_superseded is not None:
+            self.close()
+            self.on_superseded()
+
+    def _plan_heartbeat(self, delay_seconds: float | None = None) -> None:
+        if not self._closed:
+            if delay_seconds is None:
+                delay_seconds = self._config.broker_heartbeat_interval_ms / 1000
+            self._timer = self._world.scheduler.call_later(delay_seconds, self._on_heartbeat_due)
+
+    def _on_heartbeat_due(self) -> None:
+        self._controller.heartbeat(self._request()).when_done(self._on_heartbeat_answered)
+
+    def _on_heartbeat_answered(self, answer: Deferred[BrokerHeartbeatResponse]) -> None:
+        if self._closed:
+            return
+        if answer.error is not None:
+            self._failures += 1
+            if self._failures == 1:
+                logger.warning("a heartbeat failed, and is tried again: %s", answer.error)
+            self._plan_heartbeat(min(self._retry_seconds(), self._config.broker_heartbeat_interval_ms / 1000))
+            return
+        if self._failures:
+            logger.info("the controller hears this broker again")
+            self._failures = 0
+        if answer.result().is_fenced:
+            # It was silent for too long; the next heartbeat lifts the fence.
+            logger.warning("the controller has fenced this broker")
+            self._plan_heartbeat(RETRY_SECONDS)
+            return
+        self._plan_heartbeat()
+
+    # -- leaving ----------------------------------------------------------------------------------------------------
+
     def leave(self) -> Deferred[None]:
         """Asks to be shut down, and waits until the controller agrees."""
         self.close()
         left: Deferred[None] = Deferred()
+        deadline = self._world.clock.monotonic() + LEAVE_SECONDS_MAX
 
         def on_answer(answer: Deferred[BrokerHeartbeatResponse]) -> None:
             if answer.error is not None:
@@ -147,6 +204,9 @@ class BrokerSession:
                 logger.warning("cannot take leave of the controller: %s", answer.error)
                 left.resolve(None)
             elif answer.result().should_shut_down:
+                left.resolve(None)
+            elif self._world.clock.monotonic() >= deadline:
+                logger.warning("leaves without the controller's consent")
                 left.resolve(None)
             else:
                 self._world.scheduler.call_later(HASTY_HEARTBEAT_SECONDS, beat)
@@ -164,6 +224,31 @@ class BrokerSession:
             self._timer.cancel()
             self._timer = None
 
+    # -- requests ---------------------------------------------------------------------------------------------------
+
+    def _registration(self) -> BrokerRegistrationRequest:
+        return BrokerRegistrationRequest(
+            broker_id=self._config.node_id,
+            cluster_id=self._cluster_id,
+            incarnation_id=self._incarnation_id,
+            listeners=[
+                Listener(
+                    name=listener.name,
+                    host=listener.advertised_host,
+                    port=listener.advertised_port,
+                    security_protocol=SECURITY_PROTOCOL_NUMBERS[listener.security_protocol],
+                )
+                for listener in self._listeners
+            ],
+            features=[
+                Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
+                for name, (lowest, highest) in SUPPORTED_FEATURES.items()
+            ],
+            rack=self._config.broker_rack,
+            log_dirs=list(self._directories),
+            previous_broker_epoch=self._previous_epoch,
+        )
+
     def _request(self, *, want_shut_down: bool = False) -> BrokerHeartbeatRequest:
         return BrokerHeartbeatRequest(
             broker_id=self._config.node_id,
@@ -173,17 +258,16 @@ class BrokerSession:
             offline_log_dirs=sorted(self.offline_directories, key=lambda directory: directory.bytes),
         )
 
-    def _plan_heartbeat(self) -> None:
-        if not self._closed:
-            delay = self._config.broker_heartbeat_interval_ms / 1000
-            self._timer = self._world.scheduler.call_later(delay, self._on_heartbeat_due)
+    def _retry(self, ask: Callable[[], object]) -> None:
+        self._failures += 1
+        self._timer = self._world.scheduler.call_later(self._retry_seconds(), ask)
 
-    def _on_heartbeat_due(self) -> None:
-        self._controller.heartbeat(self._request()).when_done(self._on_heartbeat_answered)
+    def _retry_seconds(self) -> float:
+        return float(min(RETRY_SECONDS * 2 ** min(self._failures - 1, 10), RETRY_SECONDS_MAX))
 
-    def _on_heartbeat_answered(self, answer: Deferred[BrokerHeartbeatResponse]) -> None:
-        if answer.error is not None:
-            logger.warning("a heartbeat failed: %s", answer.error)
-        elif answer.result().is_fenced and not self._closed:
-            logger.warning("the controller has fenced this broker")
-        self._plan_heartbeat()
+
+def _may_pass(error: BaseException) -> bool:
+    """Whether asking again may help: the controller is away, or no longer the controller."""
+    return isinstance(error, PeerUnreachable) or (
+        isinstance(error, KafkaError) and error.code is ErrorCode.NOT_CONTROLLER
+    )

@@ -58,32 +58,31 @@ def up(*, nodes: int, port: int, data: str, settings: Mapping[str, str]) -> int:
 
 
 def _up_one(*, port: int, data: str, settings: Mapping[str, str]) -> int:
-    # Nobody else has to find the only controller: its listener is not even opened.
-    controller_port = port + 1 if 0 < port < 65535 else 0
-
-    def properties(bound_port: int) -> dict[str, str]:
+    def properties(bound_port: int, controller_port: int) -> dict[str, str]:
         return node_properties(
             node_id=1, ports=[bound_port], controller_port=controller_port, data=data, settings=settings
         )
 
     def on_bound(listeners: list[ListenerInfo]) -> None:
-        # Written with the port that was really taken, so that `ottla node --config` starts the same node again.
-        write_properties(data, 1, properties(port or listeners[0].port))
+        # Written with the ports that were really taken, so that `ottla node --config` starts the same node again.
+        controller_port = next((each.port for each in listeners if each.is_controller), 0)
+        write_properties(data, 1, properties(port or listeners[0].port, controller_port))
 
     def on_ready(addresses: list[str]) -> None:
         say_ready(addresses, data=data, with_next_steps=not settings)
 
     pid_file = os.path.join(node_directory(data, 1), "node.pid")
-    return run_node(BrokerConfig(properties(port)), pid_file=pid_file, on_bound=on_bound, on_ready=on_ready)
+    return run_node(BrokerConfig(properties(port, 0)), pid_file=pid_file, on_bound=on_bound, on_ready=on_ready)
 
 
 def _up_many(*, nodes: int, port: int, data: str, settings: Mapping[str, str]) -> int:
     from ottla.cli.supervisor import Supervisor
 
-    if port and port + nodes > 65535:
-        return fail(f"There are no {nodes + 1} ports from {port} on.")
-    ports = list(range(port, port + nodes + 1)) if port else free_ports(nodes + 1)
-    *broker_ports, controller_port = ports
+    if port and port + nodes - 1 > 65535:
+        return fail(f"There are no {nodes} ports from {port} on.")
+    broker_ports = list(range(port, port + nodes)) if port else free_ports(nodes)
+    # Nobody but the nodes has to know the controller's port, so any will do that is not a broker's.
+    controller_port = next(each for each in free_ports(nodes + 1) if each not in broker_ports)
     config_files = []
     for node_id in range(1, nodes + 1):
         properties = node_properties(

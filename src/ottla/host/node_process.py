@@ -1,9 +1,10 @@
 """One node in this process: the world it lives in, its sockets, and the loop that runs it all.
 
 Start: bind the ports (a conflict is found before anything is touched), then everything `ottla.broker.lifecycle` does
-(lock, recover, replay, register), then let clients in, then say so. Stop: let nobody new in, answer what is under way,
-hand over to the lifecycle (flush, clean-shutdown marker), close. `start` and `stop` are callbacks on the loop; `run`
-is what a process does for its whole life.
+(lock, recover, replay, register), then let clients in, then say so; a controller's listener opens as soon as there is a
+controller, since the other nodes need it to start. Stop: hand over what is led while still serving, let nobody new in,
+answer what is under way, then the lifecycle's end (flush, clean-shutdown marker), close. `start` and `stop` are
+callbacks on the loop; `run` is what a process does for its whole life.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
+from ottla.broker.apis import CONTROLLER_HANDLERS
 from ottla.broker.broker import Broker
 from ottla.broker.context import ListenerInfo
 from ottla.broker.dispatch import Dispatcher
@@ -26,6 +28,7 @@ from ottla.host.connection import ConnectionSettings, SharedReadState
 from ottla.host.files import OsFiles
 from ottla.host.listener import BindError, Listener, SocketOptions, bind
 from ottla.host.loop import new_event_loop, stop_on_signals
+from ottla.host.peers import PeerConnections
 from ottla.host.workers import ThreadWorkers
 from ottla.model.config import BrokerConfig, Endpoint
 from ottla.model.deferred import Deferred
@@ -41,6 +44,9 @@ DRAIN_POLL_SECONDS = 0.01
 
 # Answered but unsent bytes a connection may hold before its next requests have to wait.
 UNSENT_BYTES_MAX = 4 * 1024 * 1024
+
+# What another node may answer at most; a fetch may bring one batch beyond its limit.
+RESPONSE_BYTES_MAX = 128 * 1024 * 1024
 
 KAFKA_BUFFER_BYTES_DEFAULT = 102_400
 
@@ -72,6 +78,12 @@ class NodeProcess:
             files=OsFiles(),
             random=random.SystemRandom(),
         )
+        self._peers = PeerConnections(
+            self._loop,
+            client_id=f"node-{config.node_id}",
+            response_bytes_max=RESPONSE_BYTES_MAX,
+            workers=self._workers,
+        )
         self._options = SocketOptions(
             send_buffer_bytes=_buffer_bytes(config.socket_send_buffer_bytes),
             receive_buffer_bytes=_buffer_bytes(config.socket_receive_buffer_bytes),
@@ -79,6 +91,8 @@ class NodeProcess:
         )
         self._bound: list[tuple[socket.socket, ListenerInfo]] = []
         self._listeners: list[Listener] = []
+        self._shared = SharedReadState()
+        self._admission: Admission | None = None
         self._lifecycle: NodeLifecycle | None = None
         self._failure: BaseException | None = None
         self._started = False
@@ -95,6 +109,7 @@ class NodeProcess:
         finally:
             for bound, _ in self._bound:
                 bound.close()
+            self._peers.close()
             self._workers.close()
             loop.close()
             asyncio.set_event_loop(None)
@@ -107,9 +122,16 @@ class NodeProcess:
             return
         self._stopping = True
         logger.info("node %d is stopping", self._config.node_id)
-        # What is half started cannot be stopped cleanly: `_on_started` goes on from here.
+        # What is half started cannot be stopped cleanly: `_on_started` goes on from here. But a node that waits for a
+        # controller elsewhere may have to wait for long.
         if self._started:
+            self._leave()
+        elif self._lifecycle is not None and self._lifecycle.waits_for_controller:
             self._stop_serving()
+
+    def _leave(self) -> None:
+        assert self._lifecycle is not None
+        self._lifecycle.leave().when_done(lambda _: self._stop_serving())
 
     def _stop_serving(self) -> None:
         for listener in self._listeners:
@@ -133,17 +155,20 @@ class NodeProcess:
             self._end_with(StartError(f"Cannot write {error.filename}: {error.strerror}."))
             return
         lifecycle = self._lifecycle = NodeLifecycle(
-            config=self._config, world=self.world, listeners=[info for _, info in self._bound]
+            config=self._config, world=self.world, peers=self._peers, listeners=[info for _, info in self._bound]
         )
+        lifecycle.on_controller = self._on_controller
         lifecycle.on_fatal = self._on_fatal
         lifecycle.on_locked = self._on_locked
         lifecycle.start().when_done(self._on_started)
 
     def _bind(self) -> None:
         advertised = {endpoint.listener_name: endpoint for endpoint in self._config.advertised_endpoints}
-        for endpoint in self._config.broker_endpoints:
+        for endpoint in (*self._config.broker_endpoints, *self._config.controller_endpoints):
             bound = bind(endpoint.host, endpoint.port, self._options)
-            self._bound.append((bound, _listener_info(endpoint, advertised[endpoint.listener_name], bound)))
+            shown = advertised.get(endpoint.listener_name, endpoint)
+            is_controller = endpoint in self._config.controller_endpoints
+            self._bound.append((bound, _listener_info(endpoint, shown, bound, is_controller=is_controller)))
         if self._on_bound is not None:
             self._on_bound([info for _, info in self._bound])
 
@@ -152,21 +177,42 @@ class NodeProcess:
             self._end_with(deferred.error)
             return
         self._started = True
-        if self._stopping:
-            self._stop_serving()
-            return
         broker = deferred.result()
-        dispatcher = Dispatcher(broker)
+        if self._stopping:
+            self._leave()
+            return
+        if self._config.is_broker:
+            self._open_listeners(broker, Dispatcher(broker), are_controllers=False)
+        # What was loaded so far stays for good: the collector need not look at it again.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*GC_THRESHOLDS)
+        addresses = [
+            f"{info.advertised_host}:{info.advertised_port}"
+            for _, info in self._bound
+            if not (info.is_controller and self._config.is_broker)
+        ]
+        logger.info("node %d of cluster %s is ready at %s", broker.node_id, broker.cluster_id, ", ".join(addresses))
+        self._on_ready(addresses)
+
+    def _on_controller(self, broker: Broker) -> None:
+        broker.controller_dispatcher = Dispatcher(broker, CONTROLLER_HANDLERS)
+        self._open_listeners(broker, broker.controller_dispatcher, are_controllers=True)
+
+    def _open_listeners(self, broker: Broker, dispatcher: Dispatcher, *, are_controllers: bool) -> None:
         config = self._config
-        admission = Admission(_admission_limits(broker.config))
-        broker.on_config_changed.append(lambda changed: self._on_config_changed(changed, admission))
-        shared = SharedReadState()
+        admission = self._admission
+        if admission is None:
+            admission = self._admission = Admission(_admission_limits(broker.config))
+            broker.on_config_changed.append(self._on_config_changed)
         settings = ConnectionSettings(
             request_bytes_max=config.socket_request_max_bytes,
             requests_unanswered_max=config.queued_max_requests,
             unsent_bytes_max=UNSENT_BYTES_MAX,
         )
         for bound, info in self._bound:
+            if info.is_controller is not are_controllers:
+                continue
             listener = Listener(
                 loop=self._loop,
                 world=self.world,
@@ -175,23 +221,17 @@ class NodeProcess:
                 bound_socket=bound,
                 info=info,
                 admission=admission,
-                shared=shared,
+                shared=self._shared,
                 settings=settings,
                 options=self._options,
                 idle_ms_max=config.connections_max_idle_ms,
             )
             self._listeners.append(listener)
             listener.open()
-        # What was loaded so far stays for good: the collector need not look at it again.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(*GC_THRESHOLDS)
-        addresses = [f"{info.advertised_host}:{info.advertised_port}" for _, info in self._bound]
-        logger.info("node %d of cluster %s is ready at %s", broker.node_id, broker.cluster_id, ", ".join(addresses))
-        self._on_ready(addresses)
 
-    def _on_config_changed(self, config: BrokerConfig, admission: Admission) -> None:
-        admission.change_limits(_admission_limits(config))
+    def _on_config_changed(self, config: BrokerConfig) -> None:
+        assert self._admission is not None
+        self._admission.change_limits(_admission_limits(config))
         self._workers.threads_max = config.num_io_threads
 
     # -- stopping --------------------------------------------------------------------------------------------------
@@ -226,7 +266,9 @@ class NodeProcess:
         self._loop.call_soon(self._loop.stop)
 
 
-def _listener_info(endpoint: Endpoint, advertised: Endpoint, bound: socket.socket) -> ListenerInfo:
+def _listener_info(
+    endpoint: Endpoint, advertised: Endpoint, bound: socket.socket, *, is_controller: bool
+) -> ListenerInfo:
     port = int(bound.getsockname()[1])
     return ListenerInfo(
         name=endpoint.listener_name,
@@ -235,6 +277,7 @@ def _listener_info(endpoint: Endpoint, advertised: Endpoint, bound: socket.socke
         port=port,
         advertised_host=advertised.host or socket.gethostname(),
         advertised_port=advertised.port or port,
+        is_controller=is_controller,
     )
 
 

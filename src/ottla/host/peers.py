@@ -3,7 +3,8 @@
 A connection is opened by the first request for its endpoint and purpose, asks ApiVersions first so that both sides may
 be of different releases, then sends what waited meanwhile. Requests are pipelined and answers are matched in order.
 When anything goes wrong, every request under way fails and the connection is forgotten: the next request opens a new
-one. There is no retry here, because only the asker knows whether asking again makes sense.
+one. There is no retry here, because only the asker knows whether asking again makes sense. Host names are resolved on a
+worker, for a name server may take its time.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from typing import cast
 
 from ottla.host.loop import EventLoop
 from ottla.model.deferred import Deferred
-from ottla.model.ports import Timer
+from ottla.model.ports import Timer, Workers
 from ottla.wire.api import API_SPECS, ApiKey, ApiSpec
-from ottla.wire.codec import MalformedMessage, decode
+from ottla.wire.codec import MalformedMessage, UnsupportedVersion, decode
 from ottla.wire.framing import request_parts
 from ottla.wire.message import Message
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -72,6 +73,7 @@ class _PeerConnection:
         client_id: str,
         response_bytes_max: int,
         forget: Callable[[_PeerConnection], None],
+        workers: Workers | None,
     ) -> None:
         self._loop = loop
         self.endpoint = endpoint
@@ -87,14 +89,32 @@ class _PeerConnection:
         self._connected = False
         self._writing = True
         self._closed = False
-        self._socket = socket.socket(socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET)
-        self._socket.setblocking(False)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        code = self._socket.connect_ex((endpoint.host, endpoint.port))
-        if code not in (0, errno.EINPROGRESS):
-            loop.call_soon(self.close, f"cannot connect: {errno.errorcode.get(code, code)}")
+        self._socket: socket.socket | None = None
+        if workers is None or _is_address(endpoint.host):
+            self._connect(endpoint.host)
         else:
-            loop.add_writer(self._socket.fileno(), self._on_connected)
+            workers.submit(_resolve, endpoint).when_done(self._on_resolved)
+
+    def _on_resolved(self, resolved: Deferred[str]) -> None:
+        if self._closed:
+            return
+        if resolved.error is not None:
+            self.close(f"the host name cannot be resolved: {resolved.error}")
+            return
+        try:
+            self._connect(resolved.result())
+        except OSError as error:
+            self.close(f"cannot connect: {error}")
+
+    def _connect(self, address: str) -> None:
+        connecting = self._socket = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+        connecting.setblocking(False)
+        connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        code = connecting.connect_ex((address, self.endpoint.port))
+        if code not in (0, errno.EINPROGRESS):
+            self._loop.call_soon(self.close, f"cannot connect: {errno.errorcode.get(code, code)}")
+        else:
+            self._loop.add_writer(connecting.fileno(), self._on_connected)
 
     def send(self, asked: _Asked, timeout_ms: int) -> None:
         if len(self._unsent) + len(self._unanswered) >= REQUESTS_WAITING_MAX:
@@ -110,10 +130,11 @@ class _PeerConnection:
         if self._closed:
             return
         self._closed = True
-        fileno = self._socket.fileno()
-        self._loop.remove_reader(fileno)
-        self._loop.remove_writer(fileno)
-        self._socket.close()
+        if self._socket is not None:
+            fileno = self._socket.fileno()
+            self._loop.remove_reader(fileno)
+            self._loop.remove_writer(fileno)
+            self._socket.close()
         self._forget(self)
         error = PeerUnreachable(f"{self.endpoint}: {reason}")
         for asked in (*self._unanswered, *self._unsent):
@@ -123,6 +144,7 @@ class _PeerConnection:
         self._unsent.clear()
 
     def _on_connected(self) -> None:
+        assert self._socket is not None
         code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
             self.close(f"cannot connect: {errno.errorcode.get(code, code)}")
@@ -162,7 +184,10 @@ class _PeerConnection:
             asked.fail(PeerUnreachable(f"{self.endpoint} speaks {spec.name} {theirs[0]}-{theirs[1]}, we do not"))
             return
         asked.api_version = version
-        self._write(asked)
+        try:
+            self._write(asked)
+        except UnsupportedVersion as error:
+            asked.fail(PeerUnreachable(f"{self.endpoint} speaks an older {spec.name}: {error}"))
 
     def _write(self, asked: _Asked) -> None:
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
@@ -176,6 +201,7 @@ class _PeerConnection:
             self._on_writable()
 
     def _on_writable(self) -> None:
+        assert self._socket is not None
         try:
             sent = self._socket.send(self._outgoing)
         except (BlockingIOError, InterruptedError):
@@ -192,6 +218,7 @@ class _PeerConnection:
             self._loop.remove_writer(self._socket.fileno())
 
     def _on_readable(self) -> None:
+        assert self._socket is not None
         try:
             received = self._socket.recv(_RECEIVE_SIZE)
         except (BlockingIOError, InterruptedError):
@@ -233,8 +260,12 @@ class _PeerConnection:
 class PeerConnections:
     """The Peers port on sockets; one connection for each endpoint and purpose."""
 
-    def __init__(self, loop: EventLoop, *, client_id: str, response_bytes_max: int) -> None:
+    def __init__(
+        self, loop: EventLoop, *, client_id: str, response_bytes_max: int, workers: Workers | None = None
+    ) -> None:
         self._loop = loop
+        # Without workers, hosts must be given as addresses.
+        self._workers = workers
         self._client_id = client_id
         self._response_bytes_max = response_bytes_max
         self._connections: dict[tuple[Endpoint, str], _PeerConnection] = {}
@@ -268,7 +299,22 @@ class PeerConnections:
                 del self._connections[key]
 
         connection = _PeerConnection(
-            self._loop, endpoint, f"{self._client_id}-{purpose}", self._response_bytes_max, forget
+            self._loop, endpoint, f"{self._client_id}-{purpose}", self._response_bytes_max, forget, self._workers
         )
         self._connections[key] = connection
         return connection
+
+
+def _is_address(host: str) -> bool:
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, host)
+        except OSError:
+            continue
+        return True
+    return False
+
+
+def _resolve(endpoint: Endpoint) -> str:
+    """The first address of a host name; blocks."""
+    return str(socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)[0][4][0])

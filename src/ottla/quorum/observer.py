@@ -133,7 +133,6 @@ class MetadataObserver:
         )
         return f.FetchRequest(
             cluster_id=self._cluster_id,
-            replica_id=log.node_id,
             replica_state=f.ReplicaState(replica_id=log.node_id),
             max_wait_ms=FETCH_WAIT_MS,
             min_bytes=0,

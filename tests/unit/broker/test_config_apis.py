@@ -67,6 +67,7 @@ class Node:
             config=self.harness.config,
             node_id=0,
             controller=self.harness.controller,
+            local_controller=self.harness.controller,
             metadata=self.harness,
             logs=SimpleNamespace(),
             replicas=SimpleNamespace(on_broker_config=lambda _config: None),

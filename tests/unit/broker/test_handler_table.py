@@ -8,20 +8,32 @@ from pathlib import Path
 import pytest
 
 import ottla.broker.apis
-from ottla.broker.apis import HANDLERS
+from ottla.broker.apis import CONTROLLER_HANDLERS, FORWARDABLE, HANDLERS, HandlerSpec
 from ottla.wire.api import API_SPECS, ApiKey
 
+# A controller's listener serves Fetch of one partition only, by a handler of its own.
+SEPARATE = {"fetch_metadata_log": "fetch"}
 
-@pytest.mark.parametrize("api_key", sorted(HANDLERS))
-def test_every_entry_has_a_handler_and_the_versions_of_kafka(api_key: int) -> None:
-    spec = HANDLERS[api_key]
+
+@pytest.mark.parametrize(
+    ("listener", "api_key", "spec"),
+    [
+        *(("broker", api_key, spec) for api_key, spec in sorted(HANDLERS.items())),
+        *(("controller", api_key, spec) for api_key, spec in sorted(CONTROLLER_HANDLERS.items())),
+    ],
+)
+def test_every_entry_has_a_handler_and_the_versions_of_kafka(listener: str, api_key: int, spec: HandlerSpec) -> None:
     api = API_SPECS[ApiKey(api_key)]
     module = import_module(f"ottla.broker.apis.{spec.module}")
     assert callable(module.handle)
     assert (spec.min_version, spec.max_version) == (api.request_min_version, api.request_max_version)
-    assert spec.module == api.module.rpartition(".")[2]
-    assert "broker" in api.listeners
+    assert SEPARATE.get(spec.module, spec.module) == api.module.rpartition(".")[2]
+    assert listener in api.listeners
     assert f"(key {api_key})" in (module.__doc__ or "")
+
+
+def test_what_is_forwarded_is_served_by_both_kinds_of_listener() -> None:
+    assert set(HANDLERS) & set(CONTROLLER_HANDLERS) >= FORWARDABLE
 
 
 def test_every_handler_is_in_the_table() -> None:
@@ -31,4 +43,4 @@ def test_every_handler_is_in_the_table() -> None:
         for path in directory.glob("*.py")
         if path.stem != "__init__" and hasattr(import_module(f"ottla.broker.apis.{path.stem}"), "handle")
     }
-    assert modules == {spec.module for spec in HANDLERS.values()}
+    assert modules == {spec.module for spec in (*HANDLERS.values(), *CONTROLLER_HANDLERS.values())}

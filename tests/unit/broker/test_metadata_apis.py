@@ -70,7 +70,9 @@ class Node:
             cluster_id=CLUSTER_ID,
             metadata=self.harness.controller.publishers,
             controller=self.harness.controller,
-            producer_ids=ProducerIds(self.harness.controller, 1),
+            producer_ids=ProducerIds(self.harness.controller, self.harness.controller.publishers, 1),
+            local_controller=self.harness.controller,
+            quorum=SimpleNamespace(log=self.harness.controller.log, observers=list),
         )
 
     def call(
@@ -353,7 +355,7 @@ def test_blocks_of_producer_ids_follow_each_other(node: Node) -> None:
     given = [node.broker.producer_ids.next_id().result() for _ in range(2500)]
     assert given == list(range(2500))
     # A restart loses what is left of a block, and never gives an id again.
-    again = ProducerIds(node.harness.controller, 1)
+    again = ProducerIds(node.harness.controller, node.harness.controller.publishers, 1)
     assert again.next_id().result() >= 2500
 
 

@@ -17,6 +17,7 @@ from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import Uuid
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from ottla.wire.peers import PeerUnreachable
 
 DIRECTORY = Uuid.parse("AAAAAAAAAAAAAAAAAAAAZg")
 
@@ -32,8 +33,14 @@ class Timer:
 
 
 class Scheduler:
+    """Timers that the test fires, and the clock that goes on when it does."""
+
     def __init__(self) -> None:
         self.timers: list[Timer] = []
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
 
     def call_later(self, delay_seconds: float, callback: Callable[..., object], *arguments: Any) -> Timer:
         self.timers.append(Timer(delay_seconds, lambda: callback(*arguments)))
@@ -46,6 +53,7 @@ class Scheduler:
         """Runs the only timer there is; its delay."""
         (timer,) = self.pending()
         self.timers.remove(timer)
+        self.now += timer.delay_seconds
         timer.callback()
         return timer.delay_seconds
 
@@ -74,10 +82,13 @@ class Given:
     def __init__(self) -> None:
         self.scheduler = Scheduler()
         self.controller = Controller()
-        self.metadata = SimpleNamespace(image=SimpleNamespace(offset=7))
+        self.own = SimpleNamespace(fenced=False, incarnation_id=None, broker_epoch=42)
+        self.metadata = SimpleNamespace(image=SimpleNamespace(offset=7, brokers={3: self.own}))
         self.session = BrokerSession(
             config=BrokerConfig.embedded({"node.id": "3", "broker.rack": "a", "controller.quorum.voters": "3@h:1"}),
-            world=SimpleNamespace(scheduler=self.scheduler, random=random.Random(1)),  # type: ignore[arg-type]
+            world=SimpleNamespace(  # type: ignore[arg-type]
+                scheduler=self.scheduler, clock=self.scheduler, random=random.Random(1)
+            ),
             cluster_id="cluster",
             listeners=[
                 ListenerInfo(
@@ -92,7 +103,7 @@ class Given:
             directories=[DIRECTORY],
             previous_epoch=11,
             metadata=self.metadata,  # type: ignore[arg-type]
-            controller=self.controller,
+            controller=self.controller,  # type: ignore[arg-type]
         )
 
 
@@ -119,10 +130,43 @@ def test_registration_says_who_where_and_with_what(given: Given) -> None:
 
 
 def test_a_refused_registration_fails(given: Given) -> None:
-    given.controller.registration = BrokerRegistrationResponse(error_code=ErrorCode.DUPLICATE_BROKER_REGISTRATION)
+    given.controller.registration = KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID)
     error = given.session.register().error
     assert isinstance(error, KafkaError)
-    assert error.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert error.code == ErrorCode.INCONSISTENT_CLUSTER_ID
+    assert given.scheduler.pending() == []
+
+
+def test_a_registration_waits_for_the_end_of_the_process_before(given: Given) -> None:
+    given.controller.registration = KafkaError(ErrorCode.DUPLICATE_BROKER_REGISTRATION)
+    registered = given.session.register()
+    # broker.session.timeout.ms: by then a process that crashed is fenced.
+    while given.scheduler.now < 9.0:
+        given.scheduler.fire()
+        assert not registered.done
+    given.controller.registration = BrokerRegistrationResponse(broker_epoch=43)
+    given.scheduler.fire()
+    assert registered.result() == 43
+    assert len({str(request.incarnation_id) for request in given.controller.registrations}) == 1
+
+
+def test_a_registration_gives_up_when_another_process_lives_on(given: Given) -> None:
+    given.controller.registration = KafkaError(ErrorCode.DUPLICATE_BROKER_REGISTRATION)
+    registered = given.session.register()
+    while not registered.done:
+        given.scheduler.fire()
+    assert 9.0 < given.scheduler.now < 20.0
+    assert isinstance(registered.error, KafkaError)
+    assert registered.error.message == "Another process runs as broker 3: each node.id may be used only once."
+
+
+def test_a_controller_that_is_away_is_asked_again_within_bounds(given: Given) -> None:
+    given.controller.registration = PeerUnreachable("away")
+    registered = given.session.register()
+    while not registered.done:
+        assert given.scheduler.fire() <= 1.0
+    assert 60.0 <= given.scheduler.now < 62.0
+    assert isinstance(registered.error, PeerUnreachable)
 
 
 def test_heartbeats_until_the_fence_is_lifted_and_then_at_the_interval(given: Given) -> None:
@@ -140,6 +184,31 @@ def test_heartbeats_until_the_fence_is_lifted_and_then_at_the_interval(given: Gi
     assert given.scheduler.fire() == 2.0
     assert given.controller.heartbeats[-1].offline_log_dirs == [DIRECTORY]
     assert len(given.scheduler.pending()) == 1
+
+
+def test_a_broker_is_not_unfenced_before_its_own_image_says_so(given: Given) -> None:
+    given.session.register()
+    given.own.fenced = True
+    given.controller.answers = [fenced(is_fenced=False), fenced(is_fenced=False)]
+    unfenced = given.session.unfence()
+    assert not unfenced.done
+    given.own.fenced = False
+    given.scheduler.fire()
+    assert unfenced.done
+
+
+def test_a_broker_notices_that_another_process_took_its_place(given: Given) -> None:
+    ends: list[str] = []
+    given.session.on_superseded = lambda: ends.append("end")
+    given.session.register()
+    given.own.incarnation_id = Uuid.random(random.Random(9))
+    delta = SimpleNamespace(brokers_changed={3})
+    given.session.publish(delta, given.metadata.image)  # type: ignore[arg-type]
+    # An older registration is that of the run before.
+    assert ends == []
+    given.own.broker_epoch = 50
+    given.session.publish(delta, given.metadata.image)  # type: ignore[arg-type]
+    assert ends == ["end"]
 
 
 def test_a_failed_heartbeat_is_not_the_last(given: Given) -> None:

@@ -1,4 +1,5 @@
-"""One module per API key; `HANDLERS` is the single table of what this broker answers and advertises.
+"""One module per API key; two tables say what is answered and advertised: `HANDLERS` on the listeners of a broker,
+`CONTROLLER_HANDLERS` on those of a controller (`controller.listener.names`).
 
 A handler module offers
 
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["HANDLERS", "HandlerSpec"]
+__all__ = ["CONTROLLER_HANDLERS", "FORWARDABLE", "HANDLERS", "HandlerSpec"]
 
 
 class HandlerSpec(NamedTuple):
@@ -46,11 +47,40 @@ HANDLERS: dict[int, HandlerSpec] = {
     34: HandlerSpec("alter_replica_log_dirs", 1, 2),
     35: HandlerSpec("describe_log_dirs", 1, 5),
     37: HandlerSpec("create_partitions", 0, 3),
+    43: HandlerSpec("elect_leaders", 0, 2),
     44: HandlerSpec("incremental_alter_configs", 0, 1),
     55: HandlerSpec("describe_quorum", 0, 2),
     57: HandlerSpec("update_features", 0, 2),
     60: HandlerSpec("describe_cluster", 0, 2),
     61: HandlerSpec("describe_producers", 0, 0),
+    64: HandlerSpec("unregister_broker", 0, 0),
     74: HandlerSpec("list_config_resources", 0, 1),
     75: HandlerSpec("describe_topic_partitions", 0, 0),
 }
+
+# What brokers ask of the controller, and what administrators may ask of it directly (KIP-919).
+CONTROLLER_HANDLERS: dict[int, HandlerSpec] = {
+    1: HandlerSpec("fetch_metadata_log", 4, 18),
+    18: HandlerSpec("api_versions", 0, 4),
+    19: HandlerSpec("create_topics", 2, 7),
+    20: HandlerSpec("delete_topics", 1, 6),
+    32: HandlerSpec("describe_configs", 1, 4),
+    33: HandlerSpec("alter_configs", 0, 2),
+    37: HandlerSpec("create_partitions", 0, 3),
+    43: HandlerSpec("elect_leaders", 0, 2),
+    44: HandlerSpec("incremental_alter_configs", 0, 1),
+    55: HandlerSpec("describe_quorum", 0, 2),
+    56: HandlerSpec("alter_partition", 2, 3),
+    57: HandlerSpec("update_features", 0, 2),
+    58: HandlerSpec("envelope", 0, 0),
+    59: HandlerSpec("fetch_snapshot", 0, 1),
+    60: HandlerSpec("describe_cluster", 0, 2),
+    62: HandlerSpec("broker_registration", 0, 4),
+    63: HandlerSpec("broker_heartbeat", 0, 2),
+    64: HandlerSpec("unregister_broker", 0, 0),
+    67: HandlerSpec("allocate_producer_ids", 0, 0),
+    70: HandlerSpec("controller_registration", 0, 0),
+}
+
+# What a broker may send on in an Envelope, in the name of a client (KIP-590).
+FORWARDABLE = frozenset((19, 20, 33, 37, 43, 44, 55, 57, 64))

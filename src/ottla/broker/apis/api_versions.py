@@ -1,6 +1,7 @@
 """ApiVersions (key 18), versions 0 to 4.
 
-Says which APIs this broker serves, in which versions, and which features the cluster has finalized.
+Says which APIs are served on the listener that is asked, in which versions, and which features the cluster has
+finalized.
 
 - Version 0-2: the list alone, with a throttle time since version 1.
 - Version 3 (KIP-511): the client names its software, which must look like a name and a version; supported and
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.apis import HANDLERS
+from ottla.broker.apis import CONTROLLER_HANDLERS, HANDLERS
 from ottla.model.errors import ErrorCode
 from ottla.wire.messages.api_versions import (
     ApiVersion,
@@ -45,10 +46,11 @@ def handle(request: ApiVersionsRequest, context: RequestContext, broker: Broker)
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         context.connection.client_software_name, context.connection.client_software_version = names
     image = broker.metadata.image
+    handlers = CONTROLLER_HANDLERS if context.listener.is_controller else HANDLERS
     return ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=api_key, min_version=spec.min_version, max_version=spec.max_version)
-            for api_key, spec in sorted(HANDLERS.items())
+            for api_key, spec in sorted(handlers.items())
         ],
         throttle_time_ms=context.quota.requested(context, 0.0),
         supported_features=_supported_features(broker, version),

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
-from ottla.metadata.controller import ControllerContext
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode
 from ottla.wire.messages.create_partitions import (
@@ -36,7 +35,7 @@ def handle(
     for topic in request.topics:
         existing = image.topics.by_name.get(topic.name)
         additions += max(topic.count - len(existing.partitions), 0) if existing is not None else 0
-    extended = broker.controller.create_partitions(request, ControllerContext(api_version=context.api_version))
+    extended = broker.controller.create_partitions(request, context.for_controller())
     answer: Deferred[CreatePartitionsResponse] = Deferred()
 
     def finish(outcome: Deferred[CreatePartitionsResponse]) -> None:

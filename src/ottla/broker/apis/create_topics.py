@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.context import RequestContext
-from ottla.metadata.controller import ControllerContext
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode
 from ottla.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
@@ -47,7 +46,7 @@ def handle(request: CreateTopicsRequest, context: RequestContext, broker: Broker
         return context.allows(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name)
 
     created = broker.controller.create_topics(
-        request, ControllerContext(api_version=context.api_version, may_describe_configs=may_describe_configs)
+        request, context.for_controller(may_describe_configs=may_describe_configs)
     )
     answer: Deferred[CreateTopicsResponse] = Deferred()
 

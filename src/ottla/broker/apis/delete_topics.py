@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.context import RequestContext
-from ottla.metadata.controller import ControllerContext
 from ottla.metadata.image import MetadataImage
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode
@@ -30,7 +29,7 @@ def handle(request: DeleteTopicsRequest, context: RequestContext, broker: Broker
     if not context.allows(Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME):
         denied = _take_denied(request, context, broker.metadata.image)
     mutations = len(request.topic_names) + len(request.topics)
-    deleted = broker.controller.delete_topics(request, ControllerContext(api_version=context.api_version))
+    deleted = broker.controller.delete_topics(request, context.for_controller())
     answer: Deferred[DeleteTopicsResponse] = Deferred()
 
     def finish(outcome: Deferred[DeleteTopicsResponse]) -> None:

@@ -1,6 +1,7 @@
 """DescribeCluster (key 60), versions 0 to 2: brokers, the cluster's id, what one may do to it (KIP-700).
 
-- 1: endpoint type (KIP-919); on a broker's listener only brokers can be asked for
+- 1: endpoint type (KIP-919); on a broker's listener only brokers can be asked for, on a
+  controller's only controllers
 - 2: fenced brokers on demand, each marked (KIP-1073)
 """
 
@@ -27,6 +28,8 @@ _BROKERS, _CONTROLLERS = 1, 2
 
 
 def handle(request: DescribeClusterRequest, context: RequestContext, broker: Broker) -> DescribeClusterResponse:
+    if context.listener.is_controller:
+        return _controllers(request, context, broker)
     if request.endpoint_type != _BROKERS:
         is_known = request.endpoint_type == _CONTROLLERS
         return DescribeClusterResponse(
@@ -62,3 +65,31 @@ def handle(request: DescribeClusterRequest, context: RequestContext, broker: Bro
                 context, ResourceType.CLUSTER, CLUSTER_NAME
             )
     return response
+
+
+def _controllers(request: DescribeClusterRequest, context: RequestContext, broker: Broker) -> DescribeClusterResponse:
+    """The same question on a controller's listener: who the controllers are, and which of them is active."""
+    if request.endpoint_type != _CONTROLLERS:
+        is_known = request.endpoint_type == _BROKERS
+        return DescribeClusterResponse(
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE if is_known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            error_message="this is a controller: ask a broker's listener for brokers"
+            if is_known
+            else f"there is no endpoint of type {request.endpoint_type}",
+        )
+    assert broker.quorum is not None, "only a controller has this listener"
+    listener = context.listener_name
+    return DescribeClusterResponse(
+        endpoint_type=_CONTROLLERS,
+        cluster_id=broker.cluster_id,
+        controller_id=broker.quorum.log.leader_id,
+        brokers=[
+            DescribeClusterBroker(
+                broker_id=controller_id,
+                host=controller.endpoints[listener].host,
+                port=controller.endpoints[listener].port,
+            )
+            for controller_id, controller in sorted(broker.metadata.image.cluster.controllers.items())
+            if listener in controller.endpoints
+        ],
+    )

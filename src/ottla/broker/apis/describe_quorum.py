@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.context import RequestContext
+from ottla.broker.controllers import RemoteController
 from ottla.metadata.topic_names import CLUSTER_METADATA_TOPIC
+from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode
 from ottla.model.ids import Uuid
 from ottla.wire.messages.describe_quorum import (
@@ -38,6 +40,7 @@ def handle(
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return DescribeQuorumResponse(error_code=code, error_message=code.message)
     if broker.quorum is None:
+        assert isinstance(broker.controller, RemoteController)
         return broker.controller.describe_quorum(request, context.for_controller())
     response = DescribeQuorumResponse(
         topics=[

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.context import RequestContext
-from ottla.metadata.controller import ControllerContext
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode
 from ottla.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
@@ -28,4 +27,4 @@ def handle(
     if not context.allows(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return UpdateFeaturesResponse(error_code=code, error_message=code.message)
-    return broker.controller.update_features(request, ControllerContext(api_version=context.api_version))
+    return broker.controller.update_features(request, context.for_controller())

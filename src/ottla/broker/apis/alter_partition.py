@@ -1,0 +1,25 @@
+"""AlterPartition (key 56), versions 2 to 3: a leader tells which replicas are in sync (KIP-497).
+
+- 3: the in-sync replicas come with their broker epochs (KIP-903)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.context import RequestContext
+    from ottla.model.deferred import Deferred
+
+__all__ = ["handle"]
+
+
+def handle(request: AlterPartitionRequest, context: RequestContext, broker: Broker) -> Deferred[AlterPartitionResponse]:
+    if not context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return broker.controller.alter_partition(request)

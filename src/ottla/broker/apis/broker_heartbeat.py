@@ -1,0 +1,27 @@
+"""BrokerHeartbeat (key 63), versions 0 to 2: a broker is alive, wants to leave, has lost directories (KIP-631).
+
+- 1: directories that are out of service (KIP-858); 2: directories that take no new replicas (KIP-1066)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.context import RequestContext
+    from ottla.model.deferred import Deferred
+
+__all__ = ["handle"]
+
+
+def handle(
+    request: BrokerHeartbeatRequest, context: RequestContext, broker: Broker
+) -> Deferred[BrokerHeartbeatResponse]:
+    if not context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return broker.controller.heartbeat(request)

@@ -1,0 +1,25 @@
+"""ControllerRegistration (key 70), version 0: a controller tells its addresses and features (KIP-919)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.wire.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.context import RequestContext
+    from ottla.model.deferred import Deferred
+
+__all__ = ["handle"]
+
+
+def handle(
+    request: ControllerRegistrationRequest, context: RequestContext, broker: Broker
+) -> Deferred[ControllerRegistrationResponse]:
+    if not context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    assert broker.local_controller is not None, "only a controller has this listener"
+    return broker.local_controller.register_controller(request)

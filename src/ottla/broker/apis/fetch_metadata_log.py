@@ -1,0 +1,36 @@
+"""Fetch (key 1), versions 4 to 18, on a controller's listener: the metadata log, for brokers that follow it (KIP-595).
+
+Only committed batches are given out. A fetch of anything but `__cluster_metadata` is an INVALID_REQUEST. Sessions are
+not used: each request names the one partition there is.
+
+- 12: the epoch last fetched; the answer may name a diverging epoch, the leader, or a snapshot
+- 13: the topic is named by its id; 15: the replica's id moved into `replica_state`
+- 17: the replica's directory (KIP-853); 18: the high watermark it knows (KIP-1166)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
+from ottla.model.errors import ErrorCode
+from ottla.wire.messages.fetch import FetchRequest, FetchResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.context import RequestContext
+    from ottla.model.deferred import Deferred
+
+__all__ = ["handle"]
+
+_REPLICA_STATE_VERSION = 15
+
+
+def handle(request: FetchRequest, context: RequestContext, broker: Broker) -> FetchResponse | Deferred[FetchResponse]:
+    if not context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+        return FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    assert broker.quorum is not None, "only a controller has this listener"
+    replica_id = request.replica_id
+    if context.api_version >= _REPLICA_STATE_VERSION and request.replica_state is not None:
+        replica_id = request.replica_state.replica_id
+    return broker.quorum.fetch(request, replica_id=replica_id)

@@ -1,0 +1,25 @@
+"""FetchSnapshot (key 59), versions 0 to 1: a piece of a snapshot of the metadata log (KIP-630).
+
+- 1: the replica's directory, and addresses of controllers (KIP-853); no addresses are told, there is one controller
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
+from ottla.model.errors import ErrorCode
+from ottla.wire.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.context import RequestContext
+
+__all__ = ["handle"]
+
+
+def handle(request: FetchSnapshotRequest, context: RequestContext, broker: Broker) -> FetchSnapshotResponse:
+    if not context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+        return FetchSnapshotResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    assert broker.quorum is not None, "only a controller has this listener"
+    return broker.quorum.fetch_snapshot(request)

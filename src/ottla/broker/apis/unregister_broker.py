@@ -1,0 +1,24 @@
+"""UnregisterBroker (key 64), version 0: the cluster forgets a broker that will not come back (KIP-631)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.context import RequestContext
+    from ottla.model.deferred import Deferred
+
+__all__ = ["handle"]
+
+
+def handle(
+    request: UnregisterBrokerRequest, context: RequestContext, broker: Broker
+) -> Deferred[UnregisterBrokerResponse]:
+    if not context.allows(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return broker.controller.unregister_broker(request, context.for_controller())
