@@ -12,7 +12,7 @@ from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages import alter_configs, incremental_alter_configs
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
-from tests.unit.metadata.harness import ControllerHarness, done
+from tests.unit.metadata.harness import ControllerHarness, done, registration
 
 SET, DELETE, APPEND, SUBTRACT = AlterOperation
 
@@ -159,6 +159,16 @@ def test_features_go_down_and_up(harness: ControllerHarness) -> None:
     assert "share.version" not in harness.image.features.finalized
     assert update(harness, "share.version", 1).results[0].error_code == ErrorCode.NONE
     assert harness.image.features.finalized["share.version"] == 1
+
+
+def test_a_broker_that_does_not_know_a_feature_keeps_it_off(harness: ControllerHarness) -> None:
+    assert update(harness, "share.version", 0, UpgradeType.SAFE_DOWNGRADE).error_code == ErrorCode.NONE
+    known = registration(2).features
+    harness.add_broker(2, features=[feature for feature in known if feature.name != "share.version"])
+    assert update(harness, "share.version", 0).error_code == ErrorCode.NONE
+    refused = update(harness, "share.version", 1)
+    assert refused.error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert "broker 2" in (refused.error_message or "")
 
 
 @pytest.mark.parametrize(

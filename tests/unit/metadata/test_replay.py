@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ottla.metadata.delta import CorruptMetadataError, MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.image_records import image_records
+from ottla.metadata.loader import load_image
 from ottla.metadata.snapshot_policy import write_image
 from ottla.metadata.versions import encode_for
 from ottla.model.errors import ErrorCode, KafkaError
@@ -304,13 +305,28 @@ def test_snapshots_are_written_by_bytes() -> None:
     harness.add_broker(1)
     for number in range(50):
         harness.create(f"topic-{number}", 2)
-    assert harness.controller.snapshots.written > 2
+    # Two thousand bytes are some twelve topics of two partitions.
+    assert 2 < harness.controller.snapshots.written < 8
     snapshots = list_snapshots(harness.memory, f"{DIRECTORY}/__cluster_metadata-0")
     assert len(snapshots) < harness.controller.snapshots.written
     assert harness.log.start_offset > 0
     before = state_of(harness.image)
     harness.reopen()
     assert state_of(harness.image) == before
+
+
+def test_what_a_snapshot_holds_is_not_replayed_from_the_log() -> None:
+    harness = ControllerHarness()
+    harness.add_broker(1)
+    for number in range(20):
+        harness.create(f"topic-{number}")
+        done(harness.controller.delete_topics(DeleteTopicsRequest(topic_names=[f"topic-{number}"])))
+    written = write_image(harness.log, harness.image).result()
+    harness.create("later")
+    loaded = load_image(harness.log, cluster_id=harness.image.cluster_id)
+    assert loaded.snapshot_end_offset == written.end_offset
+    assert loaded.records_replayed < 20
+    assert list(loaded.image.topics.by_name) == ["later"]
 
 
 def test_snapshots_are_written_by_time() -> None:
