@@ -116,13 +116,14 @@ class _ProduceCall:
             try:
                 if topic_error is not None:
                     raise topic_error
-                if hosted is not None:
-                    partition = hosted.partitions.get(data.index)
-                if partition is None:
-                    partition = self._find(topic, data.index)
+                found = None if hosted is None else hosted.partitions.get(data.index)
+                if found is None:
+                    found = self._find(topic, data.index)
+                records = _batch(data.records)
+                partition = found
                 outcome = append(
                     partition,
-                    _batch(data.records),
+                    records,
                     required_acks=acks,
                     now_ms=context.received_ms,
                     api_version=context.api_version,
