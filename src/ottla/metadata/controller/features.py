@@ -94,7 +94,7 @@ def _check_supported(name: str, wanted: int, image: MetadataImage) -> None:
         )
     for broker in image.brokers.values():
         least, most = broker.features.get(name, (0, 0))
-        if not least <= wanted <= most and wanted != 0:
+        if not least <= wanted <= most:
             raise KafkaError(
                 ErrorCode.INVALID_UPDATE_VERSION,
                 f"broker {broker.broker_id} supports levels {least} to {most} of {name}, not {wanted}",
