@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from ottla.model.config import BrokerConfig
 from ottla.model.deferred import Deferred
 from ottla.model.ids import TopicPartition
 from ottla.model.ports import Timer, World
@@ -27,6 +28,8 @@ __all__ = ["Maintenance", "flush_all", "gather"]
 logger = logging.getLogger(__name__)
 
 _SLICE_LOGS = 100
+_NEVER_MS = 10 * 365 * 86_400_000
+_FLUSH_CHECK_INTERVAL_MS = 1000
 _FLUSHES_IN_FLIGHT_MAX = 8
 
 _Offsets = dict[TopicPartition, int]
@@ -42,23 +45,28 @@ class Maintenance:
         self._is_stopped = False
 
     def start(self) -> None:
-        config = self._manager.config
-        delay_ms = config.log_initial_task_delay_ms
-        self._every("retention", config.log_retention_check_interval_ms, delay_ms, self.apply_retention)
-        self._every("flush", config.log_flush_scheduler_interval_ms, delay_ms, self.flush_due)
+        delay_ms = self._manager.config.log_initial_task_delay_ms
+        self._every("retention", lambda c: c.log_retention_check_interval_ms, delay_ms, self.apply_retention)
+        self._every("flush", _flush_interval_ms, delay_ms, self.flush_due)
         self._every(
-            "recovery points", config.log_flush_offset_checkpoint_interval_ms, delay_ms, self.checkpoint_recovery_points
+            "recovery points",
+            lambda c: c.log_flush_offset_checkpoint_interval_ms,
+            delay_ms,
+            self.checkpoint_recovery_points,
         )
         self._every(
             "start offsets",
-            config.log_flush_start_offset_checkpoint_interval_ms,
+            lambda c: c.log_flush_start_offset_checkpoint_interval_ms,
             delay_ms,
             self.checkpoint_start_offsets,
         )
         self._every(
-            "high watermarks", config.replica_high_watermark_checkpoint_interval_ms, 0, self.checkpoint_high_watermarks
+            "high watermarks",
+            lambda c: c.replica_high_watermark_checkpoint_interval_ms,
+            0,
+            self.checkpoint_high_watermarks,
         )
-        self._every("producers", config.producer_id_expiration_check_interval_ms, 0, self.expire_producers)
+        self._every("producers", lambda c: c.producer_id_expiration_check_interval_ms, 0, self.expire_producers)
 
     def stop(self) -> None:
         self._is_stopped = True
@@ -171,14 +179,20 @@ class Maintenance:
                 logger.warning("Maintenance of %s: %s", log.topic_partition, error.message)
         self._world.scheduler.call_soon(self._next_slice, logs, action)
 
-    def _every(self, name: str, interval_ms: int, delay_ms: int, duty: Callable[[], object]) -> None:
+    def _every(
+        self, name: str, interval_ms_of: Callable[[BrokerConfig], int], delay_ms: int, duty: Callable[[], object]
+    ) -> None:
+        """Does the duty from time to time; a changed interval holds from the next turn on."""
+
+        def wait(milliseconds: int) -> None:
+            self._timers[name] = self._world.scheduler.call_later(_bounded_seconds(milliseconds), run)
+
         def run() -> None:
             if not self._is_stopped:
-                self._timers[name] = self._world.scheduler.call_later(_bounded_seconds(interval_ms), run)
+                wait(interval_ms_of(self._manager.config))
                 duty()
 
-        first_ms = delay_ms if delay_ms else interval_ms
-        self._timers[name] = self._world.scheduler.call_later(_bounded_seconds(first_ms), run)
+        wait(delay_ms if delay_ms else interval_ms_of(self._manager.config))
 
 
 def gather(deferreds: list[Deferred[None]]) -> Deferred[None]:
@@ -237,4 +251,10 @@ def _pass_on(outcome: Deferred[None], target: Deferred[None]) -> None:
 
 def _bounded_seconds(milliseconds: int) -> float:
     """Some intervals are by default "never", as a number of milliseconds that no timer takes."""
-    return min(milliseconds, 10 * 365 * 86_400_000) / 1000
+    return min(milliseconds, _NEVER_MS) / 1000
+
+
+def _flush_interval_ms(config: BrokerConfig) -> int:
+    """`log.flush.scheduler.interval.ms` is "never" by default; a topic's `flush.ms` should work all the same."""
+    interval_ms = config.log_flush_scheduler_interval_ms
+    return interval_ms if interval_ms < _NEVER_MS else _FLUSH_CHECK_INTERVAL_MS

@@ -31,7 +31,14 @@ __all__ = ["DirectoryDescription", "LogManager", "ReplicaDescription"]
 
 OPEN_FILES_MAX = 4096
 
+_PREFERRED_MAX = 10_000
+
 NO_OVERRIDES: Mapping[str, str] = {}
+
+
+def is_reserved(directory_id: Uuid) -> bool:
+    """The first hundred ids stand for "unassigned", "lost" and the like (KIP-858), not for a directory."""
+    return directory_id.bytes[:15] == bytes(15) and directory_id.bytes[15] < 100
 
 
 class ReplicaDescription(NamedTuple):
@@ -87,6 +94,8 @@ class LogManager:
         )
         self._is_closing = False
         self._refused: dict[TopicPartition, KafkaError] = {}
+        self._lost: set[TopicPartition] = set()
+        self._preferred: dict[TopicPartition, LogDirectory] = {}
         self.on_directory_failure: list[Callable[[LogDirectory, list[TopicPartition]], None]] = []
         """Called, after the logs are gone from here, with the partitions that went with the directory."""
         self.previous_broker_epoch = -1
@@ -196,7 +205,11 @@ class LogManager:
         *,
         directory_id: Uuid | None = None,
     ) -> PartitionLog:
-        """The partition's log; a new one goes to the given directory, or to the one with the fewest partitions."""
+        """The partition's log; a new one goes to the given directory, or to the one with the fewest partitions.
+
+        A partition whose log lies in a directory that has failed is not begun anew, empty, in another: `directory_id`
+        from the metadata (KIP-858) says where it should be, and what was lost while the node ran is remembered.
+        """
         entry = self._entries.get(topic_partition)
         if entry is not None:
             if entry.topic_id != topic_id and entry.topic_id and topic_id:
@@ -211,7 +224,7 @@ class LogManager:
             return entry.log
         if topic_partition in self._refused:
             raise self._refused[topic_partition]
-        directory = self._directory_for_new(directory_id)
+        directory = self._directory_for_new(topic_partition, directory_id)
         try:
             log = self._create(topic_partition, topic_id, config, directory)
         except OSError as error:
@@ -239,11 +252,17 @@ class LogManager:
             on_failure=directory.fail,
         ).log
 
-    def _directory_for_new(self, directory_id: Uuid | None) -> LogDirectory:
+    def _directory_for_new(self, topic_partition: TopicPartition, directory_id: Uuid | None) -> LogDirectory:
         online = self.online_directories()
         for directory in online:
             if directory_id is not None and directory.directory_id == directory_id:
                 return directory
+        is_assigned = directory_id is not None and not is_reserved(directory_id)
+        if topic_partition in self._lost or (is_assigned and len(online) < len(self.directories)):
+            raise LogDirectoryOffline(f"The log of {topic_partition} lies in a log directory that is out of service")
+        preferred = self._preferred.pop(topic_partition, None)
+        if preferred in online:
+            return preferred
         # A cordoned directory keeps what it has but takes no new partitions (KIP-1066).
         cordoned = set(self.config.cordoned_log_dirs)
         open_to_new = [directory for directory in online if directory.path not in cordoned and "*" not in cordoned]
@@ -253,6 +272,7 @@ class LogManager:
 
     def delete(self, topic_partition: TopicPartition) -> None:
         """The partition is gone at once; its directory is renamed now and removed after `file.delete.delay.ms`."""
+        self._lost.discard(topic_partition)
         self._mover.cancel(topic_partition)
         self._set_aside(topic_partition, delete_directory_name, removes=True)
 
@@ -308,6 +328,9 @@ class LogManager:
         if directory.is_offline:
             raise LogDirectoryOffline(f"The log directory {path} is out of service")
         if topic_partition not in self._entries:
+            # As Kafka does: should the partition come to this node, it goes there.
+            if len(self._preferred) < _PREFERRED_MAX:
+                self._preferred[topic_partition] = directory
             raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, f"{topic_partition} has no replica on this node")
         self._mover.move(topic_partition, directory)
 
@@ -324,6 +347,7 @@ class LogManager:
     def _on_directory_failure(self, directory: LogDirectory, error: OSError) -> None:
         failure = LogDirectoryOffline(f"The log directory {directory.path} is out of service: {error}")
         gone = [found for found, entry in self._entries.items() if entry.directory is directory]
+        self._lost.update(gone)
         for topic_partition in gone:
             self._entries.pop(topic_partition).log.take_offline(failure)
         self._mover.directory_failed(directory)

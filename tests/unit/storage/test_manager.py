@@ -365,3 +365,59 @@ def test_a_broken_directory_does_not_fail_logs_of_another() -> None:
             node.append(log, b"b")
             assert len(values_of(log)) == 4
     assert not node.logs.directories[1].is_offline
+
+
+def test_a_log_in_a_failed_directory_is_not_begun_anew_elsewhere() -> None:
+    node = Node("/d1", "/d2")
+    node.start()
+    node.append(node.create("t", 0), b"precious")
+    failed_id = node.logs.directories[0].directory_id
+    node.logs.directories[0].fail(OSError(errno.EIO, "broken"))
+    with pytest.raises(LogDirectoryOffline):
+        node.create("t", 0)
+    # After a restart nothing is known of what the broken directory held, but the metadata knows.
+    node.kill()
+    node.files.break_directory("/d1")
+    node.start()
+    with pytest.raises(LogDirectoryOffline):
+        node.logs.get_or_create(TopicPartition("t", 0), TOPIC_ID, log_config(), directory_id=failed_id)
+    # A new partition has no directory yet.
+    unassigned = node.logs.get_or_create(TopicPartition("u", 0), TOPIC_ID, log_config(), directory_id=Uuid.ZERO)
+    assert unassigned.directory == "/d2/u-0"
+
+
+def test_a_wish_for_a_directory_is_remembered_until_the_partition_comes() -> None:
+    node = Node("/d1", "/d2")
+    node.start()
+    with pytest.raises(KafkaError):
+        node.logs.move(TopicPartition("t", 0), "/d2")
+    assert node.create("t").directory == "/d2/t-0"
+
+
+def test_flush_ms_of_a_topic_works_with_the_default_scheduler_interval() -> None:
+    node = Node(log_initial_task_delay_ms="0")
+    node.start()
+    log = node.create("t", flush_ms=3000)
+    node.append(log, b"a")
+    node.world.scheduler.advance(2900)
+    assert log.recovery_point == 0
+    node.world.scheduler.advance(1100)
+    assert log.recovery_point == 1
+
+
+def test_changed_intervals_hold_from_the_next_turn_on() -> None:
+    node = Node(log_initial_task_delay_ms="10", log_retention_check_interval_ms="5000")
+    node.start()
+    log = node.create("t", retention_ms=1)
+    node.world.scheduler.advance(100)
+    node.append(log, b"a")
+    log.update_high_watermark(1)
+    node.logs.config = BrokerConfig.embedded({"log.dirs": "/d1", "log.retention.check.interval.ms": "200"})
+    node.world.scheduler.advance(4800)
+    assert log.log_start_offset == 0
+    node.world.scheduler.advance(200)
+    assert log.log_start_offset == 1
+    node.append(log, b"b")
+    log.update_high_watermark(2)
+    node.world.scheduler.advance(200)
+    assert log.log_start_offset == 2
