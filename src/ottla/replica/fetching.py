@@ -170,6 +170,8 @@ class Fetch(Parked[FetchResponse]):
     ) -> PartitionData:
         try:
             partition.check_leader(entry.current_leader_epoch)
+            if self.replica_id >= 0:
+                partition.check_follower(self.replica_id, self.replica_epoch)
             if entry.last_fetched_epoch >= 0:
                 diverging = _divergence(partition, entry)
                 if diverging is not None:
@@ -190,12 +192,13 @@ class Fetch(Parked[FetchResponse]):
             end_offset = stable_offset if self.read_committed else high_watermark
         if offset < log.log_start_offset or offset > log.log_end_offset:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
-        if is_follower:
+        if is_follower and not self.is_parked:
+            # It asked once, however often we look for an answer.
             partition.on_follower_fetch(
                 self.replica_id,
                 fetch_offset=offset,
                 log_start_offset=entry.replica_log_start_offset,
-                now_ms=self.manager.clock.now_ms(),
+                now_ms=int(self.manager.clock.monotonic() * 1000),
                 replica_epoch=self.replica_epoch,
             )
             high_watermark = partition.high_watermark

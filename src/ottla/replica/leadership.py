@@ -2,15 +2,24 @@
 
 The high watermark is the smallest log end offset among the in-sync replicas. It never moves back while this epoch
 lasts. A leader that is alone in the in-sync set moves it with every append.
+
+A change of the in-sync set is the controller's to decide. Until its answer is there, the leader does not know which of
+the two sets holds, and so must please both: the high watermark counts the *maximal* set, with everybody who may be in
+it, and `min.insync.replicas` is held against the committed one.
+
+Times here are monotonic milliseconds: a wall clock that is set must not throw anybody out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-__all__ = ["FollowerProgress", "LeaderState"]
+__all__ = ["NEVER_MS", "FollowerProgress", "LeaderState", "PendingIsr"]
 
 UNKNOWN_OFFSET = -1
+
+# Before every time there is.
+NEVER_MS = -(1 << 62)
 
 
 class FollowerProgress:
@@ -31,8 +40,8 @@ class FollowerProgress:
         self.log_end_offset = UNKNOWN_OFFSET
         self.log_start_offset = UNKNOWN_OFFSET
         self.leader_end_offset_at_fetch = 0
-        self.fetched_ms = 0
-        self.caught_up_ms = 0
+        self.fetched_ms = NEVER_MS
+        self.caught_up_ms = NEVER_MS
         self.replica_epoch = -1
 
     def on_fetch(
@@ -53,39 +62,102 @@ class FollowerProgress:
         self.fetched_ms = now_ms
         self.replica_epoch = replica_epoch
 
+    def is_caught_up(self, *, leader_end_offset: int, now_ms: int, lag_ms_max: int) -> bool:
+        """Whether it holds everything, or did so a short while ago."""
+        return self.log_end_offset == leader_end_offset or now_ms - self.caught_up_ms <= lag_ms_max
+
+
+class PendingIsr:
+    """A change of the in-sync set that the controller has not answered yet."""
+
+    __slots__ = ("is_growth", "isr")
+
+    def __init__(self, isr: tuple[int, ...], *, is_growth: bool) -> None:
+        self.isr = isr
+        self.is_growth = is_growth
+
 
 class LeaderState:
     """One leadership, from the moment this broker takes it to the next epoch."""
 
-    __slots__ = ("epoch", "epoch_start_offset", "followers", "is_alone", "isr", "node_id", "replica_count")
+    __slots__ = (
+        "epoch",
+        "epoch_start_offset",
+        "followers",
+        "is_alone",
+        "isr",
+        "isr_order",
+        "maximal_isr",
+        "node_id",
+        "pending",
+        "replica_count",
+    )
 
     def __init__(
-        self, *, node_id: int, epoch: int, epoch_start_offset: int, replicas: Iterable[int], isr: Iterable[int]
+        self,
+        *,
+        node_id: int,
+        epoch: int,
+        epoch_start_offset: int,
+        replicas: Iterable[int],
+        isr: Iterable[int],
+        now_ms: int = NEVER_MS,
     ) -> None:
         self.node_id = node_id
         self.epoch = epoch
         self.epoch_start_offset = epoch_start_offset
         self.followers: dict[int, FollowerProgress] = {}
         self.isr: frozenset[int] = frozenset()
+        # The same as the controller lists it.
+        self.isr_order: tuple[int, ...] = ()
+        self.maximal_isr: frozenset[int] = frozenset()
+        self.pending: PendingIsr | None = None
         self.replica_count = 0
+        # Nobody else holds a replica: what is written is committed.
         self.is_alone = False
         self.assign(replicas=replicas, isr=isr)
+        for follower_id, progress in self.followers.items():
+            if follower_id in self.isr:
+                # Whoever is in sync when the epoch begins has the full time to show it.
+                progress.caught_up_ms = now_ms
 
     def assign(self, *, replicas: Iterable[int], isr: Iterable[int]) -> None:
         """New replicas or a new in-sync set within the same epoch; known followers keep their progress."""
         others = [node_id for node_id in replicas if node_id != self.node_id]
         known = self.followers
         self.followers = {node_id: known.get(node_id) or FollowerProgress(node_id) for node_id in others}
-        self.isr = frozenset(isr)
         self.replica_count = len(others) + 1
-        self.is_alone = self.isr <= {self.node_id}
+        self.is_alone = not others
+        self.commit_isr(isr)
 
-    def high_watermark(self, log_end_offset: int) -> int:
-        """The end of what every in-sync replica holds, given the leader's own end; -1 when one has not fetched yet."""
-        if self.is_alone:
-            return log_end_offset
-        ends = [progress.log_end_offset for node_id, progress in self.followers.items() if node_id in self.isr]
-        return min(log_end_offset, *ends) if ends else log_end_offset
+    def commit_isr(self, isr: Iterable[int]) -> None:
+        """The controller's word; whatever was asked for before is answered by it."""
+        self.isr_order = tuple(isr)
+        self.isr = self.maximal_isr = frozenset(self.isr_order)
+        self.pending = None
+
+    def propose_isr(self, pending: PendingIsr) -> None:
+        assert self.pending is None, "one change of the in-sync set at a time"
+        self.pending = pending
+        self.maximal_isr = self.isr | frozenset(pending.isr)
+
+    def withdraw_isr(self) -> None:
+        """The controller has refused the change: the committed set holds."""
+        self.pending = None
+        self.maximal_isr = self.isr
+
+    def high_watermark(self, log_end_offset: int, is_joining: Callable[[FollowerProgress], bool] | None = None) -> int:
+        """The end of what every in-sync replica holds, given the leader's own end; -1 when one has not fetched yet.
+
+        A follower that is about to join is waited for as well, or a busy leader would run away from it for ever.
+        """
+        lowest = log_end_offset
+        for node_id, progress in self.followers.items():
+            if progress.log_end_offset < lowest and (
+                node_id in self.maximal_isr or (is_joining is not None and is_joining(progress))
+            ):
+                lowest = progress.log_end_offset
+        return lowest
 
     def low_watermark(self, log_start_offset: int) -> int:
         """The smallest log start offset among the replicas that are known to be there."""

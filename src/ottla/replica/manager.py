@@ -10,7 +10,7 @@ Everything happens on the loop's thread; there are no locks.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +19,8 @@ from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition, Uuid
 from ottla.records.validate import ProduceSettings
 from ottla.replica.fetch_sessions import FetchEntry, FetchSessions
+from ottla.replica.fetchers import FetcherPool
+from ottla.replica.isr import AlterPartitionChannel, IsrKeeper
 from ottla.replica.parked import Parking
 from ottla.replica.partition import Partition
 from ottla.replica.views import ClusterView, DeltaView, PartitionView, TopicView
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from ottla.model.config import BrokerConfig
     from ottla.model.ports import World
     from ottla.storage.manager import LogManager
+    from ottla.wire.peers import Peers
 
 __all__ = ["HostedTopic", "LeaderEndpoint", "ReplicaManager", "ReplicaStatistics"]
 
@@ -84,11 +87,14 @@ class ReplicaManager:
     __slots__ = (
         "_create_retry_planned",
         "_scheduler",
+        "_world",
         "by_id",
         "by_name",
         "clock",
         "config",
+        "fetchers",
         "image",
+        "isr_keeper",
         "logs",
         "lost",
         "node_id",
@@ -105,6 +111,7 @@ class ReplicaManager:
         self.clock = world.clock
         self.workers = world.workers
         self._scheduler = world.scheduler
+        self._world = world
         self._create_retry_planned = False
         self.parking = Parking(world.scheduler)
         self.sessions = FetchSessions(slots_max=config.max_incremental_fetch_session_cache_slots, random=world.random)
@@ -115,6 +122,44 @@ class ReplicaManager:
         # ... it was lost with its directory. An empty log must not take its place behind everybody's back.
         self.lost: set[TopicPartition] = set()
         self.image: ClusterView | None = None
+        # What fetches from other brokers, and what lets them into the in-sync sets; None where there are no others.
+        self.fetchers: FetcherPool | None = None
+        self.isr_keeper: IsrKeeper | None = None
+
+    def connect(self, *, peers: Peers, controller: AlterPartitionChannel, broker_epoch: Callable[[], int]) -> None:
+        """Replication begins: followers fetch, leaders watch their followers. Call it once, before or after `start`."""
+        assert self.fetchers is None, "connected twice"
+        self.isr_keeper = IsrKeeper(
+            node_id=self.node_id,
+            world=self._world,
+            lag_ms_max=self.config.replica_lag_time_max_ms,
+            controller=controller,
+            broker_epoch=broker_epoch,
+            cluster=lambda: self.image,
+            partitions=self.partitions,
+        )
+        self.isr_keeper.start()
+        self.fetchers = FetcherPool(
+            node_id=self.node_id,
+            config=self.config,
+            world=self._world,
+            peers=peers,
+            cleaner=self.logs.cleaner,
+            broker_epoch=broker_epoch,
+        )
+        if self.image is not None:
+            self.fetchers.on_brokers(self.image.brokers)
+        for partition in self.partitions():
+            partition.isr_keeper = self.isr_keeper
+            if not partition.is_leader:
+                self.fetchers.follow(partition)
+
+    def close(self) -> None:
+        """Nothing is fetched and nobody is watched any more; the logs may be closed."""
+        if self.fetchers is not None:
+            self.fetchers.close()
+        if self.isr_keeper is not None:
+            self.isr_keeper.close()
 
     # Looking up.
 
@@ -208,14 +253,14 @@ class ReplicaManager:
 
     def start(self, image: ClusterView) -> None:
         """Brings logs and leadership in line with a whole image: at start-up, after the logs have been opened."""
-        self.image = image
+        self._take_image(image)
         self._find_lost(image)
         for topic in image.topics.by_id.values():
             self._apply_topic(topic.name, topic.topic_id, topic.partitions.items(), image)
 
     def publish(self, delta: DeltaView, image: ClusterView) -> None:
         """Follows one committed change of the metadata."""
-        self.image = image
+        self._take_image(image)
         for deleted in delta.topics.deleted.values():
             self._delete_topic(deleted)
         for topic_id, changed in delta.topics.changed.items():
@@ -223,11 +268,20 @@ class ReplicaManager:
         for resource in delta.configs_changed:
             if resource.type == _TOPIC_RESOURCE:
                 self._apply_topic_config(resource.name, image)
+        if self.fetchers is not None:
+            self.fetchers.tidy()
+
+    def _take_image(self, image: ClusterView) -> None:
+        before, self.image = self.image, image
+        if self.fetchers is not None and (before is None or before.brokers is not image.brokers):
+            self.fetchers.on_brokers(image.brokers)
 
     def on_broker_config(self, config: BrokerConfig) -> None:
         """Broker defaults changed while running: every topic without a setting of its own follows."""
         self.config = config
         self.sessions.slots_max = config.max_incremental_fetch_session_cache_slots
+        if self.fetchers is not None:
+            self.fetchers.on_broker_config(config)
         if self.image is not None:
             for name in self.by_name:
                 self._apply_topic_config(name, self.image)
@@ -303,6 +357,7 @@ class ReplicaManager:
                 topic_partition.topic, topic_id
             )
         hosted.partitions[topic_partition.partition] = partition
+        partition.isr_keeper = self.isr_keeper
         self.offline.discard(topic_partition)
         return partition
 
@@ -335,13 +390,21 @@ class ReplicaManager:
 
     def _apply_leadership(self, partition: Partition, view: PartitionView) -> None:
         if view.leader == self.node_id:
+            if self.fetchers is not None:
+                self.fetchers.unfollow(partition)
             partition.become_leader(
-                epoch=view.leader_epoch, partition_epoch=view.partition_epoch, replicas=view.replicas, isr=view.isr
+                epoch=view.leader_epoch,
+                partition_epoch=view.partition_epoch,
+                replicas=view.replicas,
+                isr=view.isr,
+                now_ms=int(self.clock.monotonic() * 1000),
             )
         else:
             partition.become_follower(
                 leader_id=view.leader, epoch=view.leader_epoch, partition_epoch=view.partition_epoch
             )
+            if self.fetchers is not None:
+                self.fetchers.follow(partition)
 
     def _apply_topic_config(self, name: str, image: ClusterView) -> None:
         hosted = self.by_name.get(name)
@@ -352,6 +415,8 @@ class ReplicaManager:
         for partition in hosted.partitions.values():
             partition.log.config = config
             partition.produce_settings = settings
+            # With fewer needed in sync, more may be committed.
+            partition.advance_high_watermark()
 
     def _delete_topic(self, topic: TopicView) -> None:
         hosted = self.by_id.get(topic.topic_id)
@@ -369,6 +434,8 @@ class ReplicaManager:
         self.logs.delete(partition.topic_partition)
 
     def _forget(self, partition: Partition) -> None:
+        if self.fetchers is not None:
+            self.fetchers.unfollow(partition)
         hosted = self.by_id[partition.topic_id]
         del hosted.partitions[partition.index]
         if not hosted.partitions:

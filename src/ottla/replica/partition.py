@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition, Uuid
-from ottla.replica.leadership import FollowerProgress, LeaderState
+from ottla.replica.leadership import NEVER_MS, FollowerProgress, LeaderState
 
 if TYPE_CHECKING:
     from ottla.model.config import LogConfig
     from ottla.records.validate import ProduceSettings, ValidatedRecords
     from ottla.replica.appends import AppendQueue
+    from ottla.replica.isr import IsrKeeper
     from ottla.replica.parked import Parked, Parking
     from ottla.storage.log import AppendResult, PartitionLog
 
@@ -38,6 +39,7 @@ class Partition:
         "bytes_in",
         "bytes_out",
         "index",
+        "isr_keeper",
         "leader_epoch",
         "leader_id",
         "leader_state",
@@ -75,6 +77,8 @@ class Partition:
         self.leader_epoch = NO_EPOCH
         self.partition_epoch = -1
         self.leader_state: LeaderState | None = None
+        # Where there are followers: who asks the controller to let them into the in-sync set.
+        self.isr_keeper: IsrKeeper | None = None
         # The log holds it, for it bounds retention and compaction too, and is written to the checkpoint from there.
         log.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
         self.refusal: ErrorCode | None = None
@@ -115,11 +119,23 @@ class Partition:
 
     # Leadership.
 
-    def become_leader(self, *, epoch: int, partition_epoch: int, replicas: Iterable[int], isr: Iterable[int]) -> None:
+    def become_leader(
+        self,
+        *,
+        epoch: int,
+        partition_epoch: int,
+        replicas: Iterable[int],
+        isr: Iterable[int],
+        now_ms: int = NEVER_MS,
+    ) -> None:
         """Takes (or keeps) the lead; a new epoch starts where the log ends."""
         state = self.leader_state
         if state is not None and state.epoch == epoch:
-            state.assign(replicas=replicas, isr=isr)
+            if partition_epoch < self.partition_epoch:
+                # The controller's answer to this leader was quicker than the metadata, which is still on its way there.
+                return
+            if partition_epoch > self.partition_epoch:
+                state.assign(replicas=replicas, isr=isr)
         else:
             state = self.leader_state = LeaderState(
                 node_id=self.node_id,
@@ -127,6 +143,7 @@ class Partition:
                 epoch_start_offset=self.log.log_end_offset,
                 replicas=replicas,
                 isr=isr,
+                now_ms=now_ms,
             )
             self.wake_all()
         self.leader_id = self.node_id
@@ -154,13 +171,27 @@ class Partition:
         state = self.leader_state
         return None if state is None else state.followers.get(node_id)
 
+    def check_follower(self, node_id: int, replica_epoch: int = -1) -> FollowerProgress:
+        """The progress of a broker that may follow this partition; raises when it holds no replica.
+
+        It may know of a newer assignment than we do, hence an error that makes it ask again. A fetch of a process that
+        has been replaced meanwhile (KIP-903) must not move anything.
+        """
+        progress = self.follower_progress(node_id)
+        if progress is None:
+            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"Broker {node_id} holds no replica of {self}.")
+        if 0 <= replica_epoch < progress.replica_epoch:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"Broker {node_id} fetches with epoch {replica_epoch} after it did with {progress.replica_epoch}.",
+            )
+        return progress
+
     def on_follower_fetch(
         self, node_id: int, *, fetch_offset: int, log_start_offset: int, now_ms: int, replica_epoch: int = -1
     ) -> None:
         """A follower asked for an offset, which proves what it holds; may move the high watermark."""
-        progress = self.follower_progress(node_id)
-        if progress is None:
-            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"Broker {node_id} holds no replica of {self}.")
+        progress = self.check_follower(node_id, replica_epoch)
         progress.on_fetch(
             fetch_offset=fetch_offset,
             log_start_offset=log_start_offset,
@@ -168,15 +199,35 @@ class Partition:
             now_ms=now_ms,
             replica_epoch=replica_epoch,
         )
+        state, keeper = self.leader_state, self.isr_keeper
+        if state is not None and keeper is not None and node_id not in state.maximal_isr:
+            # Before the high watermark moves on, so that it counts the newcomer from here on.
+            keeper.consider_joining(self, state, progress)
         self.advance_high_watermark()
 
+    def commit_isr(self, state: LeaderState, *, isr: Iterable[int], partition_epoch: int) -> None:
+        """The controller has answered a change of the in-sync set that this leadership asked for."""
+        if state is self.leader_state and partition_epoch >= self.partition_epoch:
+            state.commit_isr(isr)
+            self.partition_epoch = partition_epoch
+            self.advance_high_watermark()
+
     def advance_high_watermark(self) -> None:
-        """Moves the high watermark to what every in-sync replica holds, and wakes whoever waited for that."""
+        """Moves the high watermark to what every in-sync replica holds, and wakes whoever waited for that.
+
+        With fewer in sync than `min.insync.replicas` it stays: what is committed must be on that many disks (KIP-966).
+        """
         state = self.leader_state
         if state is None:
             return
         log = self.log
-        high_watermark = state.high_watermark(log.log_end_offset)
+        high_watermark = log.log_end_offset
+        if not state.is_alone:
+            if len(state.isr) < self.needed_replicas(state):
+                return
+            keeper = self.isr_keeper
+            is_joining = None if keeper is None else keeper.joining_test(self)
+            high_watermark = state.high_watermark(high_watermark, is_joining)
         if high_watermark > log.high_watermark:
             log.update_high_watermark(high_watermark)
             size, self.unseen_bytes = self.unseen_bytes, 0
@@ -310,7 +361,8 @@ class Partition:
         self.unseen_bytes += size_bytes
         for parked in self.parked_replica_fetches:
             parked.on_readable(size_bytes)
-        if state.is_alone:
+        if len(state.maximal_isr) == 1:
+            # Nobody else is in sync, so nobody's fetch will move it.
             self.advance_high_watermark()
 
     def _refuse_epoch(self, current_leader_epoch: int) -> None:

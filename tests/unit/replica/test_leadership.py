@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.replica.leadership import FollowerProgress, LeaderState
+from ottla.replica.leadership import NEVER_MS, FollowerProgress, LeaderState
 
 
 def leader(*, replicas: tuple[int, ...] = (1, 2, 3), isr: tuple[int, ...] = (1, 2, 3)) -> LeaderState:
@@ -65,4 +65,4 @@ class TestCaughtUp:
         progress = FollowerProgress(2)
         progress.on_fetch(fetch_offset=3, log_start_offset=0, leader_end_offset=5, now_ms=10, replica_epoch=-1)
         progress.on_fetch(fetch_offset=4, log_start_offset=0, leader_end_offset=9, now_ms=20, replica_epoch=-1)
-        assert progress.caught_up_ms == 0
+        assert progress.caught_up_ms == NEVER_MS

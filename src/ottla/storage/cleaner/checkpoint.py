@@ -20,7 +20,7 @@ __all__ = ["CleanerCheckpoint"]
 class CleanerCheckpoint:
     """The checkpoint of one log directory."""
 
-    __slots__ = ("_is_changed", "_is_writing", "_offsets", "_on_error", "_path", "_world")
+    __slots__ = ("_is_changed", "_is_writing", "_offsets", "_on_disk", "_on_error", "_path", "_world")
 
     def __init__(self, world: World, directory: str, *, on_error: Callable[[OSError], None]) -> None:
         self._world = world
@@ -33,6 +33,11 @@ class CleanerCheckpoint:
         except CorruptCheckpoint:
             # Everything counts as dirty again, which is safe.
             self._offsets = {}
+        self._on_disk = frozenset(self._offsets)
+
+    def is_on_disk(self, topic_partition: TopicPartition) -> bool:
+        """Whether a crash from now on would find an entry, whatever its offset."""
+        return topic_partition in self._on_disk and topic_partition in self._offsets
 
     def get(self, topic_partition: TopicPartition) -> int | None:
         return self._offsets.get(topic_partition)
@@ -53,11 +58,14 @@ class CleanerCheckpoint:
         if not self._is_writing:
             self._is_writing = True
             self._is_changed = False
-            job = self._world.workers.submit(write_offsets, self._world.files, self._path, dict(self._offsets))
-            job.when_done(self._on_written)
+            offsets = dict(self._offsets)
+            job = self._world.workers.submit(write_offsets, self._world.files, self._path, offsets)
+            job.when_done(lambda outcome: self._on_written(outcome, frozenset(offsets)))
 
-    def _on_written(self, outcome: Deferred[None]) -> None:
+    def _on_written(self, outcome: Deferred[None], written: frozenset[TopicPartition]) -> None:
         self._is_writing = False
+        if outcome.error is None:
+            self._on_disk = written
         if outcome.error is not None:
             if not isinstance(outcome.error, OSError):
                 raise outcome.error

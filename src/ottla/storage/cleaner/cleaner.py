@@ -194,6 +194,19 @@ class LogCleaner:
         if cleaned is not None and cleaned > offset:
             checkpoint.set(log.topic_partition, offset)
 
+    def note_gaps(self, log: PartitionLog) -> bool:
+        """A follower is about to copy gaps that the cleaner has left in its leader's log.
+
+        Recovery takes an offset that leaves a gap for damage, unless this checkpoint names the log. So it has to name
+        it before the first gap is written, whatever the topic's policy is by then. True when it does, on disk; False
+        when that takes a moment more.
+        """
+        checkpoint = self._checkpoint(_parent(log.directory))
+        if checkpoint.get(log.topic_partition) is None:
+            # Nothing of it counts as clean.
+            checkpoint.set(log.topic_partition, log.log_start_offset)
+        return checkpoint.is_on_disk(log.topic_partition)
+
     def on_log_moved(self, topic_partition: TopicPartition, *, source: str, target: str) -> None:
         """A partition has moved to another log directory, cleaned part and all."""
         self.abort(topic_partition)

@@ -1,0 +1,153 @@
+"""All fetch loops of a broker: which partition is fetched from whom.
+
+There are `num.replica.fetchers` loops for each leader, and a partition always belongs to the same one of them. A
+partition without a leader, or whose leader's address is not known, waits here until the metadata tells more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from ottla.replica.fetcher import FetcherSettings, ReplicaFetcher
+from ottla.replica.following import Cleaner, Followed
+from ottla.wire.peers import Endpoint
+
+if TYPE_CHECKING:
+    from ottla.model.config import BrokerConfig
+    from ottla.model.ports import World
+    from ottla.replica.follower_session import PartitionKey
+    from ottla.replica.partition import Partition
+    from ottla.replica.views import BrokerView
+    from ottla.wire.peers import Peers
+
+__all__ = ["FetcherPool"]
+
+PURPOSE = "replica-fetch"
+
+
+class FetcherPool:
+    """Hands each followed partition to the loop for its leader."""
+
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        config: BrokerConfig,
+        world: World,
+        peers: Peers,
+        cleaner: Cleaner,
+        broker_epoch: Callable[[], int],
+    ) -> None:
+        self._node_id = node_id
+        self._world = world
+        self._peers = peers
+        self._cleaner = cleaner
+        self._broker_epoch = broker_epoch
+        self._settings = FetcherSettings.from_broker_config(config)
+        self._listener_name = config.inter_broker_listener_name
+        self._fetchers_per_leader = config.num_replica_fetchers
+        self._brokers: Mapping[int, BrokerView] = {}
+        self._fetchers: dict[tuple[int, int], ReplicaFetcher] = {}
+        self._partitions: dict[PartitionKey, Partition] = {}
+        self._owners: dict[PartitionKey, ReplicaFetcher] = {}
+
+    def __len__(self) -> int:
+        return len(self._fetchers)
+
+    @property
+    def fetchers(self) -> list[ReplicaFetcher]:
+        return list(self._fetchers.values())
+
+    @property
+    def failed(self) -> int:
+        """How many partitions nobody tries to fetch any more."""
+        return sum(len(fetcher.failed) for fetcher in self._fetchers.values())
+
+    def follow(self, partition: Partition) -> None:
+        """Fetches the partition from its present leader; a change that is none to a follower changes nothing."""
+        key = (partition.topic_id, partition.index)
+        self._partitions[key] = partition
+        owner = self._owners.get(key)
+        if owner is not None:
+            followed = owner.followed(key)
+            if (
+                owner.leader_id == partition.leader_id
+                and followed is not None
+                and followed.partition is partition
+                and followed.leader_epoch == partition.leader_epoch
+            ):
+                return
+            del self._owners[key]
+            owner.unfollow(key)
+        fetcher = self._fetcher_for(partition)
+        if fetcher is not None:
+            self._owners[key] = fetcher
+            fetcher.follow(Followed(partition, self._cleaner))
+
+    def unfollow(self, partition: Partition) -> None:
+        """The partition is led here, deleted, or its disk is gone."""
+        key = (partition.topic_id, partition.index)
+        if self._partitions.pop(key, None) is not None:
+            owner = self._owners.pop(key, None)
+            if owner is not None:
+                owner.unfollow(key)
+
+    def on_brokers(self, brokers: Mapping[int, BrokerView]) -> None:
+        """Brokers came, moved or went."""
+        self._brokers = brokers
+        for fetcher in self._fetchers.values():
+            endpoint = self._endpoint_of(fetcher.leader_id)
+            if endpoint is not None and endpoint != fetcher.endpoint:
+                fetcher.move(endpoint)
+        for key, partition in self._partitions.items():
+            if key not in self._owners:
+                self.follow(partition)
+
+    def on_broker_config(self, config: BrokerConfig) -> None:
+        """`num.replica.fetchers` may change while running: everything is dealt out anew."""
+        if config.num_replica_fetchers != self._fetchers_per_leader:
+            self._fetchers_per_leader = config.num_replica_fetchers
+            partitions = list(self._partitions.values())
+            self.close()
+            for partition in partitions:
+                self.follow(partition)
+
+    def tidy(self) -> None:
+        """Ends the loops that have nothing left to fetch; called when a change of the metadata is through."""
+        for place, fetcher in list(self._fetchers.items()):
+            if not len(fetcher):
+                del self._fetchers[place]
+                fetcher.close()
+
+    def close(self) -> None:
+        for fetcher in self._fetchers.values():
+            fetcher.close()
+        self._fetchers.clear()
+        self._owners.clear()
+        self._partitions.clear()
+
+    def _fetcher_for(self, partition: Partition) -> ReplicaFetcher | None:
+        leader_id = partition.leader_id
+        endpoint = self._endpoint_of(leader_id)
+        if endpoint is None:
+            return None
+        number = (int.from_bytes(partition.topic_id.bytes[:4], "big") + partition.index) % self._fetchers_per_leader
+        fetcher = self._fetchers.get((leader_id, number))
+        if fetcher is None:
+            fetcher = self._fetchers[leader_id, number] = ReplicaFetcher(
+                node_id=self._node_id,
+                leader_id=leader_id,
+                endpoint=endpoint,
+                purpose=f"{PURPOSE}-{number}",
+                world=self._world,
+                peers=self._peers,
+                settings=self._settings,
+                broker_epoch=self._broker_epoch,
+            )
+        return fetcher
+
+    def _endpoint_of(self, broker_id: int) -> Endpoint | None:
+        broker = self._brokers.get(broker_id)
+        endpoint = None if broker is None else broker.endpoints.get(self._listener_name)
+        return None if endpoint is None else Endpoint(endpoint.host, endpoint.port)

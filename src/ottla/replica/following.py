@@ -1,0 +1,197 @@
+"""What a follower does with one partition: where to fetch from, what to do with the answer.
+
+The leader's log is the truth. A follower tells with each fetch the epoch of its last record; the leader answers with
+records only when the two logs agree up to there, and otherwise with the epoch and offset where they part, as far as it
+can tell. The follower cuts its log there and asks again, until both agree (KIP-101, KIP-279, KIP-595). The high
+watermark has no say in this: it may be behind what is committed, and cutting there loses records.
+
+Whatever is received is appended as it came: same bytes, same offsets, same epochs.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Protocol
+
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.records.iterate import Batch, iterate_batches, verify_checksum
+from ottla.wire.messages.fetch import EpochEndOffset, FetchPartition, PartitionData
+
+if TYPE_CHECKING:
+    from ottla.replica.follower_session import PartitionKey
+    from ottla.replica.partition import Partition
+    from ottla.storage.log import PartitionLog
+
+__all__ = ["Cleaner", "Followed", "GapsNotNoted", "truncation_offset"]
+
+logger = logging.getLogger("ottla.replica.following")
+
+NOT_SENT = -1
+
+
+class Cleaner(Protocol):
+    """The part of the log cleaner that has to know what a follower does to a log."""
+
+    def on_log_truncated(self, log: PartitionLog, offset: int) -> None: ...
+
+    def note_gaps(self, log: PartitionLog) -> bool: ...
+
+
+class GapsNotNoted(Exception):
+    """Records with gaps between their offsets may be appended once it is on disk that this log has gaps."""
+
+
+class Followed:
+    """One partition as a follower of one leader in one epoch; a new epoch makes a new one."""
+
+    __slots__ = ("attempts", "cleaner", "is_failed", "key", "leader_epoch", "partition", "sent_offset")
+
+    def __init__(self, partition: Partition, cleaner: Cleaner) -> None:
+        self.partition = partition
+        self.cleaner = cleaner
+        self.key: PartitionKey = (partition.topic_id, partition.index)
+        self.leader_epoch = partition.leader_epoch
+        # What the leader was asked for last; an answer to anything else is of no use.
+        self.sent_offset = NOT_SENT
+        # Failures in a row, for the length of the pause.
+        self.attempts = 0
+        # Nothing more is tried until the metadata names another epoch.
+        self.is_failed = False
+
+    def start(self) -> None:
+        """Without epochs (old formats, a lost checkpoint) only what is known to be committed can be kept."""
+        log = self.partition.log
+        if log.epochs.latest < 0 and log.high_watermark < log.log_end_offset:
+            logger.warning("%s has no leader epochs and is cut at its high watermark", self.partition)
+            self._truncate(log.high_watermark)
+
+    def wanted(self, *, max_bytes: int) -> FetchPartition:
+        log = self.partition.log
+        self.sent_offset = log.log_end_offset
+        return FetchPartition(
+            partition=self.partition.index,
+            current_leader_epoch=self.leader_epoch,
+            fetch_offset=self.sent_offset,
+            last_fetched_epoch=log.epochs.latest,
+            log_start_offset=log.log_start_offset,
+            partition_max_bytes=max_bytes,
+        )
+
+    def on_fetched(self, data: PartitionData) -> bool:
+        """Takes in an answer without an error; whether the leader has to be told a new position.
+
+        Raises KafkaError when the log refuses, and GapsNotNoted when it has to be tried again in a moment.
+        """
+        log = self.partition.log
+        diverging = data.diverging_epoch
+        if diverging is not None and diverging.end_offset >= 0:
+            self._on_diverging(diverging)
+            return True
+        end_offset, start_offset = log.log_end_offset, log.log_start_offset
+        if data.records:
+            self._append(memoryview(data.records))  # type: ignore[arg-type]
+        high_watermark = min(data.high_watermark, log.log_end_offset)
+        if high_watermark > log.high_watermark:
+            log.update_high_watermark(high_watermark)
+        if log.log_start_offset < data.log_start_offset <= log.high_watermark:
+            log.advance_log_start_offset(data.log_start_offset)
+        return log.log_end_offset != end_offset or log.log_start_offset != start_offset
+
+    def on_out_of_range(self, *, leader_start_offset: int, leader_end_offset: int) -> bool:
+        """The leader has nothing at our end: brings the log into its range. Whether there was anything to do.
+
+        A leader that ends before us was elected although it lacked records; a leader that begins after us has deleted
+        what we miss.
+        """
+        log = self.partition.log
+        if leader_end_offset < log.log_end_offset:
+            logger.warning(
+                "%s is cut from %d to %d, where its leader ends", self.partition, log.log_end_offset, leader_end_offset
+            )
+            self._truncate(leader_end_offset)
+            return True
+        if leader_start_offset > log.log_end_offset:
+            logger.info("%s begins anew at %d, where its leader begins", self.partition, leader_start_offset)
+            self._restart_at(leader_start_offset)
+            return True
+        return False
+
+    def _on_diverging(self, diverging: EpochEndOffset) -> None:
+        log = self.partition.log
+        offset = truncation_offset(log, epoch=diverging.epoch, end_offset=diverging.end_offset)
+        if offset >= log.log_end_offset:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_SERVER_ERROR,
+                f"The leader of {self.partition} says that epoch {diverging.epoch} ends at {diverging.end_offset}, "
+                f"which leaves nothing to cut off a log that ends at {log.log_end_offset}.",
+            )
+        logger.info(
+            "%s is cut from %d to %d: its leader ends epoch %d at %d",
+            *(self.partition, log.log_end_offset, offset, diverging.epoch, diverging.end_offset),
+        )
+        self._truncate(offset)
+
+    def _append(self, records: memoryview) -> None:
+        log = self.partition.log
+        batches = list(iterate_batches(records))
+        if not batches:
+            return
+        has_gaps = False
+        expected = log.log_end_offset
+        for batch in batches:
+            header = batch.header
+            if not verify_checksum(batch.view, header):
+                raise KafkaError(
+                    ErrorCode.CORRUPT_MESSAGE, f"The batch at {header.base_offset} of {self.partition} came damaged."
+                )
+            has_gaps = has_gaps or header.base_offset > expected
+            expected = header.next_offset
+        first = batches[0].header
+        if first.base_offset < log.log_end_offset == log.log_start_offset <= first.last_offset:
+            # The leader begins in the middle of a batch, of which there are no halves.
+            self._restart_at(first.base_offset)
+        if has_gaps and not self.cleaner.note_gaps(log):
+            raise GapsNotNoted
+        for start, end in _pieces(batches, log.config.segment_bytes):
+            log.append_as_follower(records[start:end])
+
+    def _truncate(self, offset: int) -> None:
+        log = self.partition.log
+        if offset < log.log_start_offset:
+            self._restart_at(offset)
+            return
+        log.truncate_to(offset)
+        self.cleaner.on_log_truncated(log, log.log_end_offset)
+
+    def _restart_at(self, offset: int) -> None:
+        log = self.partition.log
+        log.truncate_fully_and_start_at(offset)
+        self.cleaner.on_log_truncated(log, offset)
+
+
+def truncation_offset(log: PartitionLog, *, epoch: int, end_offset: int) -> int:
+    """Where to cut, when the leader's last epoch not above ours is `epoch` and ends at `end_offset` there.
+
+    If we know that epoch, the logs agree up to where the first of them leaves it. If we do not, they part somewhere
+    before: everything above the last epoch below it goes, and the next answer tells more (KIP-279).
+    """
+    own_epoch, own_end_offset = log.end_offset_for_epoch(epoch)
+    if own_end_offset < 0:
+        return min(end_offset, log.log_end_offset)
+    if own_epoch != epoch:
+        return min(own_end_offset, log.log_end_offset)
+    return min(own_end_offset, end_offset, log.log_end_offset)
+
+
+def _pieces(batches: list[Batch], bytes_max: int) -> list[tuple[int, int]]:
+    """Runs of whole batches that fit into a segment; mostly it is one run."""
+    pieces: list[tuple[int, int]] = []
+    start = end = batches[0].position
+    for batch in batches:
+        batch_end = batch.position + batch.header.size
+        if batch_end - start > bytes_max and end > start:
+            pieces.append((start, end))
+            start = end
+        end = batch_end
+    pieces.append((start, end))
+    return pieces

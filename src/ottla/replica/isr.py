@@ -1,0 +1,293 @@
+"""Who is in sync: a leader watches its followers and asks the controller to change the set (KIP-497).
+
+A follower *leaves* when it has not been at the leader's end for `replica.lag.time.max.ms`; that is looked at twice in
+this time. It *joins* when its fetch shows that it holds everything committed and has reached the present epoch, and
+the metadata shows its broker alive, not on its way out, and the same process that fetches (KIP-903).
+
+Each partition has at most one change under way, and all changes of a moment share one AlterPartition request, of which
+one is under way at a time. What becomes of a change:
+
+| answer | what the leader does |
+|---|---|
+| none, or an error of the request as a whole | asks again after a pause; the change may have been made |
+| the new set | takes it over |
+| OPERATION_NOT_ATTEMPTED, INELIGIBLE_REPLICA | returns to the committed set; the next fetch may try again |
+| a newer epoch is known to the controller, or the topic is gone | waits for the metadata that says so |
+| any other error | asks again after a pause |
+
+While the answer is unknown, the change stays pending: the high watermark counts both sets (see `leadership`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import Uuid
+from ottla.replica.leadership import FollowerProgress, LeaderState, PendingIsr
+from ottla.wire.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    BrokerState,
+    RequestPartitionData,
+    RequestTopicData,
+    ResponsePartitionData,
+)
+from ottla.wire.peers import PeerUnreachable
+
+if TYPE_CHECKING:
+    from ottla.model.ports import Timer, World
+    from ottla.replica.partition import Partition
+    from ottla.replica.views import ClusterView
+
+__all__ = ["AlterPartitionChannel", "IsrKeeper"]
+
+logger = logging.getLogger("ottla.replica.isr")
+
+RETRY_BACKOFF_SECONDS = 0.05
+
+# Partitions in one request: a broker that goes away concerns thousands, and a request has to fit into a frame.
+PARTITIONS_PER_REQUEST_MAX = 10_000
+
+_WITHDRAWN = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
+_SUPERSEDED = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.NEW_LEADER_ELECTED,
+    }
+)
+
+
+class AlterPartitionChannel(Protocol):
+    """The active controller, in this process or elsewhere. Fails with KafkaError or PeerUnreachable."""
+
+    def alter_partition(self, request: AlterPartitionRequest) -> Deferred[AlterPartitionResponse]: ...
+
+
+class _Change(NamedTuple):
+    partition: Partition
+    state: LeaderState
+    pending: PendingIsr
+
+    @property
+    def is_current(self) -> bool:
+        """Whether neither the metadata nor a new epoch has answered it meanwhile."""
+        return self.partition.leader_state is self.state and self.state.pending is self.pending
+
+
+class IsrKeeper:
+    """Watches the followers of every partition that this broker leads."""
+
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        world: World,
+        lag_ms_max: int,
+        controller: AlterPartitionChannel,
+        broker_epoch: Callable[[], int],
+        cluster: Callable[[], ClusterView | None],
+        partitions: Callable[[], Iterable[Partition]],
+    ) -> None:
+        self._node_id = node_id
+        self._scheduler = world.scheduler
+        self._clock = world.clock
+        self._lag_ms_max = lag_ms_max
+        self._controller = controller
+        self._broker_epoch = broker_epoch
+        self._cluster = cluster
+        self._partitions = partitions
+        self._waiting: dict[Partition, _Change] = {}
+        self._is_asking = False
+        self._is_planned = False
+        self._is_closed = False
+        self._retry_timer: Timer | None = None
+        self._lag_timer: Timer | None = None
+        # For metrics.
+        self.shrinks = 0
+        self.expansions = 0
+
+    def start(self) -> None:
+        self._plan_lag_check()
+
+    def close(self) -> None:
+        self._is_closed = True
+        for timer in (self._lag_timer, self._retry_timer):
+            if timer is not None:
+                timer.cancel()
+        self._waiting.clear()
+
+    def now_ms(self) -> int:
+        """The time that followers' progress is measured by."""
+        return int(self._clock.monotonic() * 1000)
+
+    # Watching.
+
+    def consider_joining(self, partition: Partition, state: LeaderState, progress: FollowerProgress) -> None:
+        """A follower outside the in-sync set has fetched: lets it in if it holds all that is committed."""
+        if state.pending is not None or self._is_closed:
+            return
+        needed = max(partition.high_watermark, state.epoch_start_offset)
+        if progress.log_end_offset >= needed and self._is_eligible(progress):
+            isr = (*state.isr_order, progress.node_id)
+            self._propose(_Change(partition, state, PendingIsr(isr, is_growth=True)))
+
+    def joining_test(self, partition: Partition) -> Callable[[FollowerProgress], bool]:
+        """Whether the high watermark should wait for a follower that is not in the in-sync set yet."""
+        now_ms = self.now_ms()
+        end_offset = partition.log.log_end_offset
+
+        def is_joining(progress: FollowerProgress) -> bool:
+            return progress.is_caught_up(
+                leader_end_offset=end_offset, now_ms=now_ms, lag_ms_max=self._lag_ms_max
+            ) and self._is_eligible(progress)
+
+        return is_joining
+
+    def check_lag(self) -> None:
+        """Asks for the removal of every follower that has been behind for too long."""
+        now_ms = self.now_ms()
+        for partition in self._partitions():
+            state = partition.leader_state
+            if state is None or state.pending is not None or len(state.isr) <= 1:
+                continue
+            end_offset = partition.log.log_end_offset
+            behind = {
+                follower_id
+                for follower_id, progress in state.followers.items()
+                if follower_id in state.isr
+                and not progress.is_caught_up(leader_end_offset=end_offset, now_ms=now_ms, lag_ms_max=self._lag_ms_max)
+            }
+            if behind:
+                isr = tuple(member for member in state.isr_order if member not in behind)
+                self._propose(_Change(partition, state, PendingIsr(isr, is_growth=False)))
+
+    def _is_eligible(self, progress: FollowerProgress) -> bool:
+        cluster = self._cluster()
+        broker = None if cluster is None else cluster.brokers.get(progress.node_id)
+        if broker is None or not broker.active:
+            return False
+        return progress.replica_epoch in (-1, broker.broker_epoch)
+
+    def _plan_lag_check(self) -> None:
+        self._lag_timer = self._scheduler.call_later(self._lag_ms_max / 2000, self._on_lag_check_due)
+
+    def _on_lag_check_due(self) -> None:
+        self.check_lag()
+        self._plan_lag_check()
+
+    # Asking.
+
+    def _propose(self, change: _Change) -> None:
+        change.state.propose_isr(change.pending)
+        self._waiting[change.partition] = change
+        self._plan_request()
+
+    def _plan_request(self) -> None:
+        """At the end of the loop's turn, so that what comes together is asked together."""
+        if not (self._is_planned or self._is_asking or self._is_closed) and self._retry_timer is None:
+            self._is_planned = True
+            self._scheduler.call_soon(self._ask)
+
+    def _ask(self) -> None:
+        self._is_planned = False
+        self._retry_timer = None
+        self._waiting = {partition: change for partition, change in self._waiting.items() if change.is_current}
+        if not self._waiting or self._is_closed:
+            return
+        asked: dict[tuple[Uuid, int], _Change] = {}
+        for partition, change in self._waiting.items():
+            asked[(partition.topic_id, partition.index)] = change
+            if len(asked) == PARTITIONS_PER_REQUEST_MAX:
+                break
+        self._is_asking = True
+        self._controller.alter_partition(self._request(asked.values())).when_done(
+            lambda answer: self._on_answer(asked, answer)
+        )
+
+    def _request(self, changes: Iterable[_Change]) -> AlterPartitionRequest:
+        own_epoch = self._broker_epoch()
+        topics: dict[Uuid, RequestTopicData] = {}
+        for partition, state, pending in changes:
+            topic = topics.get(partition.topic_id)
+            if topic is None:
+                topic = topics[partition.topic_id] = RequestTopicData(topic_id=partition.topic_id)
+            members = []
+            for member in pending.isr:
+                progress = state.followers.get(member)
+                epoch = own_epoch if member == self._node_id else -1 if progress is None else progress.replica_epoch
+                members.append(BrokerState(broker_id=member, broker_epoch=epoch))
+            topic.partitions.append(
+                RequestPartitionData(
+                    partition_index=partition.index,
+                    leader_epoch=state.epoch,
+                    new_isr_with_epochs=members,
+                    partition_epoch=partition.partition_epoch,
+                )
+            )
+        return AlterPartitionRequest(broker_id=self._node_id, broker_epoch=own_epoch, topics=list(topics.values()))
+
+    def _on_answer(self, asked: dict[tuple[Uuid, int], _Change], answer: Deferred[AlterPartitionResponse]) -> None:
+        self._is_asking = False
+        if self._is_closed:
+            return
+        error = answer.error
+        if isinstance(error, (KafkaError, PeerUnreachable)):
+            logger.info("the controller does not take changes of in-sync sets now: %s", error)
+            self._plan_retry()
+            return
+        response = answer.result()
+        if response.error_code:
+            logger.info("the controller does not take changes of in-sync sets now: error %d", response.error_code)
+            self._plan_retry()
+            return
+        answered = {
+            (topic.topic_id, partition.partition_index): partition
+            for topic in response.topics
+            for partition in topic.partitions
+        }
+        for key, change in asked.items():
+            data = answered.get(key)
+            if data is not None and change.is_current:
+                self._on_partition_answer(change, data)
+        if self._waiting:
+            self._plan_retry()
+
+    def _on_partition_answer(self, change: _Change, data: ResponsePartitionData) -> None:
+        partition, state, pending = change
+        code = data.error_code
+        if code == ErrorCode.NONE:
+            self._settle(change)
+            if data.leader_epoch == state.epoch:
+                self._count(pending)
+                logger.info("the in-sync set of %s is now %s", partition, sorted(data.isr))
+                partition.commit_isr(state, isr=data.isr, partition_epoch=data.partition_epoch)
+        elif code in _WITHDRAWN:
+            logger.info("the controller does not let %s be the in-sync set of %s", sorted(pending.isr), partition)
+            self._settle(change)
+            state.withdraw_isr()
+            partition.advance_high_watermark()
+        elif code in _SUPERSEDED:
+            # Stays pending, and is not asked again: the metadata is about to bring something newer.
+            self._settle(change)
+
+    def _settle(self, change: _Change) -> None:
+        if self._waiting.get(change.partition) is change:
+            del self._waiting[change.partition]
+
+    def _count(self, pending: PendingIsr) -> None:
+        if pending.is_growth:
+            self.expansions += 1
+        else:
+            self.shrinks += 1
+
+    def _plan_retry(self) -> None:
+        if self._retry_timer is None:
+            self._retry_timer = self._scheduler.call_later(RETRY_BACKOFF_SECONDS, self._ask)
