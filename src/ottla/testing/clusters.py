@@ -57,8 +57,7 @@ class Cluster:
         self.data = data
         self.settings = dict(settings)
         # One node takes whatever port is free when it binds; several have to know each other's before.
-        ports = [0] if nodes == 1 else free_ports(nodes)
-        controller_port = 0 if nodes == 1 else free_ports(1)[0]
+        *ports, controller_port = [0, 0] if nodes == 1 else free_ports(nodes + 1)
         self._nodes = [Node(self, node_id, ports, controller_port) for node_id in range(1, nodes + 1)]
 
     @property

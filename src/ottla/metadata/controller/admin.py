@@ -105,6 +105,9 @@ class AdminOperations:
             decision = brokers.decide_broker_heartbeat(request, given)
             if request.want_shut_down and decision.records:
                 self.liveness.shutdown_offsets[request.broker_id] = given.next_offset + len(decision.records) - 1
+            if decision.response.should_shut_down:
+                # It ends now: its next start need not wait until this session has run out.
+                self.liveness.forget(request.broker_id)
             return decision
 
         return self.submit(decide, context)

@@ -1,0 +1,69 @@
+"""What the tests of clusters share: questions to one particular node, and waiting until the answer is the right one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import ottla.testing
+from ottla.wire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.support.raw_client import RawClient
+
+__all__ = ["ask", "broker_ids", "create_topic", "partitions_of", "wait_until"]
+
+WAIT_SECONDS_MAX = 20.0
+
+
+def ask(node: ottla.testing.Node, request: Any, version: int) -> Any:
+    with RawClient(node.address) as client:
+        return client.call(request, version)
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    """Other nodes hear of a change a moment later; whatever takes longer than this is lost."""
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while not condition():
+        assert time.monotonic() < deadline, f"in vain waited until {what}"
+        time.sleep(0.01)
+
+
+def broker_ids(node: ottla.testing.Node) -> list[int]:
+    """The brokers that this node sends clients to."""
+    return [broker.node_id for broker in ask(node, MetadataRequest(topics=[]), 12).brokers]
+
+
+def partitions_of(node: ottla.testing.Node, topic: str) -> dict[int, Any]:
+    """A topic's partitions as this node tells them; none while it does not know the topic."""
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+    (answer,) = ask(node, request, 9).topics
+    return {partition.partition_index: partition for partition in answer.partitions}
+
+
+def create_topic(
+    node: ottla.testing.Node,
+    name: str,
+    *,
+    partitions: int = 1,
+    replication_factor: int = 1,
+    assignments: dict[int, list[int]] | None = None,
+    configs: dict[str, str] | None = None,
+) -> None:
+    topic = CreatableTopic(
+        name=name,
+        num_partitions=-1 if assignments else partitions,
+        replication_factor=-1 if assignments else replication_factor,
+        assignments=[
+            CreatableReplicaAssignment(partition_index=index, broker_ids=brokers)
+            for index, brokers in (assignments or {}).items()
+        ],
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()],
+    )
+    answer = ask(node, CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7).topics[0]
+    assert answer.error_code == 0, answer

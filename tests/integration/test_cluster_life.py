@@ -1,0 +1,113 @@
+"""Nodes of a cluster come and go: orderly, by a crash, and with the controller away."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import ottla.testing
+from ottla.wire.messages.describe_cluster import DescribeClusterRequest
+from tests.integration.cluster_calls import ask, broker_ids, create_topic, partitions_of, wait_until
+
+SETTINGS = {"broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "100"}
+
+
+@pytest.fixture
+def nodes() -> Iterator[ottla.testing.Cluster]:
+    with ottla.testing.cluster(nodes=3, settings=SETTINGS) as cluster:
+        for node in cluster.nodes:
+            wait_until(lambda node=node: broker_ids(node) == [1, 2, 3], "every node knows all three")
+        yield cluster
+
+
+def leader_and_isr(node: ottla.testing.Node, topic: str) -> tuple[int, set[int]]:
+    partition: Any = partitions_of(node, topic)[0]
+    return partition.leader_id, set(partition.isr_nodes)
+
+
+def test_an_orderly_stop_moves_leadership_first_and_a_restart_rejoins(nodes: ottla.testing.Cluster) -> None:
+    create_topic(nodes.node(1), "moved", assignments={0: [3, 2, 1]})
+    create_topic(nodes.node(1), "alone", assignments={0: [3]})
+    nodes.node(3).stop()
+    # Nobody waited for a session to run out: the controller agreed to the stop.
+    assert broker_ids(nodes.node(1)) == [1, 2]
+    assert leader_and_isr(nodes.node(1), "moved") == (2, {1, 2})
+    wait_until(lambda: leader_and_isr(nodes.node(2), "moved") == (2, {1, 2}), "node 2 knows the new leader")
+    assert partitions_of(nodes.node(1), "alone")[0].leader_id == -1
+    assert "leaves without" not in nodes.node(3).output
+    create_topic(nodes.node(2), "meanwhile", assignments={0: [1, 2]})
+    nodes.node(3).start()
+    for node in nodes.nodes:
+        wait_until(lambda node=node: broker_ids(node) == [1, 2, 3], "node 3 is back")
+        wait_until(lambda node=node: partitions_of(node, "alone")[0].leader_id == 3, "it leads what only it has")
+    assert leader_and_isr(nodes.node(3), "meanwhile") == (1, {1, 2})
+
+
+def test_a_silent_broker_is_fenced_and_comes_back_when_it_speaks_again(nodes: ottla.testing.Cluster) -> None:
+    create_topic(nodes.node(1), "led", assignments={0: [2, 3]})
+    process = nodes.node(2).pid
+    os.kill(process, signal.SIGSTOP)
+    try:
+        wait_until(lambda: broker_ids(nodes.node(1)) == [1, 3], "node 2 is fenced")
+        wait_until(lambda: leader_and_isr(nodes.node(3), "led") == (3, {3}), "leadership moved")
+        described = ask(nodes.node(3), DescribeClusterRequest(include_fenced_brokers=True), 2)
+        assert [(each.broker_id, each.is_fenced) for each in described.brokers] == [(1, False), (2, True), (3, False)]
+    finally:
+        os.kill(process, signal.SIGCONT)
+    for node in nodes.nodes:
+        wait_until(lambda node=node: broker_ids(node) == [1, 2, 3], "node 2 is unfenced")
+
+
+def test_a_broker_that_crashed_comes_back(nodes: ottla.testing.Cluster) -> None:
+    create_topic(nodes.node(2), "kept", assignments={0: [3, 1]})
+    nodes.node(3).kill()
+    wait_until(lambda: broker_ids(nodes.node(1)) == [1, 2], "node 3 is fenced")
+    nodes.node(3).start()
+    assert 3 in broker_ids(nodes.node(3))
+    nodes.node(3).kill()
+    # At once, with the session of the process before still open: the new one waits for its end.
+    nodes.node(3).start()
+    assert "waits for its end" in nodes.node(3).output
+    for node in nodes.nodes:
+        wait_until(lambda node=node: broker_ids(node) == [1, 2, 3], "node 3 is back")
+
+
+@pytest.mark.parametrize("ending", ["stop", "kill"])
+def test_brokers_survive_a_restart_of_the_controller(nodes: ottla.testing.Cluster, ending: str) -> None:
+    create_topic(nodes.node(3), "before", assignments={0: [2, 3]})
+    wait_until(lambda: bool(partitions_of(nodes.node(2), "before")), "node 2 knows the topic")
+    getattr(nodes.node(1), ending)()
+    # The last image is still there.
+    assert leader_and_isr(nodes.node(2), "before") == (2, {2, 3})
+    assert nodes.node(2).running
+    nodes.node(1).start()
+    for node in nodes.nodes:
+        wait_until(lambda node=node: broker_ids(node) == [1, 2, 3], "all are together again")
+    create_topic(nodes.node(3), "after", assignments={0: [1, 2, 3]})
+    for node in nodes.nodes:
+        wait_until(lambda node=node: bool(partitions_of(node, "after")), "new topics reach every node")
+        assert leader_and_isr(node, "before")[0] == 2
+
+
+def test_a_whole_cluster_restarts_with_what_it_had(nodes: ottla.testing.Cluster) -> None:
+    create_topic(nodes.node(2), "everywhere", assignments={0: [2, 3, 1], 1: [3, 1, 2]}, configs={"segment.ms": "7777"})
+    cluster_id = ask(nodes.node(2), DescribeClusterRequest(), 2).cluster_id
+    for node in reversed(nodes.nodes):
+        node.stop()
+    nodes.start()
+    for node in nodes.nodes:
+        wait_until(lambda node=node: broker_ids(node) == [1, 2, 3], "all are together again")
+        assert set(partitions_of(node, "everywhere")) == {0, 1}
+        assert ask(node, DescribeClusterRequest(), 2).cluster_id == cluster_id
+
+
+def test_a_broker_that_waits_for_its_controller_can_be_stopped(nodes: ottla.testing.Cluster) -> None:
+    nodes.node(3).stop()
+    nodes.node(1).kill()
+    nodes.node(3).begin_start()
+    wait_until(lambda: "cannot follow the metadata log" in nodes.node(3).output, "node 3 has noticed")
+    nodes.node(3).stop()
