@@ -300,6 +300,9 @@ class NodeLifecycle:
             if topic is None or not is_ours or (topic_id and topic_id != topic.topic_id):
                 logger.warning("set aside the log of %s: the metadata knows nothing of it here", topic_partition)
                 broker.logs.set_aside_stray(topic_partition)
+        session = self._session
+        assert session is not None
+        broker.replicas.connect(peers=self._peers, controller=broker.controller, broker_epoch=lambda: session.epoch)
         broker.replicas.start(image)
         broker.metadata.add(settings)
         broker.metadata.add(broker.replicas)
@@ -315,6 +318,8 @@ class NodeLifecycle:
         )
         if self._session is not None:
             self._session.offline_directories.add(directory.directory_id)
+        if self._broker is not None:
+            self._broker.replicas.on_directory_failed(gone)
         assert self._logs is not None
         if self._broker is not None and (
             not self._logs.online_directories() or directory.path == self._metadata_directory
@@ -343,6 +348,9 @@ class NodeLifecycle:
         if self._logs is None:
             closed.resolve(None)
             return closed
+        if self._broker is not None:
+            # What is still on its way from other brokers must not come to a log that is closed.
+            self._broker.replicas.close()
         epoch = -1 if self._session is None else self._session.epoch
 
         def on_closed(outcome: Deferred[None]) -> None:
