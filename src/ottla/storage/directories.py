@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from ottla.model.ids import TopicPartition, Uuid
 from ottla.model.ports import DirectoryLocked, Files, Lock, World
 from ottla.storage.checkpoints import CorruptCheckpoint, read_offsets, write_offsets
-from ottla.storage.errors import DirectoryRefused, is_disk_full
+from ottla.storage.errors import DirectoryRefused, is_disk_full, is_shortage
 from ottla.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from ottla.storage.names import (
     CLEAN_SHUTDOWN_FILE,
@@ -61,8 +61,8 @@ class LogDirectory:
 
     def tolerate(self, error: OSError) -> None:
         """A write beside the logs failed: a full disk passes, everything else takes the directory out of service."""
-        if is_disk_full(error):
-            logger.warning("No room in the log directory %s: %s", self.path, error)
+        if is_disk_full(error) or is_shortage(error):
+            logger.warning("A write to the log directory %s has to wait: %s", self.path, error)
         else:
             self.fail(error)
 

@@ -12,9 +12,18 @@ import errno
 
 from ottla.model.errors import ErrorCode, KafkaError
 
-__all__ = ["CorruptLog", "DirectoryRefused", "DiskFull", "LogDirectoryOffline", "StorageError", "is_disk_full"]
+__all__ = [
+    "CorruptLog",
+    "DirectoryRefused",
+    "DiskFull",
+    "LogDirectoryOffline",
+    "StorageError",
+    "is_disk_full",
+    "is_shortage",
+]
 
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_SHORTAGE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
 class StorageError(KafkaError):
@@ -45,3 +54,8 @@ class DirectoryRefused(Exception):
 
 def is_disk_full(error: OSError) -> bool:
     return error.errno in _DISK_FULL
+
+
+def is_shortage(error: OSError) -> bool:
+    """The process or the machine has run out of descriptors or memory: no fault of the disk, and it passes."""
+    return error.errno in _SHORTAGE

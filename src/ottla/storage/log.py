@@ -261,7 +261,7 @@ class PartitionLog(LogFiles):
         try:
             return self._read(segment, offset, max_bytes, min(end_offset, next_offset), at_least_one_batch)
         except OSError as error:
-            raise self._fail(error, "read") from error
+            raise self._failure(error, "read") from error
 
     def _read(
         self, segment: Segment, offset: int, max_bytes: int, end_offset: int, at_least_one_batch: bool

@@ -14,7 +14,7 @@ from ottla.model.deferred import Deferred
 from ottla.model.ids import TopicPartition
 from ottla.model.ports import World
 from ottla.storage.deletion import mark_deleted, remove_later
-from ottla.storage.errors import DiskFull, LogDirectoryOffline, StorageError, is_disk_full
+from ottla.storage.errors import DiskFull, LogDirectoryOffline, StorageError, is_disk_full, is_shortage
 from ottla.storage.flusher import Flusher, sync_job
 from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.names import SWAP_SUFFIX
@@ -183,6 +183,9 @@ class LogFiles:
 
     def _on_flush_done(self, error: BaseException | None) -> BaseException | None:
         if isinstance(error, OSError):
+            if is_shortage(error):
+                # It came from opening a file; nothing was synced, and the next flush tries again.
+                return self._failure(error, "flush")
             # After a failed fsync nobody knows what the disk holds: even a full disk takes the directory out here.
             return self._fail(error, "flush")
         if error is None:
@@ -202,6 +205,8 @@ class LogFiles:
                 self._full_logged_ms = now_ms
                 logger.warning("%s", full.message)
             return full
+        if is_shortage(error):
+            return StorageError(f"Could not {action} {self.topic_partition} for now: {error}")
         return self._fail(error, action)
 
     def _fail(self, error: OSError, action: str) -> StorageError:

@@ -17,7 +17,7 @@ from ottla.model.ids import TopicPartition, Uuid
 from ottla.model.ports import World
 from ottla.storage.cleaner.cleaner import CleanerSettings, LogCleaner
 from ottla.storage.directories import LogDirectory
-from ottla.storage.errors import DirectoryRefused, LogDirectoryOffline, StorageError, is_disk_full
+from ottla.storage.errors import DirectoryRefused, LogDirectoryOffline, StorageError
 from ottla.storage.loading import LoadedLog, Loader
 from ottla.storage.log import PartitionLog
 from ottla.storage.maintenance import Maintenance
@@ -228,8 +228,7 @@ class LogManager:
         try:
             log = self._create(topic_partition, topic_id, config, directory)
         except OSError as error:
-            if not is_disk_full(error):
-                directory.fail(error)
+            directory.tolerate(error)
             raise StorageError(f"Could not create the log of {topic_partition} in {directory.path}: {error}") from error
         self._add(_Entry(log, directory, topic_id))
         return log

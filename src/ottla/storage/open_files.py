@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.model.ports import File, Files
+from ottla.storage.errors import is_shortage
 
 __all__ = ["FileOwner", "OpenFiles"]
 
@@ -38,18 +39,25 @@ class OpenFiles:
         return len(self._owners)
 
     def open(self, owner: FileOwner, path: str, *, create: bool = True) -> File:
-        file = self.files.open(path, create=create)
+        try:
+            file = self.files.open(path, create=create)
+        except OSError as error:
+            if not is_shortage(error):
+                raise
+            # Others of the process have taken the descriptors: make do with half of what we hold.
+            self._take_back(spare=owner, down_to=len(self._owners) // 2)
+            file = self.files.open(path, create=create)
         owner.recently_used = True
         self._owners[owner] = None
         if len(self._owners) > self._limit:
-            self._take_back(spare=owner)
+            self._take_back(spare=owner, down_to=self._limit)
         return file
 
     def forget(self, owner: FileOwner) -> None:
         """The owner has dropped its file by itself."""
         self._owners.pop(owner, None)
 
-    def _take_back(self, *, spare: FileOwner) -> None:
+    def _take_back(self, *, spare: FileOwner, down_to: int) -> None:
         # Twice round is enough: the first clears every flag, the second finds whoever can be spared.
         for _ in range(2 * len(self._owners)):
             owner = next(iter(self._owners))
@@ -57,5 +65,5 @@ class OpenFiles:
             if owner is spare or owner.recently_used or not owner.release():
                 owner.recently_used = False
                 self._owners[owner] = None
-            if len(self._owners) <= self._limit:
+            if len(self._owners) <= down_to:
                 return

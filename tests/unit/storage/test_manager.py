@@ -421,3 +421,27 @@ def test_changed_intervals_hold_from_the_next_turn_on() -> None:
     log.update_high_watermark(2)
     node.world.scheduler.advance(200)
     assert log.log_start_offset == 2
+
+
+def test_running_out_of_descriptors_is_no_fault_of_the_disk() -> None:
+    node = Node()
+    node.start()
+    logs = [node.create("t", number) for number in range(4)]
+    for log in logs:
+        node.append(log, b"a")
+    created = node.create("u")
+    held = len(node.logs.pool)
+    # One failure is made up for by letting go of others.
+    node.files.fail_next("open", OSError(errno.EMFILE, "too many open files"))
+    node.append(created, b"b")
+    assert len(node.logs.pool) < held
+    # Two in a row are told to the client, who tries again.
+    logs[0].segments.active.close()
+    for _ in range(2):
+        node.files.fail_next("open", OSError(errno.EMFILE, "too many open files"))
+    with pytest.raises(KafkaError) as caught:
+        node.append(logs[0], b"b")
+    assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert not logs[0].is_offline
+    node.append(logs[0], b"b")
+    assert values_of(logs[0]) == [b"a", b"b"]
