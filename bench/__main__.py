@@ -15,7 +15,7 @@ from bench import clients
 from bench.cases import Case, full_cases, quick_cases
 from bench.lifecycle import GROUP, NAME
 from bench.report import print_header, print_result, print_summary, write_chart, write_json
-from bench.runner import OURS, PEER, Result, run_case, run_lifecycle
+from bench.runner import OURS, PEER, CaseFailedError, Result, run_case, run_lifecycle
 from tests.support.brokers import ApacheKafka, Broker, OttlaNode
 from tests.support.java import unavailable_reason
 
@@ -65,9 +65,9 @@ def run_all(cases: list[Case], brokers: dict[str, Broker], *, runs: int) -> list
         for case in cases:
             try:
                 result = run_case(case, brokers, opened, runs=runs)
-            except AssertionError as error:
+            except CaseFailedError as error:
                 # One case that cannot be measured is reported; the others still are.
-                result = Result(case.group, case.name, error=str(error)[-300:])
+                result = Result(case.group, case.name, error=str(error))
             results.append(result)
             print_result(result)
     return results

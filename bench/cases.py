@@ -222,7 +222,7 @@ def many_partitions_case() -> Case:
 
     def run(broker: Broker, clients: Clients) -> Metrics:
         name = f"bench-{next(topic_numbers)}"
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 3})
         with Meter(broker.pid, clients.pids) as meter:
             for future in admin.create_topics([NewTopic(name, count, 1)]).values():
                 future.result(TIMEOUT_S)

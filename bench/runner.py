@@ -12,9 +12,13 @@ from bench.clients import Clients
 from bench.lifecycle import GOALS, GROUP, NAME, measure_lifecycle
 from tests.support.brokers import Broker
 
-__all__ = ["OURS", "PEER", "Figure", "Result", "run_case", "run_lifecycle"]
+__all__ = ["OURS", "PEER", "CaseFailedError", "Figure", "Result", "run_case", "run_lifecycle"]
 
 PEER, OURS = "kafka", "ottla"
+
+
+class CaseFailedError(Exception):
+    """A run that could not be measured: on which broker, what the client said, and what the broker had to say."""
 
 
 @dataclass(slots=True)
@@ -55,12 +59,19 @@ class Result:
 def run_case(case: Case, brokers: Mapping[str, Broker], clients: Clients, *, runs: int) -> Result:
     for broker in brokers.values():
         for _ in range(case.warm_up_runs):
-            case.run(broker, clients)
+            run_once(case, broker, clients)
     measured: dict[str, list[Metrics]] = {name: [] for name in brokers}
     for number in range(runs):
         for name in alternating(list(brokers), number):
-            measured[name].append(case.run(brokers[name], clients))
+            measured[name].append(run_once(case, brokers[name], clients))
     return as_result(case.group, case.name, case.goals, measured)
+
+
+def run_once(case: Case, broker: Broker, clients: Clients) -> Metrics:
+    try:
+        return case.run(broker, clients)
+    except AssertionError as error:
+        raise CaseFailedError(f"{broker.name}: {str(error)[-300:]}\n{broker.complaints()}") from error
 
 
 def run_lifecycle(makers: Mapping[str, Callable[[Path], Broker]], directory: Path, *, runs: int) -> Result:

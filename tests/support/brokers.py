@@ -91,6 +91,11 @@ class Broker:
             self._process.wait()
         self._process = None
 
+    def complaints(self) -> str:
+        """The last lines of its log that are warnings or worse."""
+        lines = self._output.read_text(errors="replace").splitlines()
+        return "\n".join([line for line in lines if re.search(r"\b(WARN|WARNING|ERROR|FATAL|Traceback)\b", line)][-10:])
+
     def kill(self) -> None:
         if self._process is not None:
             self._process.kill()

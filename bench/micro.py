@@ -1,0 +1,246 @@
+"""`python -m bench.micro`: a node's CPU time per request, for one kind of request at a time.
+
+The client sends frames that were made beforehand and keeps a fixed number of them in flight, so that nearly all that
+is measured is the broker. What counts is the CPU clock of the node's process (user and system, all threads, in
+nanoseconds) over a fixed number of requests; the best of several rounds is the one the neighbours disturbed least.
+
+With `--before DIRECTORY` (another checkout) two nodes take turns, and each case shows both and their ratio.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ottla.records.build import build_batch
+from ottla.records.record import Record
+from ottla.wire.framing import request_parts
+from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.wire.messages.init_producer_id import InitProducerIdRequest
+from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+PRODUCE, FETCH, CREATE_TOPICS, INIT_PRODUCER_ID = 0, 1, 19, 22
+PRODUCE_VERSION, FETCH_VERSION = 12, 12
+PARTITIONS = 6
+PARTITIONS_MANY = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    name: str
+    frames: Callable[[Client], Iterator[bytes]]
+    requests: int
+    in_flight: int
+
+
+class Client:
+    """A connection that speaks whole frames."""
+
+    def __init__(self, port: int) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port))
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._answers = self._socket.makefile("rb", buffering=1 << 18)
+
+    def call(self, frame: bytes) -> bytes:
+        self._socket.sendall(frame)
+        return self._answer()
+
+    def drive(self, frames: list[bytes], *, in_flight: int) -> None:
+        """Sends them all, with so many unanswered at any time."""
+        for start in range(0, in_flight):
+            self._socket.sendall(frames[start])
+        for frame in frames[in_flight:]:
+            self._answer()
+            self._socket.sendall(frame)
+        for _ in range(in_flight):
+            self._answer()
+
+    def close(self) -> None:
+        self._answers.close()
+        self._socket.close()
+
+    def _answer(self) -> bytes:
+        (size,) = struct.unpack(">i", self._answers.read(4))
+        return self._answers.read(size)
+
+
+def produce_frame(topic: str, batch: bytes, *, acks: int, partitions: range = range(1)) -> bytes:
+    data = [PartitionProduceData(index=index, records=memoryview(batch)) for index in partitions]
+    request = ProduceRequest(
+        acks=acks, timeout_ms=30_000, topic_data=[TopicProduceData(name=topic, partition_data=data)]
+    )
+    return b"".join(map(bytes, request_parts(PRODUCE, PRODUCE_VERSION, 1, "micro", request)))
+
+
+def batch_of(count: int, value_bytes: int, *, producer_id: int = -1, sequence: int = -1) -> bytes:
+    now_ms = int(time.time() * 1000)
+    records = [Record(offset=n, timestamp=now_ms, key=None, value=os.urandom(value_bytes)) for n in range(count)]
+    epoch = 0 if producer_id >= 0 else -1
+    return bytes(build_batch(records, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence))
+
+
+def produce(count: int, value_bytes: int, *, acks: int = 1, partitions: int = 1) -> Callable[[Client], Iterator[bytes]]:
+    def frames(client: Client) -> Iterator[bytes]:  # noqa: ARG001
+        frame = produce_frame("micro", batch_of(count, value_bytes), acks=acks, partitions=range(partitions))
+        while True:
+            yield frame
+
+    return frames
+
+
+def produce_idempotent(count: int, value_bytes: int) -> Callable[[Client], Iterator[bytes]]:
+    def frames(client: Client) -> Iterator[bytes]:
+        parts = request_parts(INIT_PRODUCER_ID, 4, 1, "micro", InitProducerIdRequest(transaction_timeout_ms=60_000))
+        (producer_id,) = struct.unpack_from(">q", client.call(b"".join(map(bytes, parts))), 11)
+        sequence = 0
+        while True:
+            batch = batch_of(count, value_bytes, producer_id=producer_id, sequence=sequence)
+            yield produce_frame("micro", batch, acks=-1)
+            sequence += count
+
+    return frames
+
+
+def fetch(topic: str, max_bytes: int, *, partitions: int = 1, step: int = 1) -> Callable[[Client], Iterator[bytes]]:
+    def frames(client: Client) -> Iterator[bytes]:  # noqa: ARG001
+        offset = 0
+        while True:
+            wanted = [
+                FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=max_bytes)
+                for index in range(partitions)
+            ]
+            request = FetchRequest(
+                max_wait_ms=0,
+                min_bytes=1,
+                max_bytes=50 << 20,
+                session_epoch=-1,
+                topics=[FetchTopic(topic=topic, partitions=wanted)],
+            )
+            yield b"".join(map(bytes, request_parts(FETCH, FETCH_VERSION, 1, "micro", request)))
+            offset = (offset + step) % 1000
+
+    return frames
+
+
+def fetch_session(client: Client) -> Iterator[bytes]:
+    """An incremental session over many idle partitions: what a waiting consumer of a wide topic costs."""
+    wanted = [FetchPartition(partition=index, partition_max_bytes=1 << 20) for index in range(PARTITIONS_MANY)]
+    topics = [FetchTopic(topic="micro-many", partitions=wanted)]
+    opening = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=50 << 20, session_epoch=0, topics=topics)
+    answer = client.call(b"".join(map(bytes, request_parts(FETCH, FETCH_VERSION, 1, "micro", opening))))
+    (session_id,) = struct.unpack_from(">i", answer, 11)
+    epoch = 1
+    while True:
+        following = FetchRequest(
+            max_wait_ms=0, min_bytes=1, max_bytes=50 << 20, session_id=session_id, session_epoch=epoch
+        )
+        yield b"".join(map(bytes, request_parts(FETCH, FETCH_VERSION, 1, "micro", following)))
+        epoch += 1
+
+
+CASES = [
+    Case("produce 1x100B, 1 in flight", produce(1, 100), 3000, 1),
+    Case("produce 1x100B, 5 in flight", produce(1, 100), 6000, 5),
+    Case("produce 1x100B, 5 in flight, idempotent, all", produce_idempotent(1, 100), 6000, 5),
+    Case("produce 16 KiB, 5 in flight", produce(16, 1000), 6000, 5),
+    Case("produce 16 KiB, 5 in flight, idempotent, all", produce_idempotent(16, 1000), 3000, 5),
+    Case("produce 6 x 16 KiB, 5 in flight", produce(16, 1000, partitions=6), 1500, 5),
+    Case("produce 128 KiB, 5 in flight", produce(128, 1000), 1000, 5),
+    Case("fetch one 16 KiB batch", fetch("micro-read", 1024), 4000, 1),
+    Case("fetch 1 MiB", fetch("micro-read", 1 << 20), 1000, 1),
+    Case("fetch one 100 B record", fetch("micro-small", 100), 4000, 1),
+    Case("fetch session of 1000 idle partitions", fetch_session, 300, 1),
+]
+
+
+@contextmanager
+def node(root: Path, environment: dict[str, str]) -> Iterator[tuple[int, int]]:
+    """A node of that checkout: its process id and port."""
+    with tempfile.TemporaryDirectory(prefix="ottla-micro-") as directory:
+        process = subprocess.Popen(
+            [sys.executable, "-c", "from ottla.cli.main import main; main()", "up", "--port", "0", "--data", directory],
+            env={**os.environ, **environment, "PYTHONPATH": str(root / "src")},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert process.stdout is not None
+            line = next(line for line in process.stdout if line.startswith("ready"))
+            found = re.search(r":(\d+)", line)
+            assert found is not None, line
+            yield process.pid, int(found[1])
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def prepare(port: int) -> None:
+    client = Client(port)
+    topics = [
+        CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+        for name, partitions in (
+            ("micro", PARTITIONS),
+            ("micro-read", 1),
+            ("micro-small", 1),
+            ("micro-many", PARTITIONS_MANY),
+        )
+    ]
+    request = CreateTopicsRequest(topics=topics, timeout_ms=60_000)
+    client.call(b"".join(map(bytes, request_parts(CREATE_TOPICS, 7, 1, "micro", request))))
+    for topic, count, value_bytes in (("micro-read", 16, 1000), ("micro-small", 1, 100)):
+        frame = produce_frame(topic, batch_of(count, value_bytes), acks=1)
+        client.drive([frame] * 2000, in_flight=5)
+    client.close()
+
+
+def cpu_ns(pid: int) -> int:
+    """The CPU clock of another process, as `clock_getcpuclockid` names it."""
+    return time.clock_gettime_ns((~pid << 3) | 2)
+
+
+def measure(case: Case, pid: int, port: int) -> float:
+    """Microseconds of the node's CPU time per request."""
+    client = Client(port)
+    made = case.frames(client)
+    frames = [next(made) for _ in range(case.requests)]
+    before = cpu_ns(pid)
+    client.drive(frames, in_flight=case.in_flight)
+    spent = cpu_ns(pid) - before
+    client.close()
+    return spent / case.requests / 1000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.micro", description=__doc__)
+    parser.add_argument("--before", type=Path, help="another checkout, to be compared with this one")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--only", default="", help="cases whose name matches this pattern")
+    arguments = parser.parse_args()
+    roots = [Path(__file__).parent.parent, *([arguments.before] if arguments.before else [])]
+    with ExitStack() as stack:
+        nodes = [stack.enter_context(node(root, {})) for root in roots]
+        for _, port in nodes:
+            prepare(port)
+        for case in CASES:
+            if not re.search(arguments.only, case.name):
+                continue
+            rounds = [[measure(case, pid, port) for pid, port in nodes] for _ in range(arguments.rounds)]
+            best = [min(column) for column in zip(*rounds, strict=True)]
+            ratio = f"   before {best[1]:7.1f} µs   ratio {best[0] / best[1]:.3f}" if len(best) > 1 else ""
+            print(f"{case.name:48} {best[0]:7.1f} µs{ratio}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
