@@ -9,17 +9,39 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.model.errors import ErrorCode, KafkaError
-from ottla.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from ottla.wire.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.context import RequestContext
     from ottla.model.deferred import Deferred
 
-__all__ = ["handle"]
+__all__ = ["error_response", "handle"]
 
 
 def handle(request: ElectLeadersRequest, context: RequestContext, broker: Broker) -> Deferred[ElectLeadersResponse]:
     if not context.allows(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     return broker.controller.elect_leaders(request, context.for_controller())
+
+
+def error_response(request: ElectLeadersRequest, version: int, error: KafkaError) -> ElectLeadersResponse:
+    """The code for the request, and again for every partition it names: version 0 has no other place for it."""
+    return ElectLeadersResponse(
+        error_code=error.code if version >= 1 else ErrorCode.NONE,
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=[
+                    PartitionResult(partition_id=partition, error_code=error.code, error_message=error.message)
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topic_partitions or ()
+        ],
+    )
