@@ -30,5 +30,5 @@ def read_topic_id(files: Files, directory: str) -> Uuid | None:
 
 
 def write_topic_id(files: Files, directory: str, topic_id: Uuid) -> None:
-    text = f"version: {_VERSION}\ntopic_id: {topic_id}\n"
+    text = f"version: {_VERSION}\ntopic_id: {topic_id}"
     files.write_atomically(f"{directory}/{PARTITION_METADATA_FILE}", text.encode(), durable=False)
