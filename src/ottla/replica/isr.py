@@ -48,6 +48,7 @@ __all__ = ["AlterPartitionChannel", "IsrKeeper"]
 logger = logging.getLogger("ottla.replica.isr")
 
 RETRY_BACKOFF_SECONDS = 0.05
+LAG_CHECK_INTERVAL_MS_MIN = 10
 
 # Partitions in one request: a broker that goes away concerns thousands, and a request has to fit into a frame.
 PARTITIONS_PER_REQUEST_MAX = 10_000
@@ -177,7 +178,8 @@ class IsrKeeper:
         return progress.replica_epoch in (-1, broker.broker_epoch)
 
     def _plan_lag_check(self) -> None:
-        self._lag_timer = self._scheduler.call_later(self._lag_ms_max / 2000, self._on_lag_check_due)
+        delay_ms = max(self._lag_ms_max // 2, LAG_CHECK_INTERVAL_MS_MIN)
+        self._lag_timer = self._scheduler.call_later(delay_ms / 1000, self._on_lag_check_due)
 
     def _on_lag_check_due(self) -> None:
         self.check_lag()

@@ -41,7 +41,7 @@ NETWORK_KEYS: Final = (
               "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT", None,
               LOW, PER_BROKER, HONOURED,
               "Which security protocol each listener name stands for."),
-    ConfigKey("inter.broker.listener.name", STRING, None, None, MEDIUM, READ_ONLY, ONE_NODE,
+    ConfigKey("inter.broker.listener.name", STRING, None, None, MEDIUM, READ_ONLY, HONOURED,
               "Listener over which brokers talk to each other."),
     ConfigKey("security.inter.broker.protocol", STRING,
               "PLAINTEXT", OneOf("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"), MEDIUM, READ_ONLY, SECURITY,

@@ -21,11 +21,11 @@ from ottla.model.config.columns import (
 from ottla.model.config.keys import HONOURED, REQUIRED, ConfigKey
 from ottla.model.config.statuses import (
     DYNAMIC_QUORUM,
+    ELECTIONS,
     FIXED_PARTS,
     GROUP_COMMIT,
     ONE_LOOP,
     ONE_PROCESS,
-    ONE_REPLICA,
     ONE_VOTER,
     PLUG_INS,
     UNSTABLE,
@@ -53,7 +53,7 @@ NODE_KEYS: Final = (
               "Time in which a starting broker has to get its registration through, or it gives up."),
     ConfigKey("server.max.startup.time.ms", LONG, LONG_MAX, at_least(0), MEDIUM, READ_ONLY, FIXED_PARTS,
               "Time a start may take before it is given up.", internal=True),
-    ConfigKey("controlled.shutdown.enable", BOOLEAN, True, None, MEDIUM, READ_ONLY, ONE_REPLICA,
+    ConfigKey("controlled.shutdown.enable", BOOLEAN, True, None, MEDIUM, READ_ONLY, ELECTIONS,
               "Whether a stopping broker hands over its leaderships first."),
     ConfigKey("background.threads", INT, 10, at_least(1), HIGH, CLUSTER_WIDE, ONE_LOOP,
               "Threads for odd jobs such as deleting files."),

@@ -23,7 +23,7 @@ __all__ = [
     "ONE_LOOP",
     "ONE_NODE",
     "ONE_PROCESS",
-    "ONE_REPLICA",
+    "ELECTIONS",
     "ONE_VOTER",
     "OWN_BUFFERS",
     "PARKED",
@@ -31,6 +31,7 @@ __all__ = [
     "QUOTAS",
     "QUOTA_WINDOWS",
     "SECURITY",
+    "SYSTEM_BUFFERS",
     "TELEMETRY",
     "TIERED_STORAGE",
     "TOKENS",
@@ -50,11 +51,12 @@ NO_AUTHENTICATION: Final = inert("there is no authentication yet that could fail
 ONE_LOOP: Final = inert("one thread owns a node's state and a host runs one node per core, so there is no pool to size")
 ONE_NODE: Final = inert("nodes do not connect to each other yet")
 ONE_PROCESS: Final = inert("broker and controller are one process for now")
-ONE_REPLICA: Final = inert("every partition has one replica for now")
+ELECTIONS: Final = inert("leaderships move when brokers come or go, and when an election is asked for")
 ONE_VOTER: Final = inert("the quorum has one voter for now, which neither fetches nor stands for election")
 OWN_BUFFERS: Final = inert("compaction chooses the size of its buffers itself")
 PARKED: Final = inert("a waiting request leaves its list the moment it is finished")
 QUOTA_WINDOWS: Final = inert("quotas are not available yet")
+SYSTEM_BUFFERS: Final = inert("the operating system sizes the buffers of connections between nodes")
 TELEMETRY: Final = inert("clients cannot push metrics yet")
 TRANSACTIONS: Final = inert("it is kept for the transaction coordinator, which this node does not have yet")
 
