@@ -17,6 +17,7 @@ import os
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -32,6 +33,9 @@ __all__ = ["main"]
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 20.0
 KINDS = ("ottla", "kafka")
+
+# Size, API key, version, correlation id, no client id.
+API_VERSIONS_REQUEST = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 
 
 def main(kind: str, arguments: list[str]) -> None:
@@ -150,8 +154,12 @@ def wait_until_served(directory: Path, broker: int) -> None:
     pid = int((directory / f"{broker}.pid").read_text())
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-            return
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1) as client:
+            # A broker may let connections wait before it is ready; one that answers is a member of the cluster.
+            client.settimeout(max(deadline - time.monotonic(), 0.001))
+            client.sendall(API_VERSIONS_REQUEST)
+            if client.recv(4):
+                return
         if not is_alive(pid):
             break
         time.sleep(0.005)
