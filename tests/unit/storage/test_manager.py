@@ -445,3 +445,19 @@ def test_running_out_of_descriptors_is_no_fault_of_the_disk() -> None:
     assert not logs[0].is_offline
     node.append(logs[0], b"b")
     assert values_of(logs[0]) == [b"a", b"b"]
+
+
+@pytest.mark.parametrize(
+    ("properties", "paths"),
+    [
+        ({"log.dir": "/one"}, ["/one"]),
+        ({"log.dirs": "/two,/three"}, ["/two", "/three"]),
+        ({"log.dir": "/one", "log.dirs": "/two, /three"}, ["/two", "/three"]),
+    ],
+)
+def test_log_dirs_is_preferred_and_log_dir_stands_in(properties: dict[str, str], paths: list[str]) -> None:
+    node = Node()
+    logs = LogManager(node.world.world, BrokerConfig.embedded(properties), cluster_id="c1", node_id=1)
+    logs.open().result()
+    assert [directory.path for directory in logs.directories] == paths
+    assert all(node.files.exists(f"{path}/meta.properties") for path in paths)
