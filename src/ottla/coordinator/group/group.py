@@ -1,0 +1,87 @@
+"""What every kind of group has in common: what the offsets and the administration have to know of it."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import ClassVar
+
+from ottla.coordinator.runtime import CoordinatorRecord
+
+__all__ = ["Group", "GroupType"]
+
+
+class GroupType(Enum):
+    """Kinds of groups, by the names that ListGroups gives them."""
+
+    CLASSIC = "Classic"
+    CONSUMER = "Consumer"
+    SHARE = "Share"
+    STREAMS = "Streams"
+
+
+class Group:
+    """A subclass is one kind; the shard keeps all kinds in one table, since a group id names only one of them."""
+
+    __slots__ = ("group_id",)
+
+    TYPE: ClassVar[GroupType]
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+
+    @property
+    def state_name(self) -> str:
+        """As ListGroups and the Describe APIs spell it."""
+        raise NotImplementedError
+
+    @property
+    def protocol_type(self) -> str:
+        """What ListGroups calls the protocol type: `consumer`, `connect` ...; empty when nobody has said."""
+        raise NotImplementedError
+
+    @property
+    def is_empty(self) -> bool:
+        """No members: its offsets may expire, and it may be deleted."""
+        raise NotImplementedError
+
+    def check_offset_commit(
+        self,
+        *,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        is_transactional: bool,
+        api_version: int,
+    ) -> None:
+        """Raises KafkaError unless this member, at this generation (or member epoch), may commit offsets."""
+        raise NotImplementedError
+
+    def check_offset_fetch(self, *, member_id: str | None, member_epoch: int) -> None:
+        """Raises KafkaError unless the member may read offsets; None and -1 stand for an administrator."""
+        raise NotImplementedError
+
+    def check_offset_delete(self) -> None:
+        """Raises KafkaError unless offsets of this group may be deleted by hand."""
+        raise NotImplementedError
+
+    def check_delete(self) -> None:
+        """Raises KafkaError unless the whole group may be deleted."""
+        raise NotImplementedError
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Offsets of such a topic neither expire nor can be deleted by hand."""
+        raise NotImplementedError
+
+    def offsets_expire_from(self, commit_timestamp_ms: int) -> int | None:
+        """The moment from which the retention of an offset counts; None while it does not count (KIP-211)."""
+        raise NotImplementedError
+
+    def tombstones(self) -> list[CoordinatorRecord]:
+        """The records that end the group (its offsets apart)."""
+        raise NotImplementedError
+
+    def on_unloaded(self) -> None:
+        """The coordinator moves: whoever waits in the group has to be told."""
+
+    def on_loaded(self, now_ms: int) -> None:
+        """The coordinator has moved here: timers begin anew."""

@@ -1,0 +1,5 @@
+"""Committed offsets: the table, and what is decided about it."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,0 +1,58 @@
+"""Replay of offset records: types 0 (never written any more) and 1, alike to the reader."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.group.offsets.table import CommittedOffset
+from ottla.model.ids import TopicPartition
+from ottla.wire.messages.group_records import (
+    LegacyOffsetCommitKey,
+    LegacyOffsetCommitValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+
+if TYPE_CHECKING:
+    from ottla.coordinator.group.state import GroupShard, Replayer
+
+__all__ = ["OFFSET_REPLAYERS"]
+
+
+def _replay_offset(shard: GroupShard, key: OffsetCommitKey, value: OffsetCommitValue | None, producer_id: int) -> None:
+    partition = TopicPartition(key.topic, key.partition)
+    if value is None:
+        shard.offsets.remove(key.group, partition)
+        return
+    # A group may exist by its offsets alone: then it is a classic one without members, made here.
+    if producer_id < 0 and key.group not in shard.groups:
+        from ottla.coordinator.group.classic.group import ClassicGroup
+
+        shard.groups[key.group] = ClassicGroup(key.group, shard)
+    committed = CommittedOffset(
+        value.offset,
+        leader_epoch=value.leader_epoch,
+        metadata=value.metadata,
+        commit_timestamp_ms=value.commit_timestamp,
+        expire_timestamp_ms=value.expire_timestamp,
+        topic_id=value.topic_id,
+    )
+    shard.offsets.put(key.group, partition, committed, producer_id)
+
+
+def _replay_legacy_offset(
+    shard: GroupShard, key: LegacyOffsetCommitKey, value: LegacyOffsetCommitValue | None, producer_id: int
+) -> None:
+    partition = TopicPartition(key.topic, key.partition)
+    if value is None:
+        shard.offsets.remove(key.group, partition)
+        return
+    committed = CommittedOffset(value.offset, metadata=value.metadata, commit_timestamp_ms=value.commit_timestamp)
+    shard.offsets.put(key.group, partition, committed, producer_id)
+
+
+OFFSET_REPLAYERS: Mapping[int, Replayer] = {
+    LegacyOffsetCommitKey.API_KEY: _replay_legacy_offset,
+    OffsetCommitKey.API_KEY: _replay_offset,
+}

@@ -1,0 +1,105 @@
+"""What one partition of `__consumer_offsets` says: the groups whose ids belong to it, and their offsets.
+
+`replay` looks up the record's type in a table that the modules of each kind of record have filled in; a type without an
+entry is a kind of group that this software does not serve, and is left alone in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ottla.coordinator.group.group import Group
+from ottla.coordinator.group.offsets.table import OffsetTable
+from ottla.coordinator.runtime import Decide, Timers
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.wire.message import Message
+
+if TYPE_CHECKING:
+    from ottla.metadata.image import MetadataImage
+    from ottla.model.config import BrokerConfig
+
+__all__ = ["GroupContext", "GroupDecide", "GroupShard", "Replayer"]
+
+R = TypeVar("R")
+G = TypeVar("G", bound=Group)
+
+
+class GroupContext:
+    """What all shards share: settings, and the cluster's metadata; both are replaced as a whole when they change."""
+
+    __slots__ = ("config", "image")
+
+    def __init__(self, config: BrokerConfig, image: MetadataImage) -> None:
+        self.config = config
+        self.image = image
+
+
+class GroupShard:
+    """Changed by `replay`, and by the classic groups for what they do not write down."""
+
+    __slots__ = ("context", "groups", "index", "offsets", "timers")
+
+    def __init__(self, index: int, timers: Timers[GroupShard], context: GroupContext) -> None:
+        self.index = index
+        self.timers = timers
+        self.context = context
+        self.groups: dict[str, Group] = {}
+        self.offsets = OffsetTable()
+
+    @property
+    def config(self) -> BrokerConfig:
+        return self.context.config
+
+    def group(self, group_id: str) -> Group:
+        """Raises GROUP_ID_NOT_FOUND."""
+        group = self.groups.get(group_id)
+        if group is None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        return group
+
+    def group_of_kind(self, group_id: str, kind: type[G]) -> G:
+        """Raises GROUP_ID_NOT_FOUND also when the id belongs to a group of another kind."""
+        group = self.group(group_id)
+        if not isinstance(group, kind):
+            raise KafkaError(
+                ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a {kind.TYPE.value.lower()} group."
+            )
+        return group
+
+    # The runtime's side.
+
+    def replay(self, key: Message, value: Message | None, producer_id: int = -1) -> None:
+        replayer = _REPLAYERS.get(key.API_KEY)
+        if replayer is not None:
+            replayer(self, key, value, producer_id)
+
+    def replay_transaction_end(self, producer_id: int, *, is_commit: bool) -> None:
+        self.offsets.end_transaction(producer_id, is_commit=is_commit)
+
+    def on_loaded(self, now_ms: int) -> None:
+        for group in list(self.groups.values()):
+            group.on_loaded(now_ms)
+
+    def on_unloaded(self) -> None:
+        for group in list(self.groups.values()):
+            group.on_unloaded()
+
+
+Replayer = Callable[[GroupShard, Any, Any, int], None]
+GroupDecide = Decide[GroupShard, R]
+
+_REPLAYERS: dict[int, Replayer] = {}
+
+
+def _register() -> None:
+    """Each kind of record has its module; the table is put together here, so that it can be read in one place."""
+    from ottla.coordinator.group.classic.replay import CLASSIC_REPLAYERS
+    from ottla.coordinator.group.offsets.replay import OFFSET_REPLAYERS
+
+    for table in (OFFSET_REPLAYERS, CLASSIC_REPLAYERS):
+        assert not _REPLAYERS.keys() & table.keys(), "a record type has one replayer"
+        _REPLAYERS.update(table)
+
+
+_register()

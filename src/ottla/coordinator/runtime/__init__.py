@@ -1,0 +1,24 @@
+"""The coordinator runtime: decide, append to the state topic, replay, answer when committed."""
+
+from __future__ import annotations
+
+from ottla.coordinator.runtime.decision import CoordinatorRecord, CoordinatorState, Decide, Decision
+from ottla.coordinator.runtime.hashing import partition_for
+from ottla.coordinator.runtime.record_format import RecordFormat, UnknownRecord
+from ottla.coordinator.runtime.runtime import CoordinatorRuntime
+from ottla.coordinator.runtime.shard import Shard, ShardStatus
+from ottla.coordinator.runtime.timers import Timers
+
+__all__ = [
+    "CoordinatorRecord",
+    "CoordinatorRuntime",
+    "CoordinatorState",
+    "Decide",
+    "Decision",
+    "RecordFormat",
+    "Shard",
+    "ShardStatus",
+    "Timers",
+    "UnknownRecord",
+    "partition_for",
+]

@@ -1,0 +1,159 @@
+"""All shards of one coordinator on this broker, kept in step with who leads the partitions of its topic.
+
+A `CoordinatorRuntime` follows the metadata as a publisher, after the replica manager: a partition that this broker
+leads gets a shard, which is loaded; one it no longer leads loses it. Whoever wants something submits a decision for a
+key (the group id, the transactional id) and gets the answer, or an error that says where to ask instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, TypeVar
+
+from ottla.coordinator.runtime.decision import CoordinatorState, Decide
+from ottla.coordinator.runtime.hashing import partition_for
+from ottla.coordinator.runtime.loader import Loader
+from ottla.coordinator.runtime.record_format import RecordFormat
+from ottla.coordinator.runtime.shard import Shard, ShardSettings, ShardStatus
+from ottla.coordinator.runtime.timers import Timers
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import MetadataImage, TopicImage
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ports import World
+from ottla.replica.manager import ReplicaManager
+
+__all__ = ["CoordinatorRuntime"]
+
+S = TypeVar("S", bound=CoordinatorState)
+R = TypeVar("R")
+
+
+class CoordinatorRuntime(Generic[S]):
+    """Shards by partition of the state topic."""
+
+    __slots__ = (
+        "_format",
+        "_image",
+        "_load_buffer_bytes",
+        "_new_state",
+        "_replicas",
+        "_shards",
+        "_world",
+        "settings",
+        "topic",
+    )
+
+    def __init__(
+        self,
+        *,
+        topic: str,
+        record_format: RecordFormat,
+        world: World,
+        replicas: ReplicaManager,
+        new_state: Callable[[int, Timers[S]], S],
+        settings: ShardSettings,
+        load_buffer_bytes: int,
+    ) -> None:
+        self.topic = topic
+        self.settings = settings
+        self._format = record_format
+        self._world = world
+        self._replicas = replicas
+        self._new_state = new_state
+        self._load_buffer_bytes = load_buffer_bytes
+        self._shards: dict[int, Shard[S]] = {}
+        self._image: MetadataImage | None = None
+
+    # Asking.
+
+    def partition_of(self, key: str) -> int:
+        """Raises COORDINATOR_NOT_AVAILABLE while the topic does not exist."""
+        topic = None if self._image is None else self._image.topics.by_name.get(self.topic)
+        if topic is None:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return partition_for(key, len(topic.partitions))
+
+    def submit(self, key: str, decide: Decide[S, R]) -> Deferred[R]:
+        """Has the shard of the key decide; see `Shard.submit`."""
+        try:
+            shard = self.shard_of(key)
+        except KafkaError as error:
+            return Deferred.failed(error)
+        return shard.submit(decide)
+
+    def submit_to(self, index: int, decide: Decide[S, R]) -> Deferred[R]:
+        shard = self._shards.get(index)
+        if shard is None:
+            return Deferred.failed(KafkaError(ErrorCode.NOT_COORDINATOR))
+        return shard.submit(decide)
+
+    def shard_of(self, key: str) -> Shard[S]:
+        shard = self._shards.get(self.partition_of(key))
+        if shard is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        return shard
+
+    def shards(self) -> Iterator[Shard[S]]:
+        """Every shard, whatever its status."""
+        return iter(list(self._shards.values()))
+
+    def active_shards(self) -> Iterator[Shard[S]]:
+        return (shard for shard in self.shards() if shard.status is ShardStatus.ACTIVE)
+
+    # Following the metadata.
+
+    def start(self, image: MetadataImage) -> None:
+        self._image = image
+        topic = image.topics.by_name.get(self.topic)
+        if topic is not None:
+            self._follow(topic, topic.partitions)
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        self._image = image
+        for deleted in delta.topics.deleted.values():
+            if deleted.name == self.topic:
+                self.close()
+        for topic_id, changed in delta.topics.changed.items():
+            if changed.name == self.topic:
+                self._follow(image.topics.by_id[topic_id], changed.changed)
+
+    def close(self) -> None:
+        """Gives up every shard; whoever waits is told to look for another coordinator."""
+        shards, self._shards = self._shards, {}
+        for shard in shards.values():
+            if shard.status is not ShardStatus.CLOSED:
+                shard.close()
+
+    def _follow(self, topic: TopicImage, indexes: Iterable[int]) -> None:
+        for index in indexes:
+            partition = self._replicas.get(topic.name, index)
+            shard = self._shards.get(index)
+            if partition is None or not partition.is_leader:
+                if shard is not None:
+                    del self._shards[index]
+                    if shard.status is not ShardStatus.CLOSED:
+                        shard.close()
+            elif shard is None or shard.partition is not partition or shard.status is ShardStatus.CLOSED:
+                # Leading again in a later epoch with the shard still there means that nobody else led in between.
+                self._load(index)
+
+    def _load(self, index: int) -> None:
+        old = self._shards.get(index)
+        if old is not None and old.status is not ShardStatus.CLOSED:
+            old.close()
+        partition = self._replicas.get(self.topic, index)
+        assert partition is not None
+        shard = self._shards[index] = Shard(
+            index=index,
+            partition=partition,
+            world=self._world,
+            record_format=self._format,
+            settings=self.settings,
+            new_state=self._new_state,
+        )
+        shard.on_reload = self._start_loading
+        self._start_loading(shard)
+
+    def _start_loading(self, shard: Shard[S]) -> None:
+        Loader(shard, world=self._world, record_format=self._format, buffer_bytes=self._load_buffer_bytes).start()

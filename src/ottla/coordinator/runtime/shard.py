@@ -1,0 +1,405 @@
+"""One partition of a state topic that this broker leads: its state in memory, and the gate before every answer.
+
+    submit(decide) -> decision -> records into the open batch -> replay -> (end of the loop's turn) one append
+                                                                        -> high watermark passes -> answers
+
+Decisions of one turn of the loop share a batch: hundreds of commits that arrive together cost one append. Each decision
+sees what the one before it has replayed. A decision without records is answered when everything before it is committed,
+so that nobody is told of something that may still be lost.
+
+When an append fails, the state is ahead of the log. It is dropped and loaded again, and everybody who waited is sent to
+find the coordinator anew: that is rare (a full or broken disk; too few replicas are noticed before anything changes)
+and needs no second copy of the state.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, Generic, TypeVar
+
+from ottla.coordinator.runtime.decision import CoordinatorState, Decide, Decision
+from ottla.coordinator.runtime.record_format import RecordFormat
+from ottla.coordinator.runtime.timers import Timers
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ports import Timer, World
+from ottla.records.build import assemble_batch, batch_attributes
+from ottla.records.compression import Codec
+from ottla.records.header import HEADER_SIZE
+from ottla.records.record import append_record
+from ottla.replica.parked import Parked
+from ottla.replica.partition import Partition
+
+__all__ = ["TRANSITIONS", "Shard", "ShardSettings", "ShardStatus"]
+
+logger = logging.getLogger("ottla.coordinator.shard")
+
+S = TypeVar("S", bound=CoordinatorState)
+R = TypeVar("R")
+
+
+class ShardStatus(Enum):
+    LOADING = "loading"
+    ACTIVE = "active"
+    # Could not be loaded: the log says something that cannot be understood.
+    FAILED = "failed"
+    CLOSED = "closed"
+
+
+TRANSITIONS: dict[ShardStatus, frozenset[ShardStatus]] = {
+    ShardStatus.LOADING: frozenset({ShardStatus.ACTIVE, ShardStatus.FAILED, ShardStatus.CLOSED}),
+    ShardStatus.ACTIVE: frozenset({ShardStatus.LOADING, ShardStatus.CLOSED}),
+    ShardStatus.FAILED: frozenset({ShardStatus.LOADING, ShardStatus.CLOSED}),
+    ShardStatus.CLOSED: frozenset(),
+}
+
+_REFUSALS = {
+    ShardStatus.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ShardStatus.FAILED: ErrorCode.NOT_COORDINATOR,
+    ShardStatus.CLOSED: ErrorCode.NOT_COORDINATOR,
+}
+
+# What an error of the partition means to somebody who asked the coordinator.
+_MEANINGS = {
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+}
+
+
+class ShardSettings:
+    """What may be configured; one object for all shards of a runtime, so that a change reaches them all."""
+
+    __slots__ = ("codec", "linger_ms", "write_timeout_ms")
+
+    def __init__(self, *, write_timeout_ms: int, linger_ms: int = 0, codec: Codec = Codec.NONE) -> None:
+        self.write_timeout_ms = write_timeout_ms
+        # Zero or less: until the end of the loop's turn.
+        self.linger_ms = linger_ms
+        self.codec = codec
+
+
+class Shard(Generic[S]):
+    """Made LOADING; the loader fills `state` by `replay` and calls `activate`."""
+
+    __slots__ = (
+        "_flush_timer",
+        "_format",
+        "_new_state",
+        "_open",
+        "_settings",
+        "_timeout_timer",
+        "_waiting",
+        "_watch",
+        "_world",
+        "index",
+        "on_reload",
+        "partition",
+        "state",
+        "status",
+        "timers",
+    )
+
+    def __init__(
+        self,
+        *,
+        index: int,
+        partition: Partition,
+        world: World,
+        record_format: RecordFormat,
+        settings: ShardSettings,
+        new_state: Callable[[int, Timers[S]], S],
+    ) -> None:
+        self.index = index
+        self.partition = partition
+        self.status = ShardStatus.LOADING
+        self._world = world
+        self._format = record_format
+        self._settings = settings
+        self._new_state = new_state
+        # Set while records of this turn are collected.
+        self._open: _Batch | None = None
+        self._flush_timer: Timer | None = None
+        # Appended, and not committed yet.
+        self._waiting: deque[_Batch] = deque()
+        self._timeout_timer: Timer | None = None
+        self._watch = _CommitWatch(self)
+        # Called when the state has to be loaded again.
+        self.on_reload: Callable[[Shard[S]], object] | None = None
+        self._make_state()
+
+    def submit(self, decide: Decide[S, R]) -> Deferred[R]:
+        """Decides at once; the answer comes when everything it rests on is committed, and may be an error."""
+        if self.status is not ShardStatus.ACTIVE:
+            return Deferred.failed(KafkaError(_REFUSALS[self.status]))
+        now_ms = self._world.clock.now_ms()
+        try:
+            decision = decide(self.state, now_ms)
+        except KafkaError as error:
+            return Deferred.failed(error)
+        if not decision.records:
+            return self._answer_without_records(decision)
+        try:
+            batch = self._write(decision, now_ms)
+        except KafkaError as error:
+            meaning = _meaning_of(error)
+            if decision.on_settled is not None:
+                decision.on_settled(meaning)
+            return Deferred.failed(meaning)
+        answer: Deferred[R] = Deferred()
+        batch.answers.append((answer, decision))
+        return answer
+
+    def activate(self) -> None:
+        """Everything in the log has been replayed."""
+        self._become(ShardStatus.ACTIVE)
+        self.state.on_loaded(self._world.clock.now_ms())
+
+    def fail(self) -> None:
+        self._become(ShardStatus.FAILED)
+
+    def close(self) -> None:
+        """Leadership is lost: nothing of this shard may be answered any more."""
+        self._drop(ShardStatus.CLOSED)
+
+    def reload(self) -> None:
+        """Forgets the state and starts over from the log."""
+        self._drop(ShardStatus.LOADING)
+        self._make_state()
+        if self.on_reload is not None:
+            self.on_reload(self)
+
+    # Writing.
+
+    def _write(self, decision: Decision[Any], now_ms: int) -> _Batch:
+        """Puts the records into the open batch and replays them; raises with nothing changed."""
+        partition = self.partition
+        leader = partition.check_leader()
+        if leader.replica_count > 1:
+            partition.check_enough_replicas(leader)
+        encode_key, encode_value = self._format.encode_key, self._format.encode_value
+        encoded = [(encode_key(key), None if value is None else encode_value(value)) for key, value in decision.records]
+        size = sum(len(key) + len(value or b"") + RECORD_OVERHEAD for key, value in encoded)
+        size_max = partition.config.max_message_bytes
+        if size + HEADER_SIZE > size_max:
+            raise KafkaError(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"A decision of {size} bytes is more than {partition} takes at once ({size_max} bytes).",
+            )
+        batch = self._open
+        if batch is not None and HEADER_SIZE + len(batch.payload) + size > size_max:
+            self._flush()
+            if self.status is not ShardStatus.ACTIVE:
+                raise KafkaError(_REFUSALS[self.status])
+            batch = None
+        if batch is None:
+            batch = self._open = _Batch(now_ms)
+            self._plan_flush()
+        for key, value in encoded:
+            append_record(
+                batch.payload,
+                offset_delta=batch.count,
+                timestamp_delta=now_ms - batch.base_timestamp,
+                key=key,
+                value=value,
+                headers=(),
+            )
+            batch.count += 1
+        batch.max_timestamp = max(batch.max_timestamp, now_ms)
+        if decision.replays:
+            replay = self.state.replay
+            for key_message, value_message in decision.records:
+                replay(key_message, value_message)
+        return batch
+
+    def _plan_flush(self) -> None:
+        linger_ms = self._settings.linger_ms
+        if linger_ms > 0:
+            self._flush_timer = self._world.scheduler.call_later(linger_ms / 1000, self._flush)
+        else:
+            self._world.scheduler.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        """Appends the open batch, if there still is one: a full batch goes out before its turn ends."""
+        batch, self._open = self._open, None
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
+        if batch is None:
+            return
+        buffer = assemble_batch(
+            batch.payload,
+            base_offset=0,
+            last_offset_delta=batch.count - 1,
+            record_count=batch.count,
+            attributes=batch_attributes(self._settings.codec),
+            base_timestamp=batch.base_timestamp,
+            max_timestamp=batch.max_timestamp,
+        )
+        partition = self.partition
+        try:
+            result = partition.append_built(buffer, now_ms=self._world.clock.now_ms())
+        except KafkaError as error:
+            logger.warning("%s could not be written and is loaded again: %s", partition, error)
+            batch.settle(_meaning_of(error))
+            if self.status is ShardStatus.ACTIVE:
+                self.reload()
+            return
+        batch.end_offset = result.last_offset + 1
+        batch.flushed = result.flushed
+        if not self._waiting and result.flushed is None and partition.high_watermark >= batch.end_offset:
+            batch.settle(None)
+            return
+        self._wait(batch)
+
+    # The commit gate.
+
+    def _answer_without_records(self, decision: Decision[R]) -> Deferred[R]:
+        batch = self._open
+        if batch is None and self._waiting:
+            batch = self._waiting[-1]
+        if batch is None:
+            if decision.on_settled is not None:
+                decision.on_settled(None)
+            return Deferred.resolved(decision.response)
+        answer: Deferred[R] = Deferred()
+        batch.answers.append((answer, decision))
+        return answer
+
+    def _wait(self, batch: _Batch) -> None:
+        batch.deadline = self._world.clock.monotonic() + self._settings.write_timeout_ms / 1000
+        self._waiting.append(batch)
+        self._watch.is_parked = True
+        self.partition.parked_produces[self._watch] = None
+        if batch.flushed is not None:
+            batch.flushed.when_done(lambda _: self.on_progress())
+        if self._timeout_timer is None:
+            self._plan_timeout()
+
+    def on_progress(self) -> None:
+        """The high watermark moved, a flush ended, or leadership changed: settles what can be settled."""
+        waiting = self._waiting
+        while waiting:
+            batch = waiting[0]
+            if batch.flushed is not None:
+                if not batch.flushed.done:
+                    return
+                if batch.flushed.error is not None:
+                    self.reload()
+                    return
+            error = self.partition.commit_error(batch.end_offset)
+            if error is None:
+                return
+            if error is ErrorCode.NOT_LEADER_OR_FOLLOWER or error is ErrorCode.KAFKA_STORAGE_ERROR:
+                # The publisher that closes the shard comes later; until then nothing is decided here.
+                self.close()
+                return
+            waiting.popleft()
+            batch.settle(None if error is ErrorCode.NONE else _meaning_of(KafkaError(error)))
+        self._stop_watching()
+
+    def _plan_timeout(self) -> None:
+        delay = self._waiting[0].deadline - self._world.clock.monotonic()
+        self._timeout_timer = self._world.scheduler.call_later(max(0.0, delay), self._on_timeout)
+
+    def _on_timeout(self) -> None:
+        """Followers took too long. The records may still be committed: the answer only says that it is not known."""
+        self._timeout_timer = None
+        now = self._world.clock.monotonic()
+        while self._waiting and self._waiting[0].deadline <= now:
+            self._waiting.popleft().settle(_meaning_of(KafkaError(ErrorCode.REQUEST_TIMED_OUT)))
+        if self._waiting:
+            self._plan_timeout()
+        else:
+            self._stop_watching()
+
+    def _stop_watching(self) -> None:
+        self._watch.is_parked = False
+        self.partition.parked_produces.pop(self._watch, None)
+        if self._timeout_timer is not None:
+            self._timeout_timer.cancel()
+            self._timeout_timer = None
+
+    # States.
+
+    def _make_state(self) -> None:
+        self.timers: Timers[S] = Timers(self._world.scheduler)
+        self.timers.submit = self.submit
+        self.state: S = self._new_state(self.index, self.timers)
+
+    def _drop(self, status: ShardStatus) -> None:
+        was_active = self.status is ShardStatus.ACTIVE
+        self._become(status)
+        self.timers.submit = None
+        self.timers.cancel_all()
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
+        batches = [*self._waiting, *((self._open,) if self._open is not None else ())]
+        self._waiting.clear()
+        self._open = None
+        self._stop_watching()
+        for batch in batches:
+            batch.settle(KafkaError(ErrorCode.NOT_COORDINATOR))
+        if was_active:
+            self.state.on_unloaded()
+
+    def _become(self, status: ShardStatus) -> None:
+        assert status in TRANSITIONS[self.status], f"{self.partition}: {self.status} -> {status}"
+        self.status = status
+
+
+# Varints and lengths of one record: a bound, not the exact number.
+RECORD_OVERHEAD = 32
+
+
+class _Batch:
+    """Records of one turn, and the answers that wait for them."""
+
+    __slots__ = ("answers", "base_timestamp", "count", "deadline", "end_offset", "flushed", "max_timestamp", "payload")
+
+    def __init__(self, now_ms: int) -> None:
+        self.payload = bytearray()
+        self.count = 0
+        self.base_timestamp = now_ms
+        self.max_timestamp = now_ms
+        self.answers: list[tuple[Deferred[Any], Decision[Any]]] = []
+        self.end_offset = -1
+        self.flushed: Deferred[None] | None = None
+        self.deadline = 0.0
+
+    def settle(self, error: KafkaError | None) -> None:
+        for answer, decision in self.answers:
+            if decision.on_settled is not None:
+                decision.on_settled(error)
+            if error is None:
+                answer.resolve(decision.response)
+            else:
+                answer.fail(error)
+
+
+class _CommitWatch(Parked[None]):
+    """Hangs on the partition while something waits for its high watermark."""
+
+    __slots__ = ("_shard",)
+
+    def __init__(self, shard: Shard[Any]) -> None:
+        super().__init__(shard.partition.parking)
+        self._shard = shard
+
+    def retry(self) -> None:
+        self._shard.on_progress()
+
+    def attempt(self, step: Callable[[], None]) -> None:
+        step()
+
+
+def _meaning_of(error: KafkaError) -> KafkaError:
+    meaning = _MEANINGS.get(error.code)
+    return error if meaning is None else KafkaError(meaning, error.message)
