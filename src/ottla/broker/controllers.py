@@ -107,12 +107,16 @@ class RemoteController:
         world: World,
         peers: Peers,
         controllers: ControllerAddresses,
+        forwarding_timeout_ms: int,
         request_timeout_ms: int,
         session_timeout_ms: int,
     ) -> None:
+        """A client's request is tried for the first time, each attempt and the broker's own may take the second, and
+        what keeps the session alive the third."""
         self._world = world
         self._peers = peers
         self._controllers = controllers
+        self._forwarding_timeout_ms = forwarding_timeout_ms
         self._request_timeout_ms = request_timeout_ms
         self._session_timeout_ms = session_timeout_ms
 
@@ -180,7 +184,7 @@ class RemoteController:
     def forward(self, request: Any, context: ControllerContext | None) -> Deferred[Any]:
         """Any request that the controller's listener serves, tried until it is answered or its time is up."""
         attempt = _Forwarded(request, None if context is None or context.caller is None else context)
-        deadline = self._world.clock.monotonic() + self._request_timeout_ms / 1000
+        deadline = self._world.clock.monotonic() + self._forwarding_timeout_ms / 1000
         self._try(attempt, deadline)
         return attempt.deferred
 
@@ -194,7 +198,8 @@ class RemoteController:
             if answer.error is not None or not attempt.take(answer.result()):
                 self._world.scheduler.call_later(RETRY_BACKOFF_SECONDS, self._try, attempt, deadline)
 
-        self._ask(attempt.wrapped, FORWARDING, remaining_ms).when_done(on_answer)
+        timeout_ms = min(remaining_ms, self._request_timeout_ms)
+        self._ask(attempt.wrapped, FORWARDING, timeout_ms).when_done(on_answer)
 
     def _ask(self, request: Message, purpose: str, timeout_ms: int) -> Deferred[Any]:
         endpoint = self._controllers.current

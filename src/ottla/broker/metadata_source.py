@@ -250,7 +250,8 @@ class RemoteMetadata:
             world=world,
             peers=peers,
             controllers=controllers,
-            request_timeout_ms=config.request_timeout_ms,
+            forwarding_timeout_ms=config.request_timeout_ms,
+            request_timeout_ms=config.controller_socket_timeout_ms,
             session_timeout_ms=config.broker_session_timeout_ms // 2,
         )
 

@@ -83,6 +83,7 @@ class NodeProcess:
             client_id=f"node-{config.node_id}",
             response_bytes_max=RESPONSE_BYTES_MAX,
             workers=self._workers,
+            setup_timeout_ms=config.socket_connection_setup_timeout_ms,
         )
         self._options = SocketOptions(
             send_buffer_bytes=_buffer_bytes(config.socket_send_buffer_bytes),

@@ -74,6 +74,7 @@ class _PeerConnection:
         response_bytes_max: int,
         forget: Callable[[_PeerConnection], None],
         workers: Workers | None,
+        setup_timeout_ms: int,
     ) -> None:
         self._loop = loop
         self.endpoint = endpoint
@@ -89,6 +90,9 @@ class _PeerConnection:
         self._connected = False
         self._writing = True
         self._closed = False
+        self._setup_timer: Timer | None = loop.call_later(
+            setup_timeout_ms / 1000, self.close, f"not connected within {setup_timeout_ms} ms"
+        )
         self._socket: socket.socket | None = None
         if workers is None or _is_address(endpoint.host):
             self._connect(endpoint.host)
@@ -130,6 +134,7 @@ class _PeerConnection:
         if self._closed:
             return
         self._closed = True
+        self._end_setup()
         if self._socket is not None:
             fileno = self._socket.fileno()
             self._loop.remove_reader(fileno)
@@ -150,6 +155,7 @@ class _PeerConnection:
             self.close(f"cannot connect: {errno.errorcode.get(code, code)}")
             return
         self._connected = True
+        self._end_setup()
         self._loop.remove_writer(self._socket.fileno())
         self._writing = False
         self._loop.add_reader(self._socket.fileno(), self._on_readable)
@@ -163,6 +169,11 @@ class _PeerConnection:
         )
         asked.api_version = _API_VERSIONS_VERSION
         self._write(asked)
+
+    def _end_setup(self) -> None:
+        if self._setup_timer is not None:
+            self._setup_timer.cancel()
+            self._setup_timer = None
 
     def _on_versions(self, answer: Deferred[Message]) -> None:
         if answer.error is not None:
@@ -261,8 +272,15 @@ class PeerConnections:
     """The Peers port on sockets; one connection for each endpoint and purpose."""
 
     def __init__(
-        self, loop: EventLoop, *, client_id: str, response_bytes_max: int, workers: Workers | None = None
+        self,
+        loop: EventLoop,
+        *,
+        client_id: str,
+        response_bytes_max: int,
+        workers: Workers | None = None,
+        setup_timeout_ms: int = 10_000,
     ) -> None:
+        self._setup_timeout_ms = setup_timeout_ms
         self._loop = loop
         # Without workers, hosts must be given as addresses.
         self._workers = workers
@@ -299,7 +317,13 @@ class PeerConnections:
                 del self._connections[key]
 
         connection = _PeerConnection(
-            self._loop, endpoint, f"{self._client_id}-{purpose}", self._response_bytes_max, forget, self._workers
+            self._loop,
+            endpoint,
+            f"{self._client_id}-{purpose}",
+            self._response_bytes_max,
+            forget,
+            self._workers,
+            self._setup_timeout_ms,
         )
         self._connections[key] = connection
         return connection

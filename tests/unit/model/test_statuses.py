@@ -19,6 +19,7 @@ READ_THROUGH = {
     "advertised.listeners": "advertised_endpoints",
     "broker.id": "node_id",
     "controller.listener.names": "broker_endpoints",
+    "controller.quorum.bootstrap.servers": "quorum_bootstrap_servers",
     "controller.quorum.voters": "quorum_voters",
     "internal.metadata.log.segment.bytes": "metadata_log_segment_bytes",
     "internal.segment.bytes": "segment_bytes",
