@@ -16,7 +16,7 @@ from struct import Struct
 from typing import Any, ClassVar
 
 from ottla.model.ports import File
-from ottla.storage.errors import is_disk_full
+from ottla.storage.errors import is_disk_full, is_shortage
 from ottla.storage.open_files import OpenFiles
 
 __all__ = ["IndexFile"]
@@ -84,9 +84,9 @@ class IndexFile:
             try:
                 self.write_pending()
             except OSError as error:
-                # The batch this entry points to is in the log already. A full disk may not undo that: the entries
-                # wait for room (there cannot be many, since the log itself does not grow meanwhile).
-                if not is_disk_full(error):
+                # The batch this entry points to is in the log already. A full disk or a lack of descriptors may not
+                # undo that: the entries wait (for room, not for long, since the log itself does not grow meanwhile).
+                if not is_disk_full(error) and not is_shortage(error):
                     raise
 
     def write_pending(self) -> None:

@@ -127,6 +127,9 @@ class Segment:
         file = self._file
         if file is None:
             file = self._file = self._pool.open(self, self.path)
+            if file.size > self.size:
+                # Left by a write that failed and could not be cut off at the time.
+                file.truncate(self.size)
         self.recently_used = True
         return file
 

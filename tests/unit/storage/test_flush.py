@@ -128,3 +128,33 @@ def test_index_entries_wait_for_room() -> None:
     assert bench.log.segments.active.offset_index.entry_count == 199
     bench.restart(clean=True)
     assert len(values_of(bench.log)) == 200
+
+
+def test_what_a_failed_write_left_behind_is_not_written_after() -> None:
+    import pytest
+
+    from ottla.storage.errors import DiskFull
+
+    bench = LogBench()
+    bench.append(b"a")
+    # The write fails half-way, and so does cutting it off again.
+    bench.files.nodes[LOG].data += b"half a batch"
+    bench.files.fail_next("append", OSError(errno.ENOSPC, "no room"))
+    with pytest.raises(DiskFull):
+        bench.append(b"b")
+    bench.log.segments.active.release()
+    bench.append(b"c")
+    assert values_of(bench.log) == [b"a", b"c"]
+    bench.restart(clean=False, recovery_point=0)
+    assert values_of(bench.log) == [b"a", b"c"]
+
+
+def test_an_index_without_a_descriptor_does_not_undo_the_append() -> None:
+    bench = LogBench(index_interval_bytes=0)
+    for number in range(200):
+        if number == 128:
+            for _ in range(2):
+                bench.files.fail_next("open", OSError(errno.EMFILE, "too many"), path_contains=".index")
+        bench.append(b"%d" % number)
+    assert bench.failures == []
+    assert len(values_of(bench.log)) == 200
