@@ -210,6 +210,24 @@ def test_the_handler_gets_the_headers_fields(
     assert (statistics.requests, statistics.errors, statistics.request_bytes) == (1, 0, len(request))
 
 
+def test_tagged_fields_of_the_header_are_skipped(
+    broker: Any, connection: ConnectionContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[list[str]] = []
+
+    def handle(request: DeleteTopicsRequest, context: RequestContext, _: Any) -> DeleteTopicsResponse:
+        seen.append(request.topic_names)
+        return DeleteTopicsResponse()
+
+    handler(monkeypatch, 20, handle)
+    plain = bytes(frame(20, 5, DeleteTopicsRequest(topic_names=["a"]), client_id="me"))
+    assert plain[12:13] == b"\x00"
+    # Two unknown tags of one and three bytes in the place of none.
+    tagged = plain[:12] + b"\x02\x05\x01x\x06\x03xyz" + plain[13:]
+    assert Dispatcher(broker).dispatch(memoryview(bytearray(tagged)), connection, Waiter()) is not None
+    assert seen == [["a"]]
+
+
 def test_a_deferred_answer_is_encoded_when_it_comes(
     broker: Any, connection: ConnectionContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:

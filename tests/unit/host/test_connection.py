@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 import struct
+import threading
 from pathlib import Path
 
 import pytest
@@ -68,9 +69,13 @@ class FakeDispatcher:
 class Peer:
     """Both ends: ours under test, and the client's."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, world: World, **settings: int) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, world: World, *, send_buffer_bytes: int = 0, **settings: int
+    ) -> None:
         self.loop = loop
         ours, self.client = socket.socketpair()
+        if send_buffer_bytes:
+            ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
         ours.setblocking(False)
         self.client.setblocking(False)
         self.dispatcher = FakeDispatcher()
@@ -299,6 +304,8 @@ def test_regions_of_files_are_sent_between_buffers(peer: Peer, world: World, tmp
     peer.send(b"fetch it", b"and then")
     assert peer.receive() == b"abc" + content[7 : 7 + size] + content[:5] + b"tail"
     assert peer.receive() == b"and then"
+    peer.send(b"still there")
+    assert peer.receive() == b"still there"
 
 
 class ColdFile:
@@ -307,11 +314,16 @@ class ColdFile:
     def __init__(self, file: object) -> None:
         self._file = file
         self.warm = False
+        self.reads = 0
+        self.gate = threading.Event()
+        self.gate.set()
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._file, name)
 
     def read(self, position: int, length: int) -> bytes:
+        self.reads += 1
+        self.gate.wait(20)
         self.warm = True
         return self._file.read(position, length)  # type: ignore[attr-defined, no-any-return]
 
@@ -331,13 +343,74 @@ def test_cold_regions_are_read_on_a_worker_first(peer: Peer, world: World, tmp_p
     assert peer.receive() == b"and then"
 
 
-def test_a_region_beyond_the_end_of_its_file_closes_the_connection(peer: Peer, world: World, tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [100, 100_000])
+def test_other_requests_do_not_disturb_a_region_that_waits_for_the_disk(
+    peer: Peer, world: World, tmp_path: Path, size: int
+) -> None:
     file = world.files.open(str(tmp_path / "segment"))
-    file.append(b"z" * 20_000)
-    peer.dispatcher.answers[b"fetch it"] = [struct.pack(">i", 30_000), FileRegion(file, 0, 30_000)]
+    file.append(b"y" * size)
+    cold = ColdFile(file)
+    cold.gate.clear()
+    peer.dispatcher.answers[b"fetch it"] = [struct.pack(">i", size), FileRegion(cold, 0, size)]  # type: ignore[arg-type]
+    peer.send(b"fetch it")
+    peer.until(lambda: cold.reads)
+    for number in range(3):
+        peer.send(b"request %d" % number)
+        peer.until(lambda number=number: len(peer.dispatcher.frames) == number + 2)
+    cold.gate.set()
+    assert peer.receive() == b"y" * size
+    assert [peer.receive() for _ in range(3)] == [b"request 0", b"request 1", b"request 2"]
+    assert cold.reads == 1
+
+
+def test_each_region_is_asked_whether_it_is_cold(peer: Peer, world: World, tmp_path: Path) -> None:
+    files = []
+    for name in ("one", "two"):
+        file = world.files.open(str(tmp_path / name))
+        file.append(name.encode() * 40_000)
+        files.append(ColdFile(file))
+    parts: list[Part] = [struct.pack(">i", 200_000), *(FileRegion(file, 0, 100_000) for file in files)]  # type: ignore[arg-type]
+    peer.dispatcher.answers[b"fetch it"] = parts
+    peer.send(b"fetch it")
+    assert peer.receive() == (b"one" * 40_000)[:100_000] + (b"two" * 40_000)[:100_000]
+    assert [file.warm for file in files] == [True, True]
+
+
+def test_small_answers_leave_in_pieces_when_the_socket_takes_no_more(
+    loop: asyncio.AbstractEventLoop, world: World
+) -> None:
+    peer = new_peer(loop, world, send_buffer_bytes=4096)
+    requests = [b"%04d" % number * 75 for number in range(90)]
+    peer.send(*requests)
+    peer.until(lambda: len(peer.dispatcher.frames) == len(requests))
+    assert not peer.connection._outbox.is_empty
+    assert [peer.receive() for _ in requests] == requests
+
+
+@pytest.mark.parametrize("size", [30_000, 300])
+def test_a_region_beyond_the_end_of_its_file_closes_the_connection(
+    peer: Peer, world: World, tmp_path: Path, size: int
+) -> None:
+    file = world.files.open(str(tmp_path / "segment"))
+    file.append(b"z" * (size - 1))
+    peer.dispatcher.answers[b"fetch it"] = [struct.pack(">i", size), FileRegion(file, 0, size)]
     peer.send(b"fetch it")
     peer.until(lambda: peer.closed_with)
     assert "segment" in str(peer.closed_with[0])
+
+
+def test_a_stopping_connection_takes_no_further_request(peer: Peer) -> None:
+    peer.send(b"park one", b"park two")
+    peer.until(lambda: len(peer.dispatcher.parked) == 2)
+    peer.connection.stop_reading()
+    peer.send(b"request three")
+    peer.dispatcher.parked[0].resolve(b"one")
+    assert peer.receive() == b"one"
+    for _ in range(10):
+        peer.run(asyncio.sleep(0))
+    assert len(peer.dispatcher.frames) == 2
+    peer.dispatcher.parked[1].resolve(b"two")
+    assert peer.receive() == b"two"
 
 
 def test_stopping_awaits_pending_answers_and_then_closes(peer: Peer) -> None:

@@ -73,3 +73,12 @@ def test_a_failing_callback_does_not_hold_up_the_other_results(loop: asyncio.Abs
     wait(loop, second)
     assert second.result() == 0
     workers.close()
+
+
+def test_results_are_delivered_round_after_round(loop: asyncio.AbstractEventLoop) -> None:
+    workers = ThreadWorkers(loop, threads_max=2)
+    for number in range(3):
+        result = workers.submit(abs, -number)
+        wait(loop, result)
+        assert result.result() == number
+    workers.close()
