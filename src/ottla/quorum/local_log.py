@@ -86,6 +86,11 @@ class LocalMetadataLog:
         return self._leader_epoch
 
     @property
+    def directory_id(self) -> Uuid:
+        """The directory that this copy lies in."""
+        return self._directory_id
+
+    @property
     def voter_directory_id(self) -> Uuid:
         return self._directory_id if self._kraft_version > 0 else Uuid.ZERO
 

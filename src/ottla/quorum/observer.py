@@ -128,7 +128,7 @@ class MetadataObserver:
             last_fetched_epoch=log.last_epoch,
             log_start_offset=-1,
             partition_max_bytes=0,
-            replica_directory_id=log.voter_directory_id,
+            replica_directory_id=log.directory_id,
             high_watermark=self._high_watermark,
         )
         return f.FetchRequest(
@@ -146,7 +146,7 @@ class MetadataObserver:
             current_leader_epoch=self._log.leader_epoch,
             snapshot_id=s.SnapshotId(end_offset=identity.end_offset, epoch=identity.epoch),
             position=self._position,
-            replica_directory_id=self._log.voter_directory_id,
+            replica_directory_id=self._log.directory_id,
         )
         return s.FetchSnapshotRequest(
             cluster_id=self._cluster_id,
