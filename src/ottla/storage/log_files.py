@@ -167,9 +167,16 @@ class LogFiles:
         """Resolves when everything appended before the call is durable."""
         if self._offline is not None:
             return Deferred.failed(self._offline)
-        if self.recovery_point >= self._next_offset and not self._unsynced_paths:
-            return Deferred.resolved(None)
+        if self.recovery_point >= self._next_offset:
+            # What lies beside an empty log can wait: losing it in a power cut loses nothing.
+            is_empty = self.log_start_offset == self._next_offset and len(self.segments) == 1
+            if is_empty or not self._unsynced_paths:
+                return Deferred.resolved(None)
         return self._flusher.flush()
+
+    def sync_with_next_flush(self, *paths: str) -> None:
+        """Files beside the segments that have to be durable when the recovery point moves."""
+        self._unsynced_paths.extend(paths)
 
     def _collect_flush(self) -> Callable[[], None]:
         self._flush_target = self._next_offset
@@ -355,13 +362,20 @@ class LogFiles:
         self._flush_target = self.recovery_point
         assert self._next_offset == future._next_offset, "the copy ends where the log ends"
 
-    def close(self) -> None:
-        """Writes what a clean shutdown needs and closes the files. Flush first: closing is not syncing."""
+    def close(self) -> list[str]:
+        """Writes what a clean shutdown needs and closes the files. Flush first: closing is not syncing.
+
+        Returns what has to be synced, on a worker, before the shutdown may be called clean.
+        """
+        unsynced: list[str] = []
         if self._offline is None:
             try:
-                self.producers.take_snapshot(durable=False)
+                snapshot = self.producers.take_snapshot(durable=False)
+                if snapshot is not None:
+                    unsynced = [snapshot, self.directory]
                 for segment in self.segments:
                     segment.close()
             except OSError as error:
                 raise self._failure(error, "close") from error
         self._offline = self._offline or LogDirectoryOffline(f"{self.topic_partition} is closed")
+        return unsynced

@@ -16,6 +16,7 @@ from ottla.model.ids import TopicPartition
 from ottla.model.ports import Timer, World
 from ottla.storage.directories import LogDirectory
 from ottla.storage.errors import StorageError
+from ottla.storage.flusher import sync_job
 from ottla.storage.log import PartitionLog
 from ottla.storage.names import LOG_START_OFFSET_FILE, RECOVERY_POINT_FILE, REPLICATION_OFFSET_FILE
 from ottla.storage.retention import delete_expired
@@ -114,19 +115,24 @@ class Maintenance:
         """Flushes and closes every log, then writes the checkpoints, then marks each directory as cleanly left."""
         flushed = flush_all(list(self._manager))
         done: Deferred[None] = Deferred()
-        unclean: set[LogDirectory | None] = set()
+        unclean: set[LogDirectory] = set()
 
         def on_flushed(_: Deferred[None]) -> None:
             # A log that could not be flushed has taken its directory offline; the others are left cleanly.
+            unsynced: dict[LogDirectory, list[str]] = {found: [] for found in self._manager.online_directories()}
             for log in self._manager:
                 directory = self._manager.directory_of(log.topic_partition)
+                assert directory is not None
                 try:
-                    log.close()
+                    unsynced[directory] += log.close()
                 except StorageError as error:
                     # No room for the snapshot: without the marker, the next start rebuilds the state from the log.
                     logger.warning("%s is not left cleanly: %s", log.topic_partition, error.message)
                     unclean.add(directory)
-            self.checkpoint().when_done(on_checkpointed)
+            syncs = [
+                self._submit(directory, sync_job(self._world.files, [], paths)) for directory, paths in unsynced.items()
+            ]
+            gather(syncs).when_done(lambda _: self.checkpoint().when_done(on_checkpointed))
 
         def on_checkpointed(_: Deferred[None]) -> None:
             writes = [

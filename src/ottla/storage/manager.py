@@ -94,7 +94,8 @@ class LogManager:
         )
         self._is_closing = False
         self._refused: dict[TopicPartition, KafkaError] = {}
-        self._lost: set[TopicPartition] = set()
+        # Of which topic the log was that went with a failed directory; a new topic of that name may begin elsewhere.
+        self._lost: dict[TopicPartition, Uuid] = {}
         self._preferred: dict[TopicPartition, LogDirectory] = {}
         self.on_directory_failure: list[Callable[[LogDirectory, list[TopicPartition]], None]] = []
         """Called, after the logs are gone from here, with the partitions that went with the directory."""
@@ -218,13 +219,13 @@ class LogManager:
                     f"{topic_partition} on disk belongs to topic id {entry.topic_id}, not {topic_id}",
                 )
             if topic_id and not entry.topic_id:
-                write_topic_id(self._world.files, entry.log.directory, topic_id)
+                entry.log.sync_with_next_flush(write_topic_id(self._world.files, entry.log.directory, topic_id))
                 entry.topic_id = topic_id
             entry.log.config = config
             return entry.log
         if topic_partition in self._refused:
             raise self._refused[topic_partition]
-        directory = self._directory_for_new(topic_partition, directory_id)
+        directory = self._directory_for_new(topic_partition, topic_id, directory_id)
         try:
             log = self._create(topic_partition, topic_id, config, directory)
         except OSError as error:
@@ -238,9 +239,10 @@ class LogManager:
     ) -> PartitionLog:
         path = f"{directory.path}/{topic_partition}"
         self._world.files.make_directories(path)
+        unsynced = [path, directory.path]
         if topic_id:
-            write_topic_id(self._world.files, path, topic_id)
-        return open_log(
+            unsynced.append(write_topic_id(self._world.files, path, topic_id))
+        log = open_log(
             self._world,
             self.pool,
             topic_partition=topic_partition,
@@ -250,14 +252,18 @@ class LogManager:
             producer_id_expiration_ms=self.config.producer_id_expiration_ms,
             on_failure=directory.fail,
         ).log
+        log.sync_with_next_flush(*unsynced)
+        return log
 
-    def _directory_for_new(self, topic_partition: TopicPartition, directory_id: Uuid | None) -> LogDirectory:
+    def _directory_for_new(
+        self, topic_partition: TopicPartition, topic_id: Uuid, directory_id: Uuid | None
+    ) -> LogDirectory:
         online = self.online_directories()
         for directory in online:
             if directory_id is not None and directory.directory_id == directory_id:
                 return directory
         is_assigned = directory_id is not None and not is_reserved(directory_id)
-        if topic_partition in self._lost or (is_assigned and len(online) < len(self.directories)):
+        if self._lost.get(topic_partition) == topic_id or (is_assigned and len(online) < len(self.directories)):
             raise LogDirectoryOffline(f"The log of {topic_partition} lies in a log directory that is out of service")
         preferred = self._preferred.pop(topic_partition, None)
         if preferred in online:
@@ -271,7 +277,7 @@ class LogManager:
 
     def delete(self, topic_partition: TopicPartition) -> None:
         """The partition is gone at once; its directory is renamed now and removed after `file.delete.delay.ms`."""
-        self._lost.discard(topic_partition)
+        self._lost.pop(topic_partition, None)
         self._mover.cancel(topic_partition)
         self._set_aside(topic_partition, delete_directory_name, removes=True)
 
@@ -346,9 +352,10 @@ class LogManager:
     def _on_directory_failure(self, directory: LogDirectory, error: OSError) -> None:
         failure = LogDirectoryOffline(f"The log directory {directory.path} is out of service: {error}")
         gone = [found for found, entry in self._entries.items() if entry.directory is directory]
-        self._lost.update(gone)
         for topic_partition in gone:
-            self._entries.pop(topic_partition).log.take_offline(failure)
+            entry = self._entries.pop(topic_partition)
+            self._lost[topic_partition] = entry.topic_id
+            entry.log.take_offline(failure)
         self._mover.directory_failed(directory)
         for callback in self.on_directory_failure:
             callback(directory, gone)

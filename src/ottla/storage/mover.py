@@ -30,13 +30,14 @@ _CHUNK_BYTES = 1 << 20
 
 
 class _Move:
-    __slots__ = ("directory", "future", "is_cancelled", "topic_partition")
+    __slots__ = ("directory", "future", "is_cancelled", "is_flushed", "topic_partition")
 
     def __init__(self, topic_partition: TopicPartition, directory: LogDirectory, future: PartitionLog) -> None:
         self.topic_partition = topic_partition
         self.directory = directory
         self.future = future
         self.is_cancelled = False
+        self.is_flushed = False
 
 
 class Mover:
@@ -103,9 +104,8 @@ class Mover:
         path = f"{directory.path}/{name}"
         self._world.files.make_directories(path)
         topic_id = self._manager.topic_id_of(topic_partition)
-        if topic_id:
-            write_topic_id(self._world.files, path, topic_id)
-        return open_log(
+        unsynced = [write_topic_id(self._world.files, path, topic_id)] if topic_id else []
+        future = open_log(
             self._world,
             self._manager.pool,
             topic_partition=topic_partition,
@@ -116,6 +116,8 @@ class Mover:
             producer_id_expiration_ms=self._manager.config.producer_id_expiration_ms,
             on_failure=directory.fail,
         ).log
+        future.sync_with_next_flush(path, *unsynced)
+        return future
 
     def _copy_next(self, move: _Move) -> None:
         current = self._manager.get(move.topic_partition)
@@ -132,8 +134,14 @@ class Mover:
         except KafkaError:
             self.cancel(move.topic_partition)
             return
-        if read.region is None:
+        if read.region is None and move.is_flushed:
             self._swap(move, current)
+            return
+        if read.region is None:
+            # The original goes soon after the swap, so the copy has to be durable first. What is appended while it is
+            # being synced follows after, as volatile as any new record.
+            move.is_flushed = True
+            future.flush().when_done(lambda _: self._world.scheduler.call_soon(self._copy_next, move))
             return
         self._world.workers.submit(read.region.read).when_done(lambda outcome: self._on_chunk(move, outcome))
 
@@ -172,5 +180,6 @@ class Mover:
             return
         future.relocate(target)
         current.adopt(future)
+        current.sync_with_next_flush(target, move.directory.path)
         self._manager.moved(move.topic_partition, move.directory)
         self._manager.remove_tree_later(old_directory, aside)

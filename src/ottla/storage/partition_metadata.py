@@ -15,12 +15,16 @@ _VERSION = "0"
 
 
 def read_topic_id(files: Files, directory: str) -> Uuid | None:
-    """The topic id, or None where none was written yet; raises ValueError for a file that says something else."""
+    """The topic id, or None where none was written yet; raises ValueError for a file that says something else.
+
+    A power cut may leave the file empty: that is "not yet", since it is synced with the log's first flush.
+    """
     path = f"{directory}/{PARTITION_METADATA_FILE}"
-    if not files.exists(path):
+    data = files.read_bytes(path) if files.exists(path) else b""
+    if not data.strip(b"\0"):
         return None
     fields: dict[str, str] = {}
-    for line in files.read_bytes(path).decode("utf-8", "replace").splitlines():
+    for line in data.decode("utf-8", "replace").splitlines():
         name, colon, value = line.partition(":")
         if colon:
             fields[name.strip()] = value.strip()
@@ -29,6 +33,9 @@ def read_topic_id(files: Files, directory: str) -> Uuid | None:
     return Uuid.parse(fields["topic_id"])
 
 
-def write_topic_id(files: Files, directory: str, topic_id: Uuid) -> None:
+def write_topic_id(files: Files, directory: str, topic_id: Uuid) -> str:
+    """Writes the file and returns its path, to be synced with the log's next flush."""
     text = f"version: {_VERSION}\ntopic_id: {topic_id}"
-    files.write_atomically(f"{directory}/{PARTITION_METADATA_FILE}", text.encode(), durable=False)
+    path = f"{directory}/{PARTITION_METADATA_FILE}"
+    files.write_atomically(path, text.encode(), durable=False)
+    return path

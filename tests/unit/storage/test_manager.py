@@ -375,6 +375,9 @@ def test_a_log_in_a_failed_directory_is_not_begun_anew_elsewhere() -> None:
     node.logs.directories[0].fail(OSError(errno.EIO, "broken"))
     with pytest.raises(LogDirectoryOffline):
         node.create("t", 0)
+    # Another topic of the same name has nothing to do with it.
+    assert node.logs.get_or_create(TopicPartition("t", 0), Uuid.ONE, log_config()).directory == "/d2/t-0"
+    node.logs.delete(TopicPartition("t", 0))
     # After a restart nothing is known of what the broken directory held, but the metadata knows.
     node.kill()
     node.files.break_directory("/d1")
@@ -461,3 +464,20 @@ def test_log_dirs_is_preferred_and_log_dir_stands_in(properties: dict[str, str],
     logs.open().result()
     assert [directory.path for directory in logs.directories] == paths
     assert all(node.files.exists(f"{path}/meta.properties") for path in paths)
+
+
+def test_a_power_cut_after_a_clean_shutdown_loses_nothing() -> None:
+    node = Node()
+    node.start()
+    log = node.create("t")
+    now = node.world.clock.now_ms()
+    built = build_batch([Record(key=None, value=b"a", timestamp=now)], producer_id=7, producer_epoch=0, base_sequence=0)
+    log.append_built(bytearray(built), leader_epoch=0, now_ms=now)
+    node.stop()
+    node.files.lose_unsynced()
+    logs = node.start()
+    assert logs.had_clean_shutdown
+    found = logs.get(TopicPartition("t", 0))
+    assert found is not None
+    assert values_of(found) == [b"a"]
+    assert [producer.last_sequence for producer in found.active_producers()] == [0]

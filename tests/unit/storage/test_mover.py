@@ -176,3 +176,18 @@ def test_what_cannot_be_moved_is_refused() -> None:
     # To where it already is: nothing to do.
     node.logs.move(PARTITION, "/d1")
     assert names(node, "/d1") == ["t-0"]
+
+
+def test_the_copy_is_durable_before_the_original_goes() -> None:
+    node = started()
+    node.logs.move(PARTITION, "/d2")
+    node.world.scheduler.run()
+    assert node.logs.directory_of(PARTITION) is node.logs.directories[1]
+    node.world.scheduler.advance(1000)
+    assert names(node, "/d1") == []
+    node.files.lose_unsynced()
+    node.kill()
+    log = node.start().get(PARTITION)
+    assert log is not None
+    assert offsets_of(log) == list(range(50))
+    assert node.logs.topic_id_of(PARTITION) == TOPIC_ID
