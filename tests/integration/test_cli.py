@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 import ottla
 from ottla.testing.clusters import node_environment
@@ -175,6 +176,28 @@ def test_the_directory_of_another_node_is_refused(started: list[Started], tmp_pa
     assert other.returncode == 1
     assert "belongs to node 1" in other.stderr
     assert "Traceback" not in other.stderr
+
+
+def test_up_with_several_nodes_is_one_cluster(started: list[Started], tmp_path: Path) -> None:
+    up = start(started, "up", "--nodes", "3", "--port", "0", "--data", "d", cwd=tmp_path)
+    bootstrap = up.wait_until_ready()
+    admin = AdminClient({"bootstrap.servers": bootstrap.partition(",")[0], "log_level": 0})
+    brokers = admin.list_topics(timeout=10).brokers
+    assert {f"{broker.host}:{broker.port}" for broker in brokers.values()} == set(bootstrap.split(","))
+    assert sorted(brokers) == [1, 2, 3]
+    directories = [tmp_path / "d" / f"node-{node_id}" for node_id in (1, 2, 3)]
+    for directory in directories:
+        assert is_alive(int((directory / "node.pid").read_text()))
+        assert "node.id=" + directory.name[-1] in (directory / "node.properties").read_text()
+    pids = [int((directory / "node.pid").read_text()) for directory in directories]
+    code, errors = up.stop(signal.SIGTERM)
+    assert (code, "Traceback" in errors) == (0, False), errors
+    assert not any(is_alive(pid) for pid in pids)
+    assert all((directory / "data" / ".kafka_cleanshutdown").exists() for directory in directories)
+
+
+def is_alive(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
 
 
 def test_when_one_of_several_nodes_ends_the_others_stop(started: list[Started], tmp_path: Path) -> None:
