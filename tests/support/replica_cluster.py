@@ -1,0 +1,393 @@
+"""Several brokers' data paths in one process: real logs, real replication, network and controller in the test's hand.
+
+Requests between brokers are encoded and decoded as on the wire and arrive in the scheduler's next turn. A test may cut
+links, hold back metadata from a broker, and crash brokers: what is not written to a file is then gone. In-sync sets are
+decided by the real controller's decision function.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from ottla.broker.apis import fetch, list_offsets, produce
+from ottla.broker.context import ConnectionContext, RequestContext
+from ottla.metadata.controller.decision import DecisionContext, Liveness
+from ottla.metadata.controller.partitions import decide_alter_partition
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import MetadataImage, PartitionImage
+from ottla.model.config import BrokerConfig
+from ottla.model.deferred import Deferred
+from ottla.model.errors import KafkaError
+from ottla.model.ids import TopicPartition, Uuid
+from ottla.model.ports import FileRegion
+from ottla.replica.manager import ReplicaManager
+from ottla.replica.partition import Partition
+from ottla.storage.errors import StorageError
+from ottla.storage.log import PartitionLog
+from ottla.storage.manager import LogManager
+from ottla.wire.codec import decode, encode, encode_parts
+from ottla.wire.message import Message
+from ottla.wire.messages import metadata_records as r
+from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from ottla.wire.messages.fetch import FetchRequest
+from ottla.wire.messages.list_offsets import ListOffsetsRequest
+from ottla.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from ottla.wire.peers import Endpoint, PeerUnreachable
+from tests.support.data_path import LISTENER, batch, values
+from tests.support.virtual_world import VirtualWorld
+
+__all__ = ["ReplicaCluster", "ReplicaNode", "listed"]
+
+HANDLERS = {FetchRequest.API_KEY: (fetch, 18), ListOffsetsRequest.API_KEY: (list_offsets, 10)}
+FENCE, UNFENCE = 1, -1
+
+
+class ReplicaNode:
+    """One broker. `port` changes when a test wants it to come back elsewhere."""
+
+    def __init__(self, cluster: ReplicaCluster, node_id: int) -> None:
+        self.cluster = cluster
+        self.node_id = node_id
+        self.port = 9000 + node_id
+        self.epoch = -1
+        self.runs = False
+        # Metadata that a test holds back.
+        self.holds_metadata = False
+        self._held: list[tuple[MetadataDelta, MetadataImage]] = []
+
+    @property
+    def directory(self) -> str:
+        return f"{self.cluster.directory}/node-{self.node_id}"
+
+    def start(self, **properties: str) -> None:
+        cluster = self.cluster
+        self.epoch = cluster.register(self)
+        self.config = BrokerConfig.embedded({"log.dirs": self.directory, **cluster.properties, **properties})
+        os.makedirs(self.directory, exist_ok=True)
+        world = cluster.virtual.world
+        self.logs = LogManager(world, self.config, cluster_id="test", node_id=self.node_id)
+        self._wait(self.logs.open(cluster.image.configs.of_topic))
+        self.replicas = ReplicaManager(node_id=self.node_id, config=self.config, world=world, logs=self.logs)
+        self.logs.on_directory_failure.append(lambda _, gone: self.replicas.on_directory_failed(gone))
+        self.replicas.connect(
+            peers=_Network(cluster, self), controller=_Controller(cluster, self), broker_epoch=lambda: self.epoch
+        )
+        self.broker: Any = SimpleNamespace(
+            config=self.config, replicas=self.replicas, logs=self.logs, node_id=self.node_id
+        )
+        self.replicas.start(cluster.image)
+        self.runs = True
+
+    def stop(self) -> None:
+        self.runs = False
+        self.replicas.close()
+        self._wait(self.logs.close())
+        self.cluster.drop_links(self)
+
+    def crash(self) -> None:
+        """Nothing is written any more; what is in files stays."""
+        self.runs = False
+        self.replicas.close()
+        for partition in list(self.replicas.partitions()):
+            partition.log.take_offline(StorageError("crashed"))
+        self.logs._maintenance.stop()
+        self.logs.cleaner.stop()
+        self.logs._release_locks()
+        self.cluster.drop_links(self)
+
+    def _wait(self, done: Deferred[None]) -> None:
+        while not done.done:
+            self.cluster.virtual.workers.run_all()
+            self.cluster.virtual.scheduler.run()
+        done.result()
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        if self.holds_metadata:
+            self._held.append((delta, image))
+        elif self.runs:
+            self.replicas.publish(delta, image)
+
+    def release_metadata(self) -> None:
+        self.holds_metadata = False
+        held, self._held = self._held, []
+        for delta, image in held:
+            self.replicas.publish(delta, image)
+
+    def partition(self, topic: str = "t", index: int = 0) -> Partition:
+        return self.replicas.find(topic, index)
+
+    def log(self, topic: str = "t", index: int = 0) -> PartitionLog:
+        log = self.logs.get(TopicPartition(topic, index))
+        assert log is not None
+        return log
+
+    def write(self, *texts: str, epoch: int, topic: str = "t") -> None:
+        """Puts a batch into the log behind everybody's back, as an earlier leader would have."""
+        self.log(topic).append_built(bytearray(batch(*texts)), leader_epoch=epoch, now_ms=0)
+
+    def values(self, topic: str = "t", index: int = 0) -> list[str]:
+        return values(self.bytes(topic, index))
+
+    def bytes(self, topic: str = "t", index: int = 0) -> bytes:
+        """Everything in the log's files."""
+        return b"".join(segment.file.read(0, segment.size) for segment in self.log(topic, index).segments)
+
+    def call(self, handler: Any, request: Any, version: int) -> Any:
+        connection = ConnectionContext(listener=LISTENER, client_host="127.0.0.1", client_port=50_000)
+        context = RequestContext(request.API_KEY, version, 1, "test", connection, self.cluster.virtual.clock.now_ms())
+        return handler.handle(request, context, self.broker)
+
+    def produce(self, *texts: str, topic: str = "t", index: int = 0, acks: int = 1, timeout_ms: int = 30_000) -> Any:
+        """The answer for the partition, or what it will be."""
+        data = PartitionProduceData(index=index, records=batch(*texts))
+        request = ProduceRequest(
+            acks=acks, timeout_ms=timeout_ms, topic_data=[TopicProduceData(name=topic, partition_data=[data])]
+        )
+        answer = self.call(produce, request, 12)
+        return answer.then(_of_partition) if isinstance(answer, Deferred) else _of_partition(answer)
+
+
+class ReplicaCluster:
+    def __init__(self, directory: str, *, nodes: Iterable[int] = (1, 2, 3), **properties: str) -> None:
+        self.directory = directory
+        self.properties = {key.replace("_", "."): value for key, value in properties.items()}
+        self.virtual = VirtualWorld(immediate_workers=True)
+        self.image = MetadataImage(cluster_id="test")
+        self._offset = 0
+        # Directed pairs of nodes that cannot reach each other; what is under way is lost.
+        self.cut: set[tuple[int, int]] = set()
+        self.requests: list[tuple[int, int, Any]] = []
+        self.alter_requests: list[AlterPartitionRequest] = []
+        # Called with each answer of the controller; may change it or raise what the broker gets instead.
+        self.on_alter_answer: Callable[[AlterPartitionResponse], AlterPartitionResponse] = lambda response: response
+        # Called with the bytes of each response between brokers.
+        self.on_response_bytes: Callable[[bytearray], bytearray] = lambda data: data
+        self._under_way: list[_UnderWay] = []
+        self.nodes = {node_id: ReplicaNode(self, node_id) for node_id in nodes}
+        for node in self.nodes.values():
+            node.start()
+
+    def __getitem__(self, node_id: int) -> ReplicaNode:
+        return self.nodes[node_id]
+
+    def end(self) -> None:
+        for node in self.nodes.values():
+            if node.runs:
+                node.stop()
+
+    def run(self, ms: int = 0) -> None:
+        self.virtual.scheduler.advance(ms)
+
+    # Metadata.
+
+    def commit(self, *records: Any) -> None:
+        delta = MetadataDelta(self.image)
+        for record in records:
+            delta.replay(record)
+        self._offset += len(records)
+        self.image = delta.apply(offset=self._offset, epoch=1, timestamp_ms=self.virtual.clock.ms)
+        for node in self.nodes.values():
+            node.publish(delta, self.image)
+
+    def register(self, node: ReplicaNode) -> int:
+        epoch = self._offset + 1
+        endpoint = r.BrokerEndpoint(name="PLAINTEXT", host="127.0.0.1", port=node.port)
+        self.commit(
+            r.RegisterBrokerRecord(broker_id=node.node_id, broker_epoch=epoch, end_points=[endpoint], fenced=False)
+        )
+        return epoch
+
+    def fence(self, node_id: int, fenced: int = FENCE) -> None:
+        epoch = self.image.brokers[node_id].broker_epoch
+        self.commit(r.BrokerRegistrationChangeRecord(broker_id=node_id, broker_epoch=epoch, fenced=fenced))
+
+    def create_topic(
+        self,
+        name: str = "t",
+        partitions: int = 1,
+        *,
+        replicas: Sequence[int] = (1, 2),
+        isr: Sequence[int] | None = None,
+        leader: int | None = None,
+        **configs: str,
+    ) -> Uuid:
+        topic_id = Uuid.random(self.virtual.random)
+        self.commit(
+            r.TopicRecord(name=name, topic_id=topic_id),
+            *(
+                r.ConfigRecord(resource_type=2, resource_name=name, name=key.replace("_", "."), value=value)
+                for key, value in configs.items()
+            ),
+            *(
+                r.PartitionRecord(
+                    partition_id=index,
+                    topic_id=topic_id,
+                    replicas=list(replicas),
+                    isr=list(replicas if isr is None else isr),
+                    leader=replicas[0] if leader is None else leader,
+                    leader_epoch=0,
+                    partition_epoch=0,
+                    directories=[Uuid.ZERO] * len(replicas),
+                )
+                for index in range(partitions)
+            ),
+        )
+        return topic_id
+
+    def elect(self, leader: int, *, isr: Sequence[int] | None = None, topic: str = "t", index: int = 0) -> None:
+        topic_id = self.image.topics.by_name[topic].topic_id
+        self.commit(
+            r.PartitionChangeRecord(
+                partition_id=index, topic_id=topic_id, leader=leader, isr=None if isr is None else list(isr)
+            )
+        )
+
+    def truth(self, topic: str = "t", index: int = 0) -> PartitionImage:
+        partition = self.image.topics.partition(topic, index)
+        assert partition is not None
+        return partition
+
+    def decide(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        context = DecisionContext(
+            image=self.image,
+            config=next(iter(self.nodes.values())).config,
+            now_ms=self.virtual.clock.ms,
+            random=self.virtual.random,
+            next_offset=self._offset + 1,
+            liveness=Liveness(),
+        )
+        decision = decide_alter_partition(request, context)
+        if decision.records:
+            self.commit(*decision.records)
+        return decision.response
+
+    # The network.
+
+    def cut_off(self, node_id: int) -> None:
+        """Nothing reaches this node, and nothing comes from it."""
+        for other in self.nodes:
+            self.cut |= {(node_id, other), (other, node_id)}
+        self.drop_links(self.nodes[node_id])
+
+    def reconnect(self) -> None:
+        self.cut.clear()
+
+    def drop_links(self, node: ReplicaNode) -> None:
+        for under_way in list(self._under_way):
+            if node.node_id in (under_way.source, under_way.target):
+                under_way.fail("the connection was lost")
+
+    def node_at(self, endpoint: Endpoint) -> ReplicaNode | None:
+        return next((node for node in self.nodes.values() if node.runs and node.port == endpoint.port), None)
+
+
+class _UnderWay:
+    def __init__(self, cluster: ReplicaCluster, source: int, target: int, purpose: str) -> None:
+        self.cluster = cluster
+        self.source = source
+        self.target = target
+        self.purpose = purpose
+        self.answer: Deferred[Message] = Deferred()
+        cluster._under_way.append(self)
+
+    def resolve(self, message: Message) -> None:
+        if not self.answer.done:
+            self.cluster._under_way.remove(self)
+            self.answer.resolve(message)
+
+    def fail(self, reason: str) -> None:
+        if not self.answer.done:
+            self.cluster._under_way.remove(self)
+            self.answer.fail(PeerUnreachable(reason))
+
+
+class _Network:
+    """The Peers port of one node."""
+
+    def __init__(self, cluster: ReplicaCluster, source: ReplicaNode) -> None:
+        self._cluster = cluster
+        self._source = source
+
+    def send(
+        self, endpoint: Endpoint, request: Message, *, purpose: str, timeout_ms: int, version_max: int = 32767
+    ) -> Deferred[Message]:
+        cluster = self._cluster
+        target = cluster.node_at(endpoint)
+        target_id = -1 if target is None else target.node_id
+        under_way = _UnderWay(cluster, self._source.node_id, target_id, purpose)
+        handler, version = HANDLERS[request.API_KEY]
+        data = encode(request, min(version, version_max))
+
+        def deliver() -> None:
+            if target is None or not target.runs or (self._source.node_id, target_id) in cluster.cut:
+                under_way.fail(f"{endpoint} cannot be reached")
+                return
+            received, _ = decode(type(request), memoryview(bytearray(data)), version)
+            cluster.requests.append((self._source.node_id, target_id, received))
+            answer = target.call(handler, received, version)
+            if isinstance(answer, Deferred):
+                answer.when_done(lambda done: self._respond(under_way, done.result(), version))
+            else:
+                self._respond(under_way, answer, version)
+
+        cluster.virtual.scheduler.call_soon(deliver)
+        cluster.virtual.scheduler.call_later(timeout_ms / 1000, under_way.fail, "no answer in time")
+        return under_way.answer
+
+    def disconnect(self, endpoint: Endpoint, *, purpose: str) -> None:
+        target = self._cluster.node_at(endpoint)
+        for under_way in list(self._cluster._under_way):
+            if (
+                under_way.source == self._source.node_id
+                and under_way.purpose == purpose
+                and (target is None or under_way.target == target.node_id)
+            ):
+                under_way.fail("disconnected")
+
+    def _respond(self, under_way: _UnderWay, response: Message, version: int) -> None:
+        data = bytearray()
+        for part in encode_parts(response, version):
+            data += part.read() if isinstance(part, FileRegion) else part
+        data = self._cluster.on_response_bytes(data)
+        message, _ = decode(type(response), memoryview(data), version)
+        self._cluster.virtual.scheduler.call_soon(under_way.resolve, message)
+
+
+class _Controller:
+    def __init__(self, cluster: ReplicaCluster, source: ReplicaNode) -> None:
+        self._cluster = cluster
+        self._source = source
+
+    def alter_partition(self, request: AlterPartitionRequest) -> Deferred[AlterPartitionResponse]:
+        answer: Deferred[AlterPartitionResponse] = Deferred()
+        received, _ = decode(AlterPartitionRequest, memoryview(bytearray(encode(request, 3))), 3)
+
+        def decide() -> None:
+            self._cluster.alter_requests.append(received)
+            try:
+                response = self._cluster.on_alter_answer(self._cluster.decide(received))
+            except (KafkaError, PeerUnreachable) as error:
+                answer.fail(error)
+            else:
+                answer.resolve(response)
+
+        self._cluster.virtual.scheduler.call_soon(decide)
+        return answer
+
+
+def _of_partition(response: ProduceResponse) -> PartitionProduceResponse:
+    return response.responses[0].partition_responses[0]
+
+
+def listed(request: FetchRequest) -> dict[int, int]:
+    """Which partitions a fetch lists, with their offsets."""
+    return {wanted.partition: wanted.fetch_offset for topic in request.topics for wanted in topic.partitions}
