@@ -50,6 +50,7 @@ class Broker:
         "replicas",
         "statistics",
         "supported_features",
+        "topics_in_creation",
         "world",
     )
 
@@ -96,5 +97,7 @@ class Broker:
         self.statistics = NodeStatistics()
         # Called with the new configuration when dynamic settings have changed it.
         self.on_config_changed: list[Callable[[BrokerConfig], object]] = []
+        # Topics that the controller was asked to create because a client wants them, and that are not there yet.
+        self.topics_in_creation: set[str] = set()
         # By listener name; filled in when the sockets are bound.
         self.listeners: dict[str, ListenerInfo] = {}

@@ -120,6 +120,12 @@ class NodeLifecycle:
         config = self._config
         if len(config.quorum_voters) > 1:
             raise StartError("controller.quorum.voters names several controllers, but so far there can be only one.")
+        for name in config.controller_listener_names:
+            if config.security_protocols[name] != "PLAINTEXT":
+                raise StartError(
+                    f"The controller's listener {name} asks for {config.security_protocols[name]}, "
+                    "but so far only PLAINTEXT can be spoken."
+                )
         for listener in self._listeners:
             if listener.security_protocol != "PLAINTEXT":
                 raise StartError(

@@ -50,6 +50,9 @@ RESPONSE_BYTES_MAX = 128 * 1024 * 1024
 
 KAFKA_BUFFER_BYTES_DEFAULT = 102_400
 
+# Hosts that can be listened on but not connected to; others are told the machine's name instead.
+EVERY_ADDRESS = ("", "0.0.0.0", "::")
+
 # Most objects of a request die by reference count: looking for cycles seldom is enough.
 GC_THRESHOLDS = (50_000, 50, 100)
 
@@ -276,7 +279,7 @@ def _listener_info(
         security_protocol=endpoint.security_protocol,
         host=endpoint.host,
         port=port,
-        advertised_host=advertised.host or socket.gethostname(),
+        advertised_host=socket.gethostname() if advertised.host in EVERY_ADDRESS else advertised.host,
         advertised_port=advertised.port or port,
         is_controller=is_controller,
     )

@@ -72,6 +72,7 @@ class Node:
             controller=self.harness.controller,
             producer_ids=ProducerIds(self.harness.controller, self.harness.controller.publishers, 1),
             local_controller=self.harness.controller,
+            topics_in_creation=set(),
             quorum=SimpleNamespace(log=self.harness.controller.log, observers=list),
         )
 
@@ -150,6 +151,17 @@ def test_topics_are_not_created_unless_both_sides_agree(properties: dict[str, st
     for _ in range(2):
         response = node.call(metadata, asked("new", allow_auto_topic_creation=allowed), 12)
         assert response.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_topic_under_way_is_not_asked_for_again(node: Node) -> None:
+    workers = node.harness.virtual.workers
+    workers.immediate = False
+    for _ in range(3):
+        node.call(metadata, asked("new"), 12)
+    assert len(workers.tasks) == 1
+    workers.run_all()
+    assert node.call(metadata, asked("new"), 12).topics[0].error_code == 0
+    assert node.broker.topics_in_creation == set()
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "x" * 250])

@@ -48,6 +48,9 @@ __all__ = ["error_response", "handle"]
 
 logger = logging.getLogger("ottla.broker.metadata")
 
+CREATE_TOPICS_VERSION = 7
+TOPICS_IN_CREATION_MAX = 10_000
+
 
 def handle(request: MetadataRequest, context: RequestContext, broker: Broker) -> MetadataResponse:
     version = context.api_version
@@ -135,7 +138,7 @@ def _named_topics(
                 to_create.append(name)
             answers.append(_error(name, code))
     if to_create:
-        _create(to_create, broker)
+        _create(to_create, context, broker)
     return answers
 
 
@@ -167,10 +170,21 @@ def _may_create(name: str, context: RequestContext) -> bool:
     )
 
 
-def _create(names: list[str], broker: Broker) -> None:
-    """Asks the controller and does not wait: the client asks again, and the topic is there or not."""
+def _create(names: list[str], context: RequestContext, broker: Broker) -> None:
+    """Asks the controller and does not wait: the client asks again, and the topic is there or not.
+
+    Clients ask often, and a controller that is away is asked for long: a topic under way is not asked for again.
+    """
+    under_way = broker.topics_in_creation
+    names = [name for name in names if name not in under_way][: TOPICS_IN_CREATION_MAX - len(under_way)]
+    if not names:
+        return
+    under_way.update(names)
     topics = [automatic_topic(name, broker.config) for name in names]
-    broker.controller.create_topics(CreateTopicsRequest(topics=topics)).when_done(_log_failures)
+    on_behalf = context.for_controller()._replace(api_version=CREATE_TOPICS_VERSION)
+    created = broker.controller.create_topics(CreateTopicsRequest(topics=topics), on_behalf)
+    created.when_done(lambda _: under_way.difference_update(names))
+    created.when_done(_log_failures)
 
 
 def _log_failures(outcome: Deferred[CreateTopicsResponse]) -> None:
