@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.support.data_path import DataPath
+from tests.support.replica_cluster import ReplicaCluster
 
 _MEMORY = "/dev/shm"
 
@@ -26,3 +27,22 @@ def node(log_directory: str) -> Iterator[DataPath]:
     path = DataPath(log_directory)
     yield path
     path.stop()
+
+
+@pytest.fixture
+def make(log_directory: str) -> Iterator[Callable[..., ReplicaCluster]]:
+    made: list[ReplicaCluster] = []
+
+    def make_cluster(*, nodes: tuple[int, ...] = (1, 2), **properties: str) -> ReplicaCluster:
+        made.append(ReplicaCluster(log_directory, nodes=nodes, **properties))
+        return made[-1]
+
+    yield make_cluster
+    for cluster in made:
+        cluster.end()
+
+
+@pytest.fixture
+def pair(make: Callable[..., ReplicaCluster]) -> ReplicaCluster:
+    """Two brokers; the first leads what `create_topic` creates."""
+    return make()

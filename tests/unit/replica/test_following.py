@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -17,25 +17,6 @@ from ottla.wire.messages.fetch import FetchRequest
 from tests.support.replica_cluster import ReplicaCluster, ReplicaNode, listed
 
 Make = Callable[..., ReplicaCluster]
-
-
-@pytest.fixture
-def make(log_directory: str) -> Iterator[Make]:
-    made: list[ReplicaCluster] = []
-
-    def make_cluster(*, nodes: tuple[int, ...] = (1, 2), **properties: str) -> ReplicaCluster:
-        made.append(ReplicaCluster(log_directory, nodes=nodes, **properties))
-        return made[-1]
-
-    yield make_cluster
-    for cluster in made:
-        cluster.end()
-
-
-@pytest.fixture
-def pair(make: Make) -> ReplicaCluster:
-    """Two brokers; the first leads what `create_topic` creates."""
-    return make()
 
 
 def fetches(cluster: ReplicaCluster, source: int = 2) -> list[FetchRequest]:
