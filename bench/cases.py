@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from bench.clients import TIMEOUT_S, Clients, temporary_topic
-from bench.measure import Meter
+from bench.measure import Meter, touch_memory
 from tests.support.brokers import Broker
 
 __all__ = ["Case", "Goal", "Metrics", "full_cases", "quick_cases"]
@@ -56,6 +56,9 @@ CPU_CONSUME = Goal(ratio=0.7)
 THROUGHPUT = Goal(ratio=1.0, at_most=False)
 LATENCY = Goal(ratio=1.0)
 PARTITIONS = Goal(ratio=1.0)
+
+# What the largest run writes, and some more.
+TOUCHED_BYTES = 350_000_000
 
 topic_numbers = itertools.count()
 
@@ -251,6 +254,7 @@ def per_gigabyte(meter: Meter, payload_bytes: int) -> Metrics:
 
 
 def topic(broker: Broker, partitions: int) -> AbstractContextManager[str]:
+    touch_memory(broker.directory, TOUCHED_BYTES)
     return temporary_topic(broker.bootstrap, f"bench-{next(topic_numbers)}", partitions)
 
 

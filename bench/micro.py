@@ -23,13 +23,18 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.measure import touch_memory
+from ottla.model.ports import FileRegion
 from ottla.records.build import build_batch
 from ottla.records.record import Record
 from ottla.wire.framing import request_parts
+from ottla.wire.message import Part
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+__all__ = ["main"]
 
 PRODUCE, FETCH, CREATE_TOPICS, INIT_PRODUCER_ID = 0, 1, 19, 22
 PRODUCE_VERSION, FETCH_VERSION = 12, 12
@@ -40,6 +45,7 @@ PARTITIONS_MANY = 1000
 @dataclass(frozen=True, slots=True)
 class Case:
     name: str
+    # What to send, one frame after another; some have to ask the node something first.
     frames: Callable[[Client], Iterator[bytes]]
     requests: int
     in_flight: int
@@ -59,7 +65,7 @@ class Client:
 
     def drive(self, frames: list[bytes], *, in_flight: int) -> None:
         """Sends them all, with so many unanswered at any time."""
-        for start in range(0, in_flight):
+        for start in range(in_flight):
             self._socket.sendall(frames[start])
         for frame in frames[in_flight:]:
             self._answer()
@@ -73,7 +79,11 @@ class Client:
 
     def _answer(self) -> bytes:
         (size,) = struct.unpack(">i", self._answers.read(4))
-        return self._answers.read(size)
+        return bytes(self._answers.read(size))
+
+
+def joined(parts: list[Part]) -> bytes:
+    return b"".join(part for part in parts if not isinstance(part, FileRegion))
 
 
 def produce_frame(topic: str, batch: bytes, *, acks: int, partitions: range = range(1)) -> bytes:
@@ -81,7 +91,7 @@ def produce_frame(topic: str, batch: bytes, *, acks: int, partitions: range = ra
     request = ProduceRequest(
         acks=acks, timeout_ms=30_000, topic_data=[TopicProduceData(name=topic, partition_data=data)]
     )
-    return b"".join(map(bytes, request_parts(PRODUCE, PRODUCE_VERSION, 1, "micro", request)))
+    return joined(request_parts(PRODUCE, PRODUCE_VERSION, 1, "micro", request))
 
 
 def batch_of(count: int, value_bytes: int, *, producer_id: int = -1, sequence: int = -1) -> bytes:
@@ -103,7 +113,7 @@ def produce(count: int, value_bytes: int, *, acks: int = 1, partitions: int = 1)
 def produce_idempotent(count: int, value_bytes: int) -> Callable[[Client], Iterator[bytes]]:
     def frames(client: Client) -> Iterator[bytes]:
         parts = request_parts(INIT_PRODUCER_ID, 4, 1, "micro", InitProducerIdRequest(transaction_timeout_ms=60_000))
-        (producer_id,) = struct.unpack_from(">q", client.call(b"".join(map(bytes, parts))), 11)
+        (producer_id,) = struct.unpack_from(">q", client.call(joined(parts)), 11)
         sequence = 0
         while True:
             batch = batch_of(count, value_bytes, producer_id=producer_id, sequence=sequence)
@@ -128,7 +138,7 @@ def fetch(topic: str, max_bytes: int, *, partitions: int = 1, step: int = 1) -> 
                 session_epoch=-1,
                 topics=[FetchTopic(topic=topic, partitions=wanted)],
             )
-            yield b"".join(map(bytes, request_parts(FETCH, FETCH_VERSION, 1, "micro", request)))
+            yield joined(request_parts(FETCH, FETCH_VERSION, 1, "micro", request))
             offset = (offset + step) % 1000
 
     return frames
@@ -139,14 +149,14 @@ def fetch_session(client: Client) -> Iterator[bytes]:
     wanted = [FetchPartition(partition=index, partition_max_bytes=1 << 20) for index in range(PARTITIONS_MANY)]
     topics = [FetchTopic(topic="micro-many", partitions=wanted)]
     opening = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=50 << 20, session_epoch=0, topics=topics)
-    answer = client.call(b"".join(map(bytes, request_parts(FETCH, FETCH_VERSION, 1, "micro", opening))))
+    answer = client.call(joined(request_parts(FETCH, FETCH_VERSION, 1, "micro", opening)))
     (session_id,) = struct.unpack_from(">i", answer, 11)
     epoch = 1
     while True:
         following = FetchRequest(
             max_wait_ms=0, min_bytes=1, max_bytes=50 << 20, session_id=session_id, session_epoch=epoch
         )
-        yield b"".join(map(bytes, request_parts(FETCH, FETCH_VERSION, 1, "micro", following)))
+        yield joined(request_parts(FETCH, FETCH_VERSION, 1, "micro", following))
         epoch += 1
 
 
@@ -166,13 +176,14 @@ CASES = [
 
 
 @contextmanager
-def node(root: Path, environment: dict[str, str]) -> Iterator[tuple[int, int]]:
+def node(root: Path) -> Iterator[tuple[int, int]]:
     """A node of that checkout: its process id and port."""
     with tempfile.TemporaryDirectory(prefix="ottla-micro-") as directory:
         process = subprocess.Popen(
             [sys.executable, "-c", "from ottla.cli.main import main; main()", "up", "--port", "0", "--data", directory],
-            env={**os.environ, **environment, "PYTHONPATH": str(root / "src")},
+            env={**os.environ, "PYTHONPATH": str(root / "src")},
             stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
             text=True,
         )
         try:
@@ -198,7 +209,7 @@ def prepare(port: int) -> None:
         )
     ]
     request = CreateTopicsRequest(topics=topics, timeout_ms=60_000)
-    client.call(b"".join(map(bytes, request_parts(CREATE_TOPICS, 7, 1, "micro", request))))
+    client.call(joined(request_parts(CREATE_TOPICS, 7, 1, "micro", request)))
     for topic, count, value_bytes in (("micro-read", 16, 1000), ("micro-small", 1, 100)):
         frame = produce_frame(topic, batch_of(count, value_bytes), acks=1)
         client.drive([frame] * 2000, in_flight=5)
@@ -230,12 +241,13 @@ def main() -> None:
     arguments = parser.parse_args()
     roots = [Path(__file__).parent.parent, *([arguments.before] if arguments.before else [])]
     with ExitStack() as stack:
-        nodes = [stack.enter_context(node(root, {})) for root in roots]
+        nodes = [stack.enter_context(node(root)) for root in roots]
         for _, port in nodes:
             prepare(port)
         for case in CASES:
             if not re.search(arguments.only, case.name):
                 continue
+            touch_memory(Path(tempfile.gettempdir()), 350_000_000)
             rounds = [[measure(case, pid, port) for pid, port in nodes] for _ in range(arguments.rounds)]
             best = [min(column) for column in zip(*rounds, strict=True)]
             ratio = f"   before {best[1]:7.1f} µs   ratio {best[0] / best[1]:.3f}" if len(best) > 1 else ""
