@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from bench import clients
-from bench.cases import Case, full_cases, quick_cases
+from bench.cases import Case, full_cases, quick_cases, topic
 from bench.lifecycle import GROUP, NAME
 from bench.report import print_header, print_result, print_summary, write_chart, write_json
 from bench.runner import OURS, PEER, CaseFailedError, Result, run_case, run_lifecycle
@@ -77,10 +77,10 @@ def warm_up(brokers: dict[str, Broker], opened: clients.Clients) -> None:
     """A JVM is slow at first, the client's as the peer's; what is measured is how they run, not how they warm up."""
     for _ in range(4):
         for broker in brokers.values():
-            with clients.temporary_topic(broker.bootstrap, f"warm-up-{time.monotonic_ns()}", 6) as topic:
+            with topic(broker, 6) as name:
                 settings = {"acks": "1", "batch.size": "16384", "linger.ms": "5"}
-                opened.java_produce(broker.bootstrap, topic, records=600_000, record_size=100, settings=settings)
-                opened.java_consume(broker.bootstrap, topic, partitions=6, records=600_000)
+                opened.java_produce(broker.bootstrap, name, records=600_000, record_size=100, settings=settings)
+                opened.java_consume(broker.bootstrap, name, partitions=6, records=600_000)
 
 
 def wanted(options: argparse.Namespace, group: str, name: str) -> bool:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,11 +20,12 @@ from bench.clients import TIMEOUT_S, Clients, temporary_topic
 from bench.measure import Meter, touch_memory
 from tests.support.brokers import Broker
 
-__all__ = ["Case", "Goal", "Metrics", "full_cases", "quick_cases"]
+__all__ = ["Case", "Goal", "Metrics", "full_cases", "quick_cases", "topic"]
 
 Metrics = dict[str, float]
 KIB = 1024
 GB = 1e9
+SETTLE_S = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
