@@ -1,0 +1,249 @@
+"""Three nodes that hold the same records: what is acknowledged stays, whoever is killed."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError as ClientError
+
+import ottla.testing
+from ottla.model.errors import ErrorCode
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from tests.integration.cluster_calls import ask, broker_ids, create_topic, partitions_of, wait_until
+
+SETTINGS = {
+    "broker.session.timeout.ms": "1000",
+    "broker.heartbeat.interval.ms": "200",
+    "replica.lag.time.max.ms": "2000",
+    "min.insync.replicas": "2",
+}
+ALL = [1, 2, 3]
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[ottla.testing.Cluster]:
+    with ottla.testing.cluster(nodes=3, settings=SETTINGS) as cluster:
+        for node in cluster.nodes:
+            wait_until(lambda node=node: broker_ids(node) == ALL, "every node knows all three")
+        yield cluster
+
+
+def in_sync(nodes: ottla.testing.Cluster, topic: str, index: int = 0) -> list[int]:
+    """The in-sync set as the controller's node tells it."""
+    return sorted(partitions_of(nodes.node(1), topic)[index].isr_nodes)
+
+
+def wait_in_sync(nodes: ottla.testing.Cluster, topic: str, expected: list[int], index: int = 0) -> None:
+    wait_until(lambda: in_sync(nodes, topic, index) == expected, f"{topic}-{index} has {expected} in sync")
+
+
+def log_bytes(node: ottla.testing.Node, topic: str, index: int = 0) -> bytes:
+    directory = node.directory / "data" / f"{topic}-{index}"
+    return b"".join(path.read_bytes() for path in sorted(directory.glob("*.log")))
+
+
+def wait_until_equal(nodes: ottla.testing.Cluster, topic: str, index: int = 0) -> bytes:
+    """Waits until all three hold the same bytes, and returns them."""
+
+    def are_equal() -> bool:
+        return len({log_bytes(node, topic, index) for node in nodes.nodes}) == 1
+
+    wait_until(are_equal, f"all replicas of {topic}-{index} are equal")
+    return log_bytes(nodes.node(1), topic, index)
+
+
+class Writer:
+    """Produces with acks=all in the background and remembers what was acknowledged."""
+
+    def __init__(self, nodes: ottla.testing.Cluster, topic: str, partitions: int) -> None:
+        self.acknowledged: dict[int, dict[int, bytes]] = {index: {} for index in range(partitions)}
+        self.errors: list[ClientError] = []
+        self._topic = topic
+        self._is_stopped = False
+        self._producer = Producer(
+            {
+                "bootstrap.servers": nodes.bootstrap,
+                "acks": "all",
+                "enable.idempotence": True,
+                "linger.ms": 2,
+                "log_level": 0,
+            }
+        )
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self.acknowledged.values()))
+
+    def wait_for(self, more: int) -> None:
+        target = self.count + more
+        wait_until(lambda: self.count >= target, f"{more} more records are acknowledged")
+
+    def stop(self) -> None:
+        self._is_stopped = True
+        self._thread.join()
+        assert self._producer.flush(30) == 0
+        assert self.errors == []
+
+    def _run(self) -> None:
+        number = 0
+        while not self._is_stopped:
+            for index in self.acknowledged:
+                with contextlib.suppress(BufferError):
+                    self._producer.produce(
+                        self._topic, f"{number}".encode(), partition=index, on_delivery=self._on_delivery
+                    )
+            number += 1
+            self._producer.poll(0.001)
+
+    def _on_delivery(self, error: ClientError | None, message: Message) -> None:
+        if error is not None:
+            self.errors.append(error)
+            return
+        partition, offset, value = message.partition(), message.offset(), message.value()
+        assert partition is not None
+        assert offset is not None
+        assert isinstance(value, bytes)
+        self.acknowledged[partition][offset] = value
+
+
+def read_all(nodes: ottla.testing.Cluster, topic: str, index: int) -> dict[int, bytes]:
+    consumer = Consumer({"bootstrap.servers": nodes.bootstrap, "group.id": "none", "log_level": 0})
+    try:
+        place = TopicPartition(topic, index, 0)
+        _, end = consumer.get_watermark_offsets(place, timeout=10)
+        consumer.assign([place])
+        found: dict[int, bytes] = {}
+        while len(found) < end:
+            messages = consumer.consume(10_000, timeout=5)
+            assert messages, f"{len(found)} of {end} records came"
+            for message in messages:
+                assert message.error() is None
+                offset, value = message.offset(), message.value()
+                assert offset is not None
+                assert isinstance(value, bytes)
+                found[offset] = value
+        return found
+    finally:
+        consumer.close()
+
+
+def test_no_acknowledged_record_is_lost_when_leaders_are_killed(nodes: ottla.testing.Cluster) -> None:
+    topic, assignments = "killed", {0: [2, 3, 1], 1: [3, 2, 1], 2: [2, 1, 3], 3: [3, 1, 2]}
+    create_topic(nodes.node(1), topic, assignments=assignments)
+    writer = Writer(nodes, topic, len(assignments))
+    try:
+        for victim in (2, 3, 2, 3):
+            writer.wait_for(2_000)
+            nodes.node(victim).kill()
+            survivors = [node_id for node_id in ALL if node_id != victim]
+            for index in assignments:
+                wait_in_sync(nodes, topic, survivors, index)
+            writer.wait_for(500)
+            nodes.node(victim).start()
+            for index in assignments:
+                wait_in_sync(nodes, topic, ALL, index)
+    finally:
+        writer.stop()
+    for index, acknowledged in writer.acknowledged.items():
+        wait_until_equal(nodes, topic, index)
+        found = read_all(nodes, topic, index)
+        assert [offset for offset, value in acknowledged.items() if found.get(offset) != value] == []
+        # Idempotent: nothing twice, nothing out of order.
+        assert list(found.values()) == sorted(set(found.values()), key=int)
+
+
+def test_a_blank_disk_is_filled_again(nodes: ottla.testing.Cluster) -> None:
+    topic = "refilled"
+    create_topic(nodes.node(1), topic, assignments={0: [1, 2, 3]}, configs={"segment.bytes": str(1 << 20)})
+    producer = Producer({"bootstrap.servers": nodes.bootstrap, "acks": "all", "log_level": 0})
+    for _ in range(3_000):
+        producer.produce(topic, b"x" * 1_000)
+    assert producer.flush(30) == 0
+    wait_until_equal(nodes, topic)
+    node = nodes.node(3)
+    node.kill()
+    _empty(node.directory / "data")
+    wait_in_sync(nodes, topic, [1, 2])
+    producer.produce(topic, b"meanwhile")
+    assert producer.flush(30) == 0
+    node.start()
+    wait_in_sync(nodes, topic, ALL)
+    assert len(wait_until_equal(nodes, topic)) > 3_000_000
+    assert len(list((node.directory / "data" / f"{topic}-0").glob("*.log"))) > 1
+
+
+def test_too_few_replicas_refuse_and_come_back(nodes: ottla.testing.Cluster) -> None:
+    topic = "few"
+    create_topic(nodes.node(1), topic, assignments={0: [1, 2]})
+    nodes.node(2).kill()
+    wait_in_sync(nodes, topic, [1])
+    producer = Producer(
+        {"bootstrap.servers": nodes.bootstrap, "acks": "all", "retries": 0, "log_level": 0, "message.timeout.ms": 5_000}
+    )
+    errors: list[ClientError | None] = []
+    producer.produce(topic, b"refused", on_delivery=lambda error, _: errors.append(error))
+    producer.flush(30)
+    assert [error.code() for error in errors if error is not None] == [ClientError.NOT_ENOUGH_REPLICAS]
+    nodes.node(2).start()
+    wait_in_sync(nodes, topic, [1, 2])
+    producer.produce(topic, b"taken", on_delivery=lambda error, _: errors.append(error))
+    assert producer.flush(30) == 0
+    assert errors[1:] == [None]
+    assert list(read_all(nodes, topic, 0).values()) == [b"taken"]
+
+
+def test_a_clean_stop_hands_over_and_comes_back(nodes: ottla.testing.Cluster) -> None:
+    topic = "handed-over"
+    create_topic(nodes.node(1), topic, assignments={0: [2, 3, 1], 1: [3, 2, 1]})
+    writer = Writer(nodes, topic, 2)
+    try:
+        for node_id in (2, 3):
+            writer.wait_for(200)
+            nodes.node(node_id).stop()
+            for index in range(2):
+                wait_in_sync(nodes, topic, [other for other in ALL if other != node_id], index)
+                assert partitions_of(nodes.node(1), topic)[index].leader_id != node_id
+            writer.wait_for(200)
+            nodes.node(node_id).start()
+            for index in range(2):
+                wait_in_sync(nodes, topic, ALL, index)
+    finally:
+        writer.stop()
+    for index, acknowledged in writer.acknowledged.items():
+        wait_until_equal(nodes, topic, index)
+        found = read_all(nodes, topic, index)
+        assert [offset for offset, value in acknowledged.items() if found.get(offset) != value] == []
+
+
+def test_a_follower_serves_no_consumer(nodes: ottla.testing.Cluster) -> None:
+    topic = "followed"
+    create_topic(nodes.node(1), topic, assignments={0: [1, 2, 3]})
+    wait_until(lambda: bool(partitions_of(nodes.node(2), topic)), "the follower knows the topic")
+    wanted = FetchTopic(topic=topic, partitions=[FetchPartition(partition=0, partition_max_bytes=1_000)])
+    answer = ask(nodes.node(2), FetchRequest(topics=[wanted], max_bytes=1_000), 12)
+    assert answer.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_stranger_is_no_follower(nodes: ottla.testing.Cluster) -> None:
+    topic = "strange"
+    create_topic(nodes.node(1), topic, assignments={0: [1, 2]})
+    wanted = FetchTopic(topic=topic, partitions=[FetchPartition(partition=0, partition_max_bytes=1_000)])
+    answer = ask(nodes.node(1), FetchRequest(replica_id=3, topics=[wanted], max_bytes=1_000), 12)
+    assert answer.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def _empty(directory: Path) -> None:
+    """A new disk: everything is gone."""
+    for entry in directory.iterdir():
+        if entry.is_dir():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
