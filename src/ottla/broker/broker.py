@@ -12,6 +12,7 @@ from ottla.broker.authorization import AllowAll, Authorizer
 from ottla.broker.context import ListenerInfo, QuotaManager, Unlimited
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.statistics import NodeStatistics
+from ottla.coordinator.group.service import GroupCoordinator
 
 if TYPE_CHECKING:
     from ottla.broker.controllers import ControllerGateway
@@ -37,6 +38,7 @@ class Broker:
         "config",
         "controller",
         "controller_dispatcher",
+        "groups",
         "listeners",
         "local_controller",
         "logs",
@@ -95,8 +97,10 @@ class Broker:
         self.authorizer: Authorizer = authorizer if authorizer is not None else AllowAll()
         self.quota: QuotaManager = quota if quota is not None else Unlimited()
         self.statistics = NodeStatistics()
+        # Consumer groups and their offsets, as far as this broker leads their topic.
+        self.groups = GroupCoordinator(config=config, world=world, replicas=replicas, image=metadata.image)
         # Called with the new configuration when dynamic settings have changed it.
-        self.on_config_changed: list[Callable[[BrokerConfig], object]] = []
+        self.on_config_changed: list[Callable[[BrokerConfig], object]] = [self.groups.on_broker_config]
         # Topics that the controller was asked to create because a client wants them, and that are not there yet.
         self.topics_in_creation: set[str] = set()
         # By listener name; filled in when the sockets are bound.

@@ -311,8 +311,11 @@ class NodeLifecycle:
         assert session is not None
         broker.replicas.connect(peers=self._peers, controller=broker.controller, broker_epoch=lambda: session.epoch)
         broker.replicas.start(image)
+        broker.groups.start(image)
         broker.metadata.add(settings)
         broker.metadata.add(broker.replicas)
+        # After the replicas, which know by then what they lead.
+        broker.metadata.add(broker.groups)
 
     # -- failing and stopping --------------------------------------------------------------------------------------
 
@@ -356,6 +359,7 @@ class NodeLifecycle:
             closed.resolve(None)
             return closed
         if self._broker is not None:
+            self._broker.groups.close()
             # What is still on its way from other brokers must not come to a log that is closed.
             self._broker.replicas.close()
         epoch = -1 if self._session is None else self._session.epoch

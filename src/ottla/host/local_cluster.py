@@ -36,6 +36,10 @@ def node_properties(
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.voters": f"1@{HOST}:{controller_port}",
         "log.dirs": os.path.join(os.path.abspath(node_directory(data, node_id)), "data"),
+        # Kafka's default of three replicas could never be had with fewer nodes.
+        "offsets.topic.replication.factor": str(min(len(ports), 3)),
+        "transaction.state.log.replication.factor": str(min(len(ports), 3)),
+        "transaction.state.log.min.isr": str(min(len(ports), 2)),
         **settings,
     }
 

@@ -6,7 +6,7 @@ from ottla.coordinator.runtime.decision import CoordinatorRecord, CoordinatorSta
 from ottla.coordinator.runtime.hashing import partition_for
 from ottla.coordinator.runtime.record_format import RecordFormat, UnknownRecord
 from ottla.coordinator.runtime.runtime import CoordinatorRuntime
-from ottla.coordinator.runtime.shard import Shard, ShardStatus
+from ottla.coordinator.runtime.shard import Shard, ShardSettings, ShardStatus
 from ottla.coordinator.runtime.timers import Timers
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Decision",
     "RecordFormat",
     "Shard",
+    "ShardSettings",
     "ShardStatus",
     "Timers",
     "UnknownRecord",

@@ -1,0 +1,38 @@
+"""DeleteGroups (key 42), versions 0 to 2: deletes groups without members, and their offsets (KIP-229).
+
+- 2: flexible
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorization import Operation, ResourceType
+from ottla.broker.context import RequestContext
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+__all__ = ["error_response", "handle"]
+
+
+def handle(request: DeleteGroupsRequest, context: RequestContext, broker: Broker) -> Deferred[DeleteGroupsResponse]:
+    names = list(dict.fromkeys(request.groups_names))
+    allowed = [name for name in names if context.allows(Operation.DELETE, ResourceType.GROUP, name)]
+    forbidden = [
+        DeletableGroupResult(group_id=name, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        for name in names
+        if name not in allowed
+    ]
+    return broker.groups.delete_groups(allowed).then(
+        lambda results: DeleteGroupsResponse(results=[*results, *forbidden])
+    )
+
+
+def error_response(request: DeleteGroupsRequest, version: int, error: KafkaError) -> DeleteGroupsResponse:  # noqa: ARG001
+    return DeleteGroupsResponse(
+        results=[DeletableGroupResult(group_id=name, error_code=error.code) for name in request.groups_names]
+    )

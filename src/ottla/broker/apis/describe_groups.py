@@ -1,0 +1,42 @@
+"""DescribeGroups (key 15), versions 0 to 6: state and members of classic groups.
+
+- 1: throttle time; 3: authorized operations (KIP-430); 4: instance ids (KIP-345); 5: flexible
+- 6: a group that is not there is GROUP_ID_NOT_FOUND, and not only Dead (KIP-1043)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorization import Operation, ResourceType
+from ottla.broker.context import RequestContext
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode
+from ottla.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+__all__ = ["handle"]
+
+
+def handle(request: DescribeGroupsRequest, context: RequestContext, broker: Broker) -> Deferred[DescribeGroupsResponse]:
+    allowed = [
+        group_id for group_id in request.groups if context.allows(Operation.DESCRIBE, ResourceType.GROUP, group_id)
+    ]
+    forbidden = [
+        DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        for group_id in request.groups
+        if group_id not in allowed
+    ]
+
+    def respond(groups: list[DescribedGroup]) -> DescribeGroupsResponse:
+        if request.include_authorized_operations:
+            for group in groups:
+                if group.error_code == ErrorCode.NONE:
+                    group.authorized_operations = context.authorizer.authorized_operations(
+                        context, ResourceType.GROUP, group.group_id
+                    )
+        return DescribeGroupsResponse(groups=[*groups, *forbidden])
+
+    return broker.groups.describe_groups(allowed, context.api_version).then(respond)

@@ -1,0 +1,141 @@
+"""FindCoordinator (key 10), versions 0 to 6: which broker coordinates a group.
+
+- 1: kinds of keys, a message with the error; 3: flexible
+- 4: several keys at once (KIP-699); 6: share groups (KIP-932)
+
+The topic of committed offsets is created when it is first asked for, and the answer waits for it; Apache Kafka has the
+client ask again instead. Coordinators of transactions and of share groups are answered as not available.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.broker.authorization import Operation, ResourceType
+from ottla.broker.cluster_view import endpoint_of
+from ottla.broker.context import RequestContext
+from ottla.broker.internal_topics import automatic_topic
+from ottla.coordinator.group import OFFSETS_TOPIC
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+__all__ = ["error_response", "handle"]
+
+logger = logging.getLogger("ottla.broker.find_coordinator")
+
+GROUP, TRANSACTION, SHARE = 0, 1, 2
+FIRST_VERSION_WITH_SEVERAL_KEYS = 4
+FIRST_VERSION_WITH_SHARE_GROUPS = 6
+NOBODY = -1
+
+
+class _Place(NamedTuple):
+    code: ErrorCode
+    node_id: int = NOBODY
+    host: str = ""
+    port: int = NOBODY
+
+
+def handle(
+    request: FindCoordinatorRequest, context: RequestContext, broker: Broker
+) -> FindCoordinatorResponse | Deferred[FindCoordinatorResponse]:
+    has_topic = OFFSETS_TOPIC in broker.metadata.image.topics.by_name
+    keys = [request.key] if context.api_version < FIRST_VERSION_WITH_SEVERAL_KEYS else request.coordinator_keys
+    if request.key_type == GROUP and not has_topic and any(_may_describe(key, context) for key in keys):
+        created = Deferred[FindCoordinatorResponse]()
+        _create_topic(broker).when_done(lambda _: created.resolve(_response(request, context, broker)))
+        return created
+    return _response(request, context, broker)
+
+
+def error_response(request: FindCoordinatorRequest, version: int, error: KafkaError) -> FindCoordinatorResponse:
+    place = _Place(error.code)
+    if version < FIRST_VERSION_WITH_SEVERAL_KEYS:
+        return _single(place)
+    return FindCoordinatorResponse(coordinators=[_coordinator(key, place) for key in request.coordinator_keys])
+
+
+def _response(request: FindCoordinatorRequest, context: RequestContext, broker: Broker) -> FindCoordinatorResponse:
+    if context.api_version < FIRST_VERSION_WITH_SEVERAL_KEYS:
+        return _single(_find(request.key_type, request.key, context, broker))
+    return FindCoordinatorResponse(
+        coordinators=[
+            _coordinator(key, _find(request.key_type, key, context, broker)) for key in request.coordinator_keys
+        ]
+    )
+
+
+def _single(place: _Place) -> FindCoordinatorResponse:
+    return FindCoordinatorResponse(
+        error_code=place.code,
+        error_message=_message(place.code),
+        node_id=place.node_id,
+        host=place.host,
+        port=place.port,
+    )
+
+
+def _coordinator(key: str, place: _Place) -> Coordinator:
+    return Coordinator(
+        key=key,
+        node_id=place.node_id,
+        host=place.host,
+        port=place.port,
+        error_code=place.code,
+        error_message=_message(place.code),
+    )
+
+
+def _message(code: ErrorCode) -> str:
+    return "" if code is ErrorCode.NONE else code.message
+
+
+def _may_describe(group_id: str, context: RequestContext) -> bool:
+    return context.allows(Operation.DESCRIBE, ResourceType.GROUP, group_id)
+
+
+def _find(key_type: int, key: str, context: RequestContext, broker: Broker) -> _Place:
+    if key_type == TRANSACTION:
+        if not context.allows(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, key):
+            return _Place(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return _Place(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    if key_type == SHARE and context.api_version >= FIRST_VERSION_WITH_SHARE_GROUPS:
+        return _Place(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    if key_type != GROUP:
+        return _Place(ErrorCode.INVALID_REQUEST)
+    if not _may_describe(key, context):
+        return _Place(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    image = broker.metadata.image
+    try:
+        index = broker.groups.runtime.partition_of(key)
+    except KafkaError as error:
+        return _Place(error.code)
+    partition = image.topics.partition(OFFSETS_TOPIC, index)
+    if partition is None:
+        return _Place(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    endpoint = endpoint_of(image, partition.leader, context.listener_name)
+    if endpoint is None:
+        return _Place(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return _Place(ErrorCode.NONE, partition.leader, endpoint.host, endpoint.port)
+
+
+def _create_topic(broker: Broker) -> Deferred[CreateTopicsResponse]:
+    topic = automatic_topic(OFFSETS_TOPIC, broker.config)
+    created = broker.controller.create_topics(CreateTopicsRequest(topics=[topic]))
+    created.when_done(_log_failure)
+    return created
+
+
+def _log_failure(outcome: Deferred[CreateTopicsResponse]) -> None:
+    if outcome.error is not None:
+        logger.warning("the topic of committed offsets could not be created: %s", outcome.error)
+        return
+    for result in outcome.result().topics:
+        if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            logger.warning("%s could not be created: %s", result.name, result.error_message)

@@ -1,0 +1,120 @@
+"""OffsetCommit (key 8), versions 2 to 10: offsets a group has processed.
+
+- 3: throttle time; 5: retention belongs to the broker (KIP-211); 6: leader epochs (KIP-320)
+- 7: static members (KIP-345); 8: flexible; 9: members of the new protocol (KIP-848), and GROUP_ID_NOT_FOUND
+- 10: topics by id (KIP-848)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorization import Operation, ResourceType
+from ottla.broker.context import RequestContext
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.metadata.image import TopicsImage
+
+__all__ = ["error_response", "handle"]
+
+FIRST_VERSION_WITH_TOPIC_IDS = 10
+_TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+
+
+def handle(
+    request: OffsetCommitRequest, context: RequestContext, broker: Broker
+) -> OffsetCommitResponse | Deferred[OffsetCommitResponse]:
+    if not context.allows(Operation.READ, ResourceType.GROUP, request.group_id):
+        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    topics = broker.metadata.image.topics
+    valid: list[OffsetCommitRequestTopic] = []
+    refused: list[OffsetCommitResponseTopic] = []
+    for topic in request.topics:
+        code = _check_topic(topic, topics, context)
+        if code is not ErrorCode.NONE:
+            refused.append(_refused(topic, topic.partitions, code))
+            continue
+        known = topics.by_name[topic.name].partitions
+        strangers = [partition for partition in topic.partitions if partition.partition_index not in known]
+        if strangers:
+            refused.append(_refused(topic, strangers, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            topic.partitions = [partition for partition in topic.partitions if partition.partition_index in known]
+        if topic.partitions:
+            valid.append(topic)
+    if not valid:
+        return OffsetCommitResponse(topics=refused)
+    request.topics = valid
+    committed = broker.groups.commit_offsets(request, context.api_version)
+    if not refused:
+        return committed
+    return _or_error(request, context.api_version, committed).then(lambda response: _merge(response, refused))
+
+
+def error_response(request: OffsetCommitRequest, version: int, error: KafkaError) -> OffsetCommitResponse:  # noqa: ARG001
+    """Every partition gets the code: the answer has no other place for it."""
+    code = ErrorCode.INVALID_COMMIT_OFFSET_SIZE if error.code in _TOO_LARGE else error.code
+    return OffsetCommitResponse(topics=[_refused(topic, topic.partitions, code) for topic in request.topics])
+
+
+def _check_topic(topic: OffsetCommitRequestTopic, topics: TopicsImage, context: RequestContext) -> ErrorCode:
+    """Fills in the name where the request has an id."""
+    if context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
+        known = topics.by_id.get(topic.topic_id)
+        if known is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        topic.name = known.name
+    if not context.allows(Operation.READ, ResourceType.TOPIC, topic.name):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return ErrorCode.NONE if topic.name in topics.by_name else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _refused(
+    topic: OffsetCommitRequestTopic, partitions: list[OffsetCommitRequestPartition], code: ErrorCode
+) -> OffsetCommitResponseTopic:
+    return OffsetCommitResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
+            for partition in partitions
+        ],
+    )
+
+
+def _or_error(
+    request: OffsetCommitRequest, version: int, committed: Deferred[OffsetCommitResponse]
+) -> Deferred[OffsetCommitResponse]:
+    made: Deferred[OffsetCommitResponse] = Deferred()
+
+    def on_done(done: Deferred[OffsetCommitResponse]) -> None:
+        if isinstance(done.error, KafkaError):
+            made.resolve(error_response(request, version, done.error))
+        elif done.error is not None:
+            made.fail(done.error)
+        else:
+            made.resolve(done.result())
+
+    committed.when_done(on_done)
+    return made
+
+
+def _merge(response: OffsetCommitResponse, refused: list[OffsetCommitResponseTopic]) -> OffsetCommitResponse:
+    answered = {(topic.name, topic.topic_id.bytes): topic for topic in response.topics}
+    for topic in refused:
+        same = answered.get((topic.name, topic.topic_id.bytes))
+        if same is None:
+            response.topics.append(topic)
+        else:
+            same.partitions.extend(topic.partitions)
+    return response

@@ -1,0 +1,198 @@
+"""OffsetFetch (key 9), versions 1 to 10: offsets that groups have committed.
+
+- 2: null for all topics, an error for the group as a whole; 3: throttle time; 5: leader epochs (KIP-320); 6: flexible
+- 7: may refuse what an open transaction can still change (KIP-447); 8: several groups at once (KIP-709)
+- 9: members of the new protocol (KIP-848); 10: topics by id
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorization import Operation, ResourceType
+from ottla.broker.context import RequestContext
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.metadata.image import TopicsImage
+
+__all__ = ["error_response", "handle"]
+
+FIRST_VERSION_WITH_GROUP_ERROR = 2
+FIRST_VERSION_WITH_SEVERAL_GROUPS = 8
+FIRST_VERSION_WITH_TOPIC_IDS = 10
+INVALID_OFFSET = -1
+
+
+def handle(
+    request: OffsetFetchRequest, context: RequestContext, broker: Broker
+) -> OffsetFetchResponse | Deferred[OffsetFetchResponse]:
+    if context.api_version >= FIRST_VERSION_WITH_SEVERAL_GROUPS:
+        return _handle_groups(request, context, broker)
+    topics = request.topics
+    group = OffsetFetchRequestGroup(
+        group_id=request.group_id,
+        topics=None
+        if topics is None
+        else [OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes) for topic in topics],
+    )
+    fetched = _fetch_group(group, request.require_stable, context, broker)
+    return fetched.then(lambda answer: _single(answer, group, context.api_version))
+
+
+def error_response(request: OffsetFetchRequest, version: int, error: KafkaError) -> OffsetFetchResponse:
+    if version >= FIRST_VERSION_WITH_SEVERAL_GROUPS:
+        return OffsetFetchResponse(
+            groups=[
+                OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code) for group in request.groups
+            ]
+        )
+    return OffsetFetchResponse(error_code=error.code)
+
+
+def _handle_groups(
+    request: OffsetFetchRequest, context: RequestContext, broker: Broker
+) -> OffsetFetchResponse | Deferred[OffsetFetchResponse]:
+    answer: Deferred[OffsetFetchResponse] = Deferred()
+    fetched = [_fetch_group(group, request.require_stable, context, broker) for group in request.groups]
+    missing = len(fetched)
+
+    def on_fetched(done: Deferred[OffsetFetchResponseGroup]) -> None:
+        nonlocal missing
+        missing -= 1
+        if answer.done:
+            return
+        if done.error is not None:
+            answer.fail(done.error)
+        elif missing == 0:
+            answer.resolve(OffsetFetchResponse(groups=[each.result() for each in fetched]))
+
+    if not fetched:
+        return OffsetFetchResponse()
+    for each in fetched:
+        each.when_done(on_fetched)
+    return answer
+
+
+def _fetch_group(
+    group: OffsetFetchRequestGroup, require_stable: bool, context: RequestContext, broker: Broker
+) -> Deferred[OffsetFetchResponseGroup]:
+    """Never fails with a protocol error: that is the group's answer."""
+    if not context.allows(Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
+        return Deferred.resolved(_failed(group, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    topics = broker.metadata.image.topics
+    refused: list[OffsetFetchResponseTopics] = []
+    by_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
+    if group.topics is not None:
+        valid: list[OffsetFetchRequestTopics] = []
+        for topic in group.topics:
+            code = _check_topic(topic, topics, context)
+            if code is ErrorCode.NONE:
+                valid.append(topic)
+            else:
+                refused.append(_refused(topic, code))
+        asked = OffsetFetchRequestGroup(
+            group_id=group.group_id, member_id=group.member_id, member_epoch=group.member_epoch, topics=valid
+        )
+    else:
+        asked = group
+    answer: Deferred[OffsetFetchResponseGroup] = Deferred()
+
+    def on_fetched(done: Deferred[OffsetFetchResponseGroup]) -> None:
+        if isinstance(done.error, KafkaError):
+            answer.resolve(_failed(group, done.error.code))
+            return
+        if done.error is not None:
+            answer.fail(done.error)
+            return
+        response = done.result()
+        if group.topics is None:
+            response.topics = _visible(response.topics, topics, context, by_id=by_id)
+        response.topics.extend(refused)
+        answer.resolve(response)
+
+    broker.groups.fetch_offsets(asked, require_stable=require_stable).when_done(on_fetched)
+    return answer
+
+
+def _check_topic(topic: OffsetFetchRequestTopics, topics: TopicsImage, context: RequestContext) -> ErrorCode:
+    """Fills in the name where the request has an id."""
+    if context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
+        known = topics.by_id.get(topic.topic_id)
+        if known is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        topic.name = known.name
+    is_allowed = context.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
+    return ErrorCode.NONE if is_allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def _visible(
+    found: list[OffsetFetchResponseTopics], topics: TopicsImage, context: RequestContext, *, by_id: bool
+) -> list[OffsetFetchResponseTopics]:
+    """Of all topics a group has offsets for, those the client may see (and, by id, those that have one)."""
+    visible = [topic for topic in found if context.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)]
+    if not by_id:
+        return visible
+    identified: list[OffsetFetchResponseTopics] = []
+    for topic in visible:
+        known = topics.by_name.get(topic.name)
+        if known is not None:
+            topic.topic_id = known.topic_id
+            identified.append(topic)
+    return identified
+
+
+def _refused(topic: OffsetFetchRequestTopics, code: ErrorCode) -> OffsetFetchResponseTopics:
+    return OffsetFetchResponseTopics(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            OffsetFetchResponsePartitions(
+                partition_index=index, committed_offset=INVALID_OFFSET, metadata="", error_code=code
+            )
+            for index in topic.partition_indexes
+        ],
+    )
+
+
+def _failed(group: OffsetFetchRequestGroup, code: ErrorCode) -> OffsetFetchResponseGroup:
+    return OffsetFetchResponseGroup(group_id=group.group_id, error_code=code)
+
+
+def _single(answer: OffsetFetchResponseGroup, group: OffsetFetchRequestGroup, version: int) -> OffsetFetchResponse:
+    """Before version 8; in version 1 an error of the group had to be told for each partition."""
+    topics = answer.topics
+    if answer.error_code and version < FIRST_VERSION_WITH_GROUP_ERROR:
+        topics = [_refused(topic, ErrorCode(answer.error_code)) for topic in group.topics or ()]
+    return OffsetFetchResponse(
+        error_code=answer.error_code,
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartition(
+                        partition_index=partition.partition_index,
+                        committed_offset=partition.committed_offset,
+                        committed_leader_epoch=partition.committed_leader_epoch,
+                        metadata=partition.metadata,
+                        error_code=partition.error_code,
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in topics
+        ],
+    )

@@ -1,0 +1,86 @@
+"""OffsetCommit: where a group stands, written down for whoever goes on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.group.classic.group import ClassicGroup
+from ottla.coordinator.group.classic.phases import Phase
+from ottla.coordinator.group.classic.rebalance import expect_heartbeat
+from ottla.coordinator.group.offsets.table import NO_EXPIRY
+from ottla.coordinator.runtime import CoordinatorRecord, Decision
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from ottla.coordinator.group.state import GroupShard
+
+__all__ = ["decide_commit"]
+
+DEFAULT_RETENTION_TIME = -1
+FIRST_VERSION_OF_MEMBER_EPOCHS = 9
+
+
+def decide_commit(
+    shard: GroupShard, request: OffsetCommitRequest, api_version: int, now_ms: int
+) -> Decision[OffsetCommitResponse]:
+    """Topics have names here, whatever the version: the handler knows them by their ids."""
+    _check(shard, request, api_version)
+    metadata_max = shard.config.offset_metadata_max_bytes
+    retention_ms = request.retention_time_ms
+    expire_timestamp = NO_EXPIRY if retention_ms == DEFAULT_RETENTION_TIME else now_ms + retention_ms
+    group_id = request.group_id
+    records: list[CoordinatorRecord] = []
+    topics: list[OffsetCommitResponseTopic] = []
+    for topic in request.topics:
+        name, topic_id = topic.name, topic.topic_id
+        answers: list[OffsetCommitResponsePartition] = []
+        for partition in topic.partitions:
+            index = partition.partition_index
+            metadata = partition.committed_metadata or ""
+            if len(metadata) > metadata_max:
+                code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                answers.append(OffsetCommitResponsePartition(partition_index=index, error_code=code))
+                continue
+            value = OffsetCommitValue(
+                offset=partition.committed_offset,
+                leader_epoch=partition.committed_leader_epoch,
+                metadata=metadata,
+                commit_timestamp=now_ms,
+                expire_timestamp=expire_timestamp,
+                topic_id=topic_id,
+            )
+            records.append((OffsetCommitKey(group=group_id, topic=name, partition=index), value))
+            answers.append(OffsetCommitResponsePartition(partition_index=index))
+        topics.append(OffsetCommitResponseTopic(name=name, topic_id=topic_id, partitions=answers))
+    return Decision(records, OffsetCommitResponse(topics=topics))
+
+
+def _check(shard: GroupShard, request: OffsetCommitRequest, api_version: int) -> None:
+    group = shard.groups.get(request.group_id)
+    generation = request.generation_id_or_member_epoch
+    if group is None:
+        # Without a generation it is a consumer that assigns its partitions itself, or an administrator: replaying the
+        # first offset makes the group.
+        if generation >= 0:
+            is_new = api_version >= FIRST_VERSION_OF_MEMBER_EPOCHS
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION)
+        return
+    group.check_offset_commit(
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        generation=generation,
+        is_transactional=False,
+        api_version=api_version,
+    )
+    if isinstance(group, ClassicGroup) and group.phase in (Phase.STABLE, Phase.PREPARING_REBALANCE):
+        # A member that commits is alive.
+        member = group.members.get(request.member_id)
+        if member is not None:
+            expect_heartbeat(group, member)

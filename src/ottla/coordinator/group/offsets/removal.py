@@ -1,0 +1,98 @@
+"""How offsets go: by hand (OffsetDelete), with their topic, with their group, or because nobody has used them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.group.offsets.table import NO_EXPIRY
+from ottla.coordinator.runtime import CoordinatorRecord, Decision
+from ottla.model.errors import ErrorCode
+from ottla.model.ids import TopicPartition
+from ottla.wire.messages.group_records import OffsetCommitKey
+from ottla.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from ottla.coordinator.group.state import GroupShard
+
+__all__ = ["all_offset_tombstones", "decide_delete_offsets", "decide_expiry", "decide_forget_topics"]
+
+# Records of one decision when nobody asked for them all at once: the rest goes with the next look.
+TOMBSTONES_PER_DECISION_MAX = 1000
+
+
+def decide_delete_offsets(shard: GroupShard, request: OffsetDeleteRequest) -> Decision[OffsetDeleteResponse]:
+    """Of a group whose members read the topic nothing is deleted: they would not know (KIP-496)."""
+    group = shard.group(request.group_id)
+    group.check_offset_delete()
+    records: list[CoordinatorRecord] = []
+    topics: list[OffsetDeleteResponseTopic] = []
+    known = shard.offsets.of_group(group.group_id)
+    pending = shard.offsets.pending_partitions(group.group_id)
+    for topic in request.topics:
+        code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed_to(topic.name) else ErrorCode.NONE
+        answers: list[OffsetDeleteResponsePartition] = []
+        for each in topic.partitions:
+            partition = TopicPartition(topic.name, each.partition_index)
+            answers.append(OffsetDeleteResponsePartition(partition_index=each.partition_index, error_code=code))
+            if code is ErrorCode.NONE and (partition in known or partition in pending):
+                records.append(_tombstone(group.group_id, partition))
+        topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=answers))
+    return Decision(records, OffsetDeleteResponse(topics=topics))
+
+
+def all_offset_tombstones(shard: GroupShard, group_id: str) -> list[CoordinatorRecord]:
+    partitions = dict.fromkeys(shard.offsets.of_group(group_id))
+    partitions.update(dict.fromkeys(shard.offsets.pending_partitions(group_id)))
+    return [_tombstone(group_id, partition) for partition in partitions]
+
+
+def decide_forget_topics(shard: GroupShard, group_id: str, topics: Collection[str]) -> Decision[None]:
+    """The topics are deleted, and with them whatever a group has committed for them."""
+    partitions = [*shard.offsets.of_group(group_id), *shard.offsets.pending_partitions(group_id)]
+    gone = dict.fromkeys(partition for partition in partitions if partition.topic in topics)
+    return Decision([_tombstone(group_id, partition) for partition in gone], None)
+
+
+def decide_expiry(shard: GroupShard, group_id: str, now_ms: int) -> Decision[None]:
+    """Offsets that a group without members has not used for `offsets.retention.minutes` (KIP-211), and then the group.
+
+    Members that read a topic keep its offsets; so does a transaction that is still open.
+    """
+    group = shard.groups.get(group_id)
+    if group is None:
+        return Decision((), None)
+    retention_ms = shard.config.offsets_retention_minutes * 60_000
+    known = shard.offsets.of_group(group_id)
+    pending = shard.offsets.pending_partitions(group_id)
+    expired: list[TopicPartition] = []
+    for partition, offset in known.items():
+        if partition in pending or group.is_subscribed_to(partition.topic):
+            continue
+        if offset.expire_timestamp_ms != NO_EXPIRY:
+            is_expired = group.offsets_expire_from(offset.commit_timestamp_ms) is not None and (
+                now_ms >= offset.expire_timestamp_ms
+            )
+        else:
+            since_ms = group.offsets_expire_from(offset.commit_timestamp_ms)
+            is_expired = since_ms is not None and now_ms - since_ms >= retention_ms
+        if is_expired:
+            expired.append(partition)
+    is_unused = len(expired) == len(known) and not pending
+    records = _tombstones(group_id, expired[:TOMBSTONES_PER_DECISION_MAX])
+    if is_unused and group.is_empty and len(expired) <= TOMBSTONES_PER_DECISION_MAX:
+        records.extend(group.tombstones())
+    return Decision(records, None)
+
+
+def _tombstones(group_id: str, partitions: Iterable[TopicPartition]) -> list[CoordinatorRecord]:
+    return [_tombstone(group_id, partition) for partition in partitions]
+
+
+def _tombstone(group_id: str, partition: TopicPartition) -> CoordinatorRecord:
+    return OffsetCommitKey(group=group_id, topic=partition.topic, partition=partition.partition), None

@@ -1,0 +1,331 @@
+"""The group coordinator as the request handlers see it: one method per API, each a check, a decision, an answer.
+
+Handlers have authorised and translated before they call; errors that concern a whole request are raised through the
+`Deferred` as KafkaError, for each handler knows where its response has room for them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ottla.coordinator.group import OFFSETS_TOPIC
+from ottla.coordinator.group.admin import decide_delete, describe_classic, list_groups
+from ottla.coordinator.group.classic.heartbeat import decide_heartbeat
+from ottla.coordinator.group.classic.join import JoinAttempt, decide_join
+from ottla.coordinator.group.classic.leave import decide_leave
+from ottla.coordinator.group.classic.sync import decide_sync
+from ottla.coordinator.group.offsets.commit import decide_commit
+from ottla.coordinator.group.offsets.fetch import fetch_offsets
+from ottla.coordinator.group.offsets.removal import decide_delete_offsets, decide_expiry, decide_forget_topics
+from ottla.coordinator.group.records import GROUP_RECORDS
+from ottla.coordinator.group.state import GroupContext, GroupDecide, GroupShard
+from ottla.coordinator.runtime import CoordinatorRuntime, Decision, ShardSettings, ShardStatus, Timers
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.records.compression import Codec
+from ottla.wire.messages.delete_groups import DeletableGroupResult
+from ottla.wire.messages.describe_groups import DescribedGroup
+from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+from ottla.wire.messages.list_groups import ListedGroup
+from ottla.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from ottla.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from ottla.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+if TYPE_CHECKING:
+    from ottla.metadata.delta import MetadataDelta
+    from ottla.metadata.image import MetadataImage
+    from ottla.model.config import BrokerConfig
+    from ottla.model.ports import Timer, World
+    from ottla.replica.manager import ReplicaManager
+
+__all__ = ["GroupCoordinator"]
+
+logger = logging.getLogger("ottla.coordinator.group")
+
+R = TypeVar("R")
+
+_TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+
+
+class GroupCoordinator:
+    """All groups whose partition of the offsets topic this broker leads."""
+
+    __slots__ = ("_expiry_timer", "_world", "context", "runtime")
+
+    def __init__(self, *, config: BrokerConfig, world: World, replicas: ReplicaManager, image: MetadataImage) -> None:
+        self._world = world
+        self._expiry_timer: Timer | None = None
+        self.context = context = GroupContext(config, image)
+
+        def new_state(index: int, timers: Timers[GroupShard]) -> GroupShard:
+            return GroupShard(index, timers, context)
+
+        self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
+            topic=OFFSETS_TOPIC,
+            record_format=GROUP_RECORDS,
+            world=world,
+            replicas=replicas,
+            new_state=new_state,
+            settings=_settings(config),
+            load_buffer_bytes=config.offsets_load_buffer_size,
+        )
+
+    # Life.
+
+    def start(self, image: MetadataImage) -> None:
+        """Loads what this broker leads; called after the replicas have taken up the image."""
+        self.context.image = image
+        self.runtime.start(image)
+        self._plan_expiry()
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        self.context.image = image
+        self.runtime.publish(delta, image)
+        deleted = {topic.name for topic in delta.topics.deleted.values()}
+        if deleted:
+            self._forget_topics(deleted)
+
+    def on_broker_config(self, config: BrokerConfig) -> None:
+        self.context.config = config
+
+    def close(self) -> None:
+        """Whoever waits is told to look for another coordinator."""
+        if self._expiry_timer is not None:
+            self._expiry_timer.cancel()
+            self._expiry_timer = None
+        self.runtime.close()
+
+    def submit(self, group_id: str, decide: GroupDecide[R]) -> Deferred[R]:
+        return self.runtime.submit(group_id, decide)
+
+    # The classic protocol.
+
+    def join(
+        self, request: JoinGroupRequest, *, api_version: int, client_id: str, client_host: str
+    ) -> Deferred[JoinGroupResponse]:
+        config = self.context.config
+        if not request.group_id:
+            return Deferred.failed(KafkaError(ErrorCode.INVALID_GROUP_ID))
+        timeout_min, timeout_max = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
+        if not timeout_min <= request.session_timeout_ms <= timeout_max:
+            return Deferred.failed(KafkaError(ErrorCode.INVALID_SESSION_TIMEOUT))
+        attempt = JoinAttempt(
+            request,
+            api_version=api_version,
+            client_id=client_id,
+            client_host=client_host,
+            generated_id=f"{request.group_instance_id or client_id}-{self._random_uuid()}",
+        )
+        submitted = self.submit(request.group_id, lambda shard, now_ms: decide_join(shard, attempt, now_ms))
+        submitted.when_done(partial(_pass_failure_on, attempt.answer))
+        return attempt.answer
+
+    def sync(self, request: SyncGroupRequest) -> Deferred[SyncGroupResponse]:
+        if not request.group_id:
+            return Deferred.failed(KafkaError(ErrorCode.INVALID_GROUP_ID))
+        answer: Deferred[SyncGroupResponse] = Deferred()
+        submitted = self.submit(request.group_id, lambda shard, now_ms: decide_sync(shard, request, answer, now_ms))
+        submitted.when_done(partial(_pass_failure_on, answer))
+        return answer
+
+    def heartbeat(self, request: HeartbeatRequest) -> Deferred[HeartbeatResponse]:
+        if not request.group_id:
+            return Deferred.failed(KafkaError(ErrorCode.INVALID_GROUP_ID))
+        try:
+            shard = self.runtime.shard_of(request.group_id)
+        except KafkaError as error:
+            return Deferred.failed(error)
+        if shard.status is ShardStatus.LOADING:
+            # Whether the member is known is not known yet; its session begins anew after loading anyway.
+            return Deferred.resolved(HeartbeatResponse())
+        return shard.submit(lambda state, _: decide_heartbeat(state, request)).then(_heartbeat_response)
+
+    def leave(self, request: LeaveGroupRequest) -> Deferred[LeaveGroupResponse]:
+        if not request.group_id:
+            return Deferred.failed(KafkaError(ErrorCode.INVALID_GROUP_ID))
+        answer: Deferred[LeaveGroupResponse] = Deferred()
+
+        def on_left(left: Deferred[LeaveGroupResponse]) -> None:
+            if isinstance(left.error, KafkaError) and left.error.code is ErrorCode.UNKNOWN_MEMBER_ID:
+                # There is no such group, and so none of its members.
+                answer.resolve(LeaveGroupResponse(members=[_unknown_member(each) for each in request.members]))
+            elif left.error is not None:
+                answer.fail(left.error)
+            else:
+                answer.resolve(left.result())
+
+        self.submit(request.group_id, lambda shard, now_ms: decide_leave(shard, request, now_ms)).when_done(on_left)
+        return answer
+
+    # Offsets.
+
+    def commit_offsets(self, request: OffsetCommitRequest, api_version: int) -> Deferred[OffsetCommitResponse]:
+        return self.submit(request.group_id, lambda shard, now_ms: decide_commit(shard, request, api_version, now_ms))
+
+    def fetch_offsets(
+        self, request: OffsetFetchRequestGroup, *, require_stable: bool
+    ) -> Deferred[OffsetFetchResponseGroup]:
+        return self.submit(
+            request.group_id,
+            lambda shard, _: Decision((), fetch_offsets(shard, request, require_stable=require_stable)),
+        )
+
+    def delete_offsets(self, request: OffsetDeleteRequest) -> Deferred[OffsetDeleteResponse]:
+        if not request.group_id:
+            return Deferred.failed(KafkaError(ErrorCode.INVALID_GROUP_ID))
+        return self.submit(request.group_id, lambda shard, _: decide_delete_offsets(shard, request))
+
+    # Administration.
+
+    def list_groups(self, *, states: Sequence[str], types: Sequence[str]) -> Deferred[list[ListedGroup]]:
+        """Fails while a part of the groups is still being loaded: half a list would be a wrong answer."""
+        answers: list[Deferred[list[ListedGroup]]] = [
+            shard.submit(lambda state, _: Decision((), list_groups(state, states=states, types=types)))
+            for shard in self.runtime.shards()
+            if shard.status in (ShardStatus.ACTIVE, ShardStatus.LOADING)
+        ]
+        return _gather(answers).then(lambda lists: [group for each in lists for group in each])
+
+    def describe_groups(self, group_ids: Iterable[str], api_version: int) -> Deferred[list[DescribedGroup]]:
+        def describe_one(group_id: str) -> Deferred[DescribedGroup]:
+            return self.submit(group_id, lambda shard, _: Decision((), describe_classic(shard, group_id, api_version)))
+
+        return _gather([_or_else(describe_one(group_id), partial(_undescribed, group_id)) for group_id in group_ids])
+
+    def delete_groups(self, group_ids: Iterable[str]) -> Deferred[list[DeletableGroupResult]]:
+        def delete_one(group_id: str) -> Deferred[DeletableGroupResult]:
+            return self.submit(group_id, lambda shard, _: decide_delete(shard, group_id))
+
+        return _gather(
+            [_or_else(delete_one(group_id), partial(_undeleted, group_id)) for group_id in dict.fromkeys(group_ids)]
+        )
+
+    # What time and deleted topics take away.
+
+    def expire_offsets(self) -> None:
+        """Looks once for offsets and groups that nobody has used for too long."""
+        for shard in self.runtime.active_shards():
+            for group_id in list(shard.state.groups):
+                decided = shard.submit(partial(_decide_expiry, group_id))
+                decided.when_done(_log_failure)
+
+    def _forget_topics(self, topics: set[str]) -> None:
+        for shard in self.runtime.active_shards():
+            for group_id in list(shard.state.offsets.groups()):
+                decided = shard.submit(partial(_decide_forget_topics, group_id, topics))
+                decided.when_done(_log_failure)
+
+    def _plan_expiry(self) -> None:
+        delay = self.context.config.offsets_retention_check_interval_ms / 1000
+        self._expiry_timer = self._world.scheduler.call_later(delay, self._on_expiry_check)
+
+    def _on_expiry_check(self) -> None:
+        self.expire_offsets()
+        self._plan_expiry()
+
+    def _random_uuid(self) -> str:
+        """A random identifier in the usual notation (RFC 9562, version 4)."""
+        bits = self._world.random.getrandbits(128) & ~(0xF << 76) & ~(3 << 62) | 4 << 76 | 2 << 62
+        text = f"{bits:032x}"
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def _settings(config: BrokerConfig) -> ShardSettings:
+    return ShardSettings(
+        write_timeout_ms=config.offsets_commit_timeout_ms,
+        linger_ms=config.group_coordinator_append_linger_ms,
+        codec=Codec(config.offsets_topic_compression_codec),
+    )
+
+
+def _decide_expiry(group_id: str, shard: GroupShard, now_ms: int) -> Decision[None]:
+    return decide_expiry(shard, group_id, now_ms)
+
+
+def _decide_forget_topics(group_id: str, topics: set[str], shard: GroupShard, _now_ms: int) -> Decision[None]:
+    return decide_forget_topics(shard, group_id, topics)
+
+
+def _heartbeat_response(code: ErrorCode) -> HeartbeatResponse:
+    return HeartbeatResponse(error_code=code)
+
+
+def _unknown_member(identity: Any) -> MemberResponse:
+    return MemberResponse(
+        member_id=identity.member_id,
+        group_instance_id=identity.group_instance_id,
+        error_code=ErrorCode.UNKNOWN_MEMBER_ID,
+    )
+
+
+def _undescribed(group_id: str, error: KafkaError) -> DescribedGroup:
+    return DescribedGroup(group_id=group_id, error_code=error.code)
+
+
+def _undeleted(group_id: str, error: KafkaError) -> DeletableGroupResult:
+    return DeletableGroupResult(group_id=group_id, error_code=error.code)
+
+
+def _log_failure(done: Deferred[Any]) -> None:
+    if done.error is not None:
+        logger.warning("offsets could not be removed: %s", done.error, exc_info=_unless_expected(done.error))
+
+
+def _unless_expected(error: BaseException) -> BaseException | None:
+    return None if isinstance(error, KafkaError) else error
+
+
+def _pass_failure_on(answer: Deferred[Any], submitted: Deferred[Any]) -> None:
+    """An answer that comes from the group's own time is failed here when the decision never came that far."""
+    error = submitted.error
+    if error is not None and not answer.done:
+        if isinstance(error, KafkaError) and error.code in _TOO_LARGE:
+            error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, error.message)
+        answer.fail(error)
+
+
+def _or_else(deferred: Deferred[R], recover: Callable[[KafkaError], R]) -> Deferred[R]:
+    """The value, or what is made of a protocol error."""
+    made: Deferred[R] = Deferred()
+
+    def on_done(done: Deferred[R]) -> None:
+        if isinstance(done.error, KafkaError):
+            made.resolve(recover(done.error))
+        elif done.error is not None:
+            made.fail(done.error)
+        else:
+            made.resolve(done.result())
+
+    deferred.when_done(on_done)
+    return made
+
+
+def _gather(deferreds: Sequence[Deferred[R]]) -> Deferred[list[R]]:
+    """All values in order, once all are there; fails with the first failure in that order."""
+    gathered: Deferred[list[R]] = Deferred()
+    missing = len(deferreds)
+
+    def on_done(_done: Deferred[R]) -> None:
+        nonlocal missing
+        missing -= 1
+        if missing == 0:
+            finish()
+
+    def finish() -> None:
+        failed = next((each.error for each in deferreds if each.error is not None), None)
+        if failed is not None:
+            gathered.fail(failed)
+        else:
+            gathered.resolve([each.result() for each in deferreds])
+
+    if not deferreds:
+        finish()
+    for each in deferreds:
+        each.when_done(on_done)
+    return gathered
