@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -121,10 +122,10 @@ def read_all(nodes: ottla.testing.Cluster, topic: str, index: int) -> dict[int, 
         _, end = consumer.get_watermark_offsets(place, timeout=10)
         consumer.assign([place])
         found: dict[int, bytes] = {}
+        deadline = time.monotonic() + 20
         while len(found) < end:
-            messages = consumer.consume(10_000, timeout=5)
-            assert messages, f"{len(found)} of {end} records came"
-            for message in messages:
+            assert time.monotonic() < deadline, f"{len(found)} of {end} records came"
+            for message in consumer.consume(1_000, timeout=0.05):
                 assert message.error() is None
                 offset, value = message.offset(), message.value()
                 assert offset is not None

@@ -62,7 +62,7 @@ class ReplicaNode:
         self.runs = False
         # Metadata that a test holds back.
         self.holds_metadata = False
-        self._held: list[tuple[MetadataDelta, MetadataImage]] = []
+        self.held: list[tuple[MetadataDelta, MetadataImage]] = []
 
     @property
     def directory(self) -> str:
@@ -112,13 +112,13 @@ class ReplicaNode:
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         if self.holds_metadata:
-            self._held.append((delta, image))
+            self.held.append((delta, image))
         elif self.runs:
             self.replicas.publish(delta, image)
 
     def release_metadata(self) -> None:
         self.holds_metadata = False
-        held, self._held = self._held, []
+        held, self.held = self.held, []
         for delta, image in held:
             self.replicas.publish(delta, image)
 

@@ -328,10 +328,13 @@ class TestTrouble:
         pauses = [later - earlier for earlier, later in pairwise(attempts)]
         assert pauses[:4] == [20, 40, 80, 160]
         assert set(pauses[8:]) == {1_000}
+        pair.requests.clear()
         pair.reconnect()
         pair[1].produce("a")
         pair.run(1_000)
         assert pair[2].values() == ["a"]
+        # Nobody knows which answer was lost, so a session is begun anew.
+        assert fetches(pair)[0].session_epoch == 0
 
     def test_a_leader_that_comes_back_elsewhere(self, pair: ReplicaCluster) -> None:
         pair.create_topic()
@@ -350,6 +353,17 @@ class TestTrouble:
         pair[1].release_metadata()
         pair[1].produce("a")
         pair.run(100)
+        assert pair[2].values() == ["a"]
+
+    def test_a_new_epoch_ends_a_pause(self, pair: ReplicaCluster) -> None:
+        pair[1].holds_metadata = True
+        pair.create_topic()
+        pair.run(2_000)
+        pair.elect(1)
+        pair[1].release_metadata()
+        pair[1].produce("a")
+        pair.run(2_000)
+        assert failed_partitions(pair[2]) == 0
         assert pair[2].values() == ["a"]
 
     def test_a_follower_that_does_not_know_yet(self, pair: ReplicaCluster) -> None:
@@ -429,6 +443,19 @@ class TestTrouble:
         assert pair[2].values() == []
         assert pair[2].partition().is_leader
 
+    def test_an_answer_to_an_earlier_epoch_is_passed_over(self, pair: ReplicaCluster) -> None:
+        pair.create_topic()
+        pair.run(200)
+        # The first is hurried for, the second is too soon after it: its answer comes while the next epoch holds.
+        pair.elect(1)
+        pair.run()
+        pair.elect(1)
+        pair.run()
+        assert failed_partitions(pair[2]) == 0
+        pair[1].produce("a")
+        pair.run()
+        assert pair[2].values() == ["a"]
+
     def test_nothing_is_fetched_without_a_leader(self, pair: ReplicaCluster) -> None:
         pair.create_topic()
         pair.run()
@@ -488,6 +515,18 @@ class TestSessions:
         pair[1].produce("b", topic="u")
         pair.run(2_000)
         assert (pair[2].values(), pair[2].values("u")) == (["a"], ["b"])
+
+    def test_a_deleted_topic_is_forgotten(self, pair: ReplicaCluster) -> None:
+        topic_id = pair.create_topic("t")
+        pair.create_topic("u")
+        pair.run()
+        pair.commit(r.RemoveTopicRecord(topic_id=topic_id))
+        pair.requests.clear()
+        pair.run(1_000)
+        assert [topic.topic_id for topic in fetches(pair)[0].forgotten_topics_data] == [topic_id]
+        pair[1].produce("a", topic="u")
+        pair.run()
+        assert pair[2].values("u") == ["a"]
 
     def test_a_new_partition_does_not_wait_for_the_end_of_a_long_poll(self, pair: ReplicaCluster) -> None:
         pair.create_topic("t")

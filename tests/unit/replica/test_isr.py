@@ -353,13 +353,52 @@ class TestAnswers:
         pair[1].holds_metadata = True
         pair.reconnect()
         pair.run(2_000)
-        # The answer told what the metadata has not brought yet.
+        # The answers tell what the metadata has not brought yet: it has joined ...
         assert state_of(pair).isr == {1, 2}
-        before = pair[1].partition().partition_epoch
-        pair[1].release_metadata()
-        assert (state_of(pair).isr, pair[1].partition().partition_epoch) == ({1, 2}, before)
-        pair.commit(r.PartitionChangeRecord(partition_id=0, topic_id=topic_id, isr=[1]))
+        pair.cut_off(2)
+        pair[1].produce("a")
+        pair.run(2 * LAG_MS)
+        # ... and left.
         assert state_of(pair).isr == {1}
+        assert pair[1].partition().partition_epoch == 2
+        joined, left = pair[1].held
+        pair[1].replicas.publish(*joined)
+        assert (state_of(pair).isr, pair[1].partition().partition_epoch) == ({1}, 2)
+        pair[1].replicas.publish(*left)
+        assert (state_of(pair).isr, pair[1].partition().partition_epoch) == ({1}, 2)
+        pair[1].holds_metadata = False
+        pair.commit(r.PartitionChangeRecord(partition_id=0, topic_id=topic_id, isr=[1, 2]))
+        assert state_of(pair).isr == {1, 2}
+
+    def test_an_answer_to_an_earlier_question_does_not_touch_a_later_one(self, pair: ReplicaCluster) -> None:
+        topic_id = pair.create_topic(isr=[1, 2])
+        pair.run(1_000)
+        state, partition = state_of(pair), pair[1].partition()
+        keeper = partition.isr_keeper
+        assert keeper is not None
+
+        def supersede(request: Any) -> AlterPartitionResponse:
+            # Before the answer is there, the metadata brings a newer set, and the follower asks to join that.
+            pair.commit(r.PartitionChangeRecord(partition_id=0, topic_id=topic_id, isr=[1]))
+            state.followers[2].log_end_offset = partition.log.log_end_offset
+            keeper.consider_joining(partition, state, state.followers[2])
+            assert state.pending is not None
+            pair.decide = real  # type: ignore[method-assign]
+            return _refusal(request, ErrorCode.INELIGIBLE_REPLICA)
+
+        real = pair.decide
+        pair.decide = supersede  # type: ignore[method-assign]
+        pair.cut_off(2)
+        pair[1].produce("a")
+        keeper.check_lag()
+        state.followers[2].caught_up_ms = -LAG_MS
+        pair.virtual.clock.ms += 2 * LAG_MS
+        keeper.check_lag()
+        pair.run()
+        assert state.pending is not None
+        assert state.pending.is_growth
+        pair.run(100)
+        assert pair.truth().isr == (1, 2)
 
     def test_nothing_is_asked_after_the_leadership_is_gone(self, pair: ReplicaCluster) -> None:
         fail_with(pair, PeerUnreachable("away"))
