@@ -1,0 +1,76 @@
+"""Clusters of both kinds of node: whichever has the controller, the other joins it over Kafka's own protocol."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
+
+from tests.integration.cluster_calls import wait_until
+from tests.java.conftest import require_java
+from tests.support.brokers import CLUSTER_ID, ApacheKafka, Broker, OttlaFromFile, free_ports
+
+KINDS: dict[str, Callable[..., Broker]] = {"kafka": ApacheKafka, "ottla": OttlaFromFile}
+
+
+def formatted(directory: Path) -> Path:
+    """A node's directory whose storage belongs to the cluster that Apache Kafka is formatted for."""
+    (directory / "log").mkdir(parents=True)
+    text = f"version=1\ncluster.id={CLUSTER_ID}\nnode.id=1\ndirectory.id=b3R0bGEtZGlyZWN0b3J5LQ\n"
+    (directory / "log" / "meta.properties").write_text(text)
+    return directory
+
+
+def joining(controller: Broker) -> dict[str, str]:
+    """What a broker without the controller role is told."""
+    properties = (controller.directory / "server.properties").read_text()
+    found = re.search(r"^controller\.quorum\.voters=(.+)$", properties, re.MULTILINE)
+    assert found is not None
+    (port,) = free_ports(1)
+    return {
+        "process.roles": "broker",
+        "controller.quorum.voters": found.group(1),
+        "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "broker.rack": "second",
+    }
+
+
+def seen(bootstrap: str, topic: str) -> tuple[list[int], dict[int, Any]]:
+    """Brokers, and the replicas of each partition, as a client is told."""
+    metadata = AdminClient({"bootstrap.servers": bootstrap}).list_topics(topic, timeout=10)
+    partitions = metadata.topics[topic].partitions
+    return sorted(metadata.brokers), {number: (each.leader, each.replicas) for number, each in partitions.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("controller", "other"), [("kafka", "ottla"), ("ottla", "kafka")])
+def test_a_broker_of_the_other_kind_joins_works_and_leaves(tmp_path: Path, controller: str, other: str) -> None:
+    require_java()
+    first_directory = tmp_path / "first"
+    if controller == "ottla":
+        formatted(first_directory)
+    with KINDS[controller](first_directory, node_id=1) as first:
+        second = KINDS[other](tmp_path / "second", joining(first), node_id=2)
+        second.start()
+        try:
+            listeners = second.settings["listeners"]
+            own = listeners.partition("://")[2]
+            wait_until(lambda: seen(own, "none")[0] == [1, 2], "both are in the cluster")
+            admin = AdminClient({"bootstrap.servers": own})
+            admin.create_topics([NewTopic("both", 2, 2, config={"retention.ms": "-1"})])["both"].result(30)
+            change = ConfigEntry("retention.ms", "7777", incremental_operation=AlterConfigOpType.SET)
+            resource = ConfigResource(ConfigResource.Type.TOPIC, "both", incremental_configs=[change])
+            admin.incremental_alter_configs([resource])[resource].result(30)
+            for bootstrap in (first.bootstrap, own):
+                wait_until(lambda address=bootstrap: len(seen(address, "both")[1]) == 2, "the topic is known")
+                _, partitions = seen(bootstrap, "both")
+                assert {leader for leader, _ in partitions.values()} == {1, 2}
+                assert all(sorted(replicas) == [1, 2] for _, replicas in partitions.values())
+        finally:
+            second.stop()
+        wait_until(lambda: seen(first.bootstrap, "both")[0] == [1], "the second has left")
+        assert {leader for leader, _ in seen(first.bootstrap, "both")[1].values()} == {1}
