@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -79,3 +81,23 @@ def test_the_plugin_costs_nothing_until_it_is_used() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
     assert "ottla.testing.clusters" not in done.stdout
+
+
+def test_nodes_do_not_outlive_a_test_process_that_is_killed() -> None:
+    program = (
+        "import ottla.testing, os, sys, time\n"
+        "with ottla.testing.cluster() as cluster:\n"
+        "    print(cluster.node(1).pid, cluster.data, flush=True)\n"
+        "    sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as killed:
+        assert killed.stdout is not None
+        pid, data = killed.stdout.readline().split()
+        killed.kill()
+    deadline = time.monotonic() + 20
+    while Path(f"/proc/{pid}").exists():
+        assert time.monotonic() < deadline, "the node lives on"
+        time.sleep(0.01)
+    shutil.rmtree(data)

@@ -48,7 +48,9 @@ def run_node(
             _write_pid(pid_file)
             owns_pid_file = True
 
-    process = NodeProcess(config, on_ready=on_ready, on_bound=on_bound, on_locked=on_locked)
+    # Set by whoever starts nodes for a while and must not leave them behind when it is killed: `ottla.testing`.
+    lifeline = sys.stdin.fileno() if os.environ.get("OTTLA_LIFELINE") == "stdin" else None
+    process = NodeProcess(config, on_ready=on_ready, on_bound=on_bound, on_locked=on_locked, lifeline=lifeline)
     try:
         process.run()
     except StartError as error:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import random
 import socket
 from collections.abc import Callable
@@ -67,11 +68,14 @@ class NodeProcess:
         on_ready: Callable[[list[str]], object],
         on_bound: Callable[[list[ListenerInfo]], object] | None = None,
         on_locked: Callable[[], object] | None = None,
+        lifeline: int | None = None,
     ) -> None:
+        """`lifeline` is a descriptor whose other end is held by whoever started the node: when it closes, we stop."""
         self._config = config
         self._on_ready = on_ready
         self._on_bound = on_bound
         self._on_locked = on_locked
+        self._lifeline = lifeline
         self._loop = new_event_loop()
         self._workers = ThreadWorkers(self._loop, threads_max=config.num_io_threads)
         self.world = World(
@@ -133,6 +137,13 @@ class NodeProcess:
         elif self._lifecycle is not None and self._lifecycle.waits_for_controller:
             self._stop_serving()
 
+    def _on_lifeline(self) -> None:
+        assert self._lifeline is not None
+        if not os.read(self._lifeline, 4096):
+            self._loop.remove_reader(self._lifeline)
+            logger.info("whoever started node %d is gone", self._config.node_id)
+            self.stop()
+
     def _leave(self) -> None:
         assert self._lifecycle is not None
         self._lifecycle.leave().when_done(lambda _: self._stop_serving())
@@ -146,6 +157,8 @@ class NodeProcess:
 
     def _start(self) -> None:
         stop_on_signals(self._loop, self.stop)
+        if self._lifeline is not None:
+            self._loop.add_reader(self._lifeline, self._on_lifeline)
         for warning in self._config.warnings:
             logger.warning("%s", warning)
         for note in self._config.notes:

@@ -82,10 +82,15 @@ class Cluster:
     def end(self) -> None:
         """Stops what still runs, and kills what does not stop."""
         running = [node for node in self._nodes if node.running]
-        for node in running:
-            os.kill(node.pid, signal.SIGTERM)
-        for node in running:
-            node.wait_or_kill()
+        try:
+            for node in running:
+                os.kill(node.pid, signal.SIGTERM)
+            for node in running:
+                node.wait_or_kill()
+        finally:
+            # Whatever happened meanwhile, a timeout of the test included: nothing is left behind.
+            for node in self._nodes:
+                node.kill()
 
 
 class Node:
@@ -140,11 +145,11 @@ class Node:
         with open(self.directory / "node.log", "ab") as log:
             self._process = subprocess.Popen(
                 command,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 process_group=0,
-                env=node_environment(),
+                env={**node_environment(), "OTTLA_LIFELINE": "stdin"},
             )
 
     def wait_until_ready(self) -> None:
@@ -196,8 +201,9 @@ class Node:
             process.wait()
             raise ClusterFailed(f"node {self.node_id} did not stop: {self.output[-2000:]}") from None
         finally:
-            if process.stdout is not None:
-                process.stdout.close()
+            for stream in (process.stdin, process.stdout):
+                if stream is not None:
+                    stream.close()
         return code
 
 
