@@ -254,9 +254,16 @@ def per_gigabyte(meter: Meter, payload_bytes: int) -> Metrics:
     return {"broker CPU s/GB": meter.broker_cpu_s / (payload_bytes / GB), "others": meter.others_share}
 
 
-def topic(broker: Broker, partitions: int) -> AbstractContextManager[str]:
+@contextmanager
+def topic(broker: Broker, partitions: int) -> Iterator[str]:
+    """A topic whose logs are all there. Apache Kafka answers the creation before that, and an idempotent producer that
+    is quicker may have its second batch accepted where the first was turned away, and then never gets it in.
+    """
     touch_memory(broker.directory, TOUCHED_BYTES)
-    return temporary_topic(broker.bootstrap, f"bench-{next(topic_numbers)}", partitions)
+    with temporary_topic(broker.bootstrap, f"bench-{next(topic_numbers)}", partitions) as name:
+        wait_for_directories(broker.log_directory, name, partitions)
+        time.sleep(SETTLE_S)
+        yield name
 
 
 def wait_for_directories(directory: Path, name: str, count: int) -> None:
