@@ -331,6 +331,8 @@ class TestFollowers:
     def test_a_stranger_is_no_follower(self, node: DataPath) -> None:
         node.create_topic("t", replicas=(1, 2))
         assert node.fetch_one("t", 0, replica_id=3).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+        # Not a word about what is in the log.
+        assert node.fetch_one("t", 99, replica_id=3).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
 
     def test_where_two_logs_part(self, node: DataPath) -> None:
         node.create_topic("t", replicas=(1, 2))

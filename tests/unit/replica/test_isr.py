@@ -111,6 +111,18 @@ class TestLeaving:
         pair.run(LAG_MS // 2 + 1_000)
         assert pair.truth().isr == (1, 2)
 
+    def test_a_parked_fetch_counts_when_it_came(self, pair: ReplicaCluster) -> None:
+        """What is appended while it waits was not there to be asked for."""
+        pair.create_topic()
+        pair.run(100)
+        progress = state_of(pair).followers[2]
+        fetched_ms = progress.fetched_ms
+        pair.cut.add((2, 1))
+        pair.run(50)
+        pair[1].produce("a")
+        pair.run()
+        assert (progress.fetched_ms, progress.leader_end_offset_at_fetch) == (fetched_ms, 0)
+
 
 class TestJoining:
     def test_a_follower_joins_when_it_has_caught_up(self, pair: ReplicaCluster) -> None:
