@@ -113,7 +113,10 @@ def _fetch_group(
 
     def on_fetched(done: Deferred[OffsetFetchResponseGroup]) -> None:
         if isinstance(done.error, KafkaError):
-            answer.resolve(_failed(group, done.error.code))
+            code = done.error.code
+            # Old consumers do not know the other code here.
+            is_away = code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+            answer.resolve(_failed(group, ErrorCode.NOT_COORDINATOR if is_away else code))
             return
         if done.error is not None:
             answer.fail(done.error)

@@ -35,7 +35,7 @@ def list_groups(shard: GroupShard, *, states: Collection[str], types: Collection
         )
         for group in shard.groups.values()
         if (not wanted_states or group.state_name.lower() in wanted_states)
-        and (not wanted_types or group.TYPE.value.lower() in wanted_types)
+        and (not wanted_types or group.TYPE.value in wanted_types)
     ]
 
 

@@ -13,10 +13,10 @@ __all__ = ["Group", "GroupType"]
 class GroupType(Enum):
     """Kinds of groups, by the names that ListGroups gives them."""
 
-    CLASSIC = "Classic"
-    CONSUMER = "Consumer"
-    SHARE = "Share"
-    STREAMS = "Streams"
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+    SHARE = "share"
+    STREAMS = "streams"
 
 
 class Group:

@@ -62,9 +62,7 @@ class GroupShard:
         """Raises GROUP_ID_NOT_FOUND also when the id belongs to a group of another kind."""
         group = self.group(group_id)
         if not isinstance(group, kind):
-            raise KafkaError(
-                ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a {kind.TYPE.value.lower()} group."
-            )
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a {kind.TYPE.value} group.")
         return group
 
     # The runtime's side.

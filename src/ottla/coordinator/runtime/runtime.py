@@ -69,7 +69,7 @@ class CoordinatorRuntime(Generic[S]):
 
     def partition_of(self, key: str) -> int:
         """Raises COORDINATOR_NOT_AVAILABLE while the topic does not exist."""
-        topic = None if self._image is None else self._image.topics.by_name.get(self.topic)
+        topic = self._topic()
         if topic is None:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return partition_for(key, len(topic.partitions))
@@ -89,7 +89,9 @@ class CoordinatorRuntime(Generic[S]):
         return shard.submit(decide)
 
     def shard_of(self, key: str) -> Shard[S]:
-        shard = self._shards.get(self.partition_of(key))
+        """Raises NOT_COORDINATOR, also while there is no topic: whoever asks has to find the coordinator first."""
+        topic = self._topic()
+        shard = None if topic is None else self._shards.get(partition_for(key, len(topic.partitions)))
         if shard is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         return shard
@@ -124,6 +126,9 @@ class CoordinatorRuntime(Generic[S]):
         for shard in shards.values():
             if shard.status is not ShardStatus.CLOSED:
                 shard.close()
+
+    def _topic(self) -> TopicImage | None:
+        return None if self._image is None else self._image.topics.by_name.get(self.topic)
 
     def _follow(self, topic: TopicImage, indexes: Iterable[int]) -> None:
         for index in indexes:
