@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 import ottla.testing
+from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest
 from tests.integration.cluster_calls import ask, broker_ids, create_topic, partitions_of, wait_until
 
-SETTINGS = {"broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "100"}
+SETTINGS = {"broker.session.timeout.ms": "1500", "broker.heartbeat.interval.ms": "100"}
 
 
 @pytest.fixture
@@ -69,9 +70,8 @@ def test_a_broker_that_crashed_comes_back(nodes: ottla.testing.Cluster) -> None:
     nodes.node(3).start()
     assert 3 in broker_ids(nodes.node(3))
     nodes.node(3).kill()
-    # At once, with the session of the process before still open: the new one waits for its end.
+    # At once: where the session of the process before is still open, the new one waits for its end.
     nodes.node(3).start()
-    assert "waits for its end" in nodes.node(3).output
     for node in nodes.nodes:
         wait_until(lambda node=node: broker_ids(node) == [1, 2, 3], "node 3 is back")
 
@@ -111,3 +111,32 @@ def test_a_broker_that_waits_for_its_controller_can_be_stopped(nodes: ottla.test
     nodes.node(3).begin_start()
     wait_until(lambda: "cannot follow the metadata log" in nodes.node(3).output, "node 3 has noticed")
     nodes.node(3).stop()
+
+
+def test_a_broker_that_fell_behind_the_log_goes_on_from_a_snapshot() -> None:
+    small = {
+        **SETTINGS,
+        "internal.metadata.log.segment.bytes": "1000",
+        "metadata.log.max.record.bytes.between.snapshots": "1000",
+        "metadata.max.retention.bytes": "1",
+    }
+    with ottla.testing.cluster(nodes=2, settings=small) as nodes:
+        create_topic(nodes.node(1), "gone", assignments={0: [1, 2]})
+        wait_until(lambda: bool(partitions_of(nodes.node(2), "gone")), "node 2 knows the topic")
+        os.kill(nodes.node(2).pid, signal.SIGSTOP)
+        try:
+            for number in range(100):
+                create_topic(nodes.node(1), f"meanwhile-{number}", assignments={0: [1]})
+            ask(nodes.node(1), DeleteTopicsRequest(topics=[DeleteTopicState(name="gone")], timeout_ms=10_000), 6)
+        finally:
+            os.kill(nodes.node(2).pid, signal.SIGCONT)
+        wait_until(lambda: bool(partitions_of(nodes.node(2), "meanwhile-99")), "node 2 has caught up")
+        assert not partitions_of(nodes.node(2), "gone")
+        wait_until(lambda: broker_ids(nodes.node(2)) == [1, 2], "node 2 is a member again")
+        log = nodes.node(2).directory / "data" / "__cluster_metadata-0"
+        assert list(log.glob("*.checkpoint"))
+        # Nothing of the log's beginning is left: it was not read entry by entry.
+        assert min(path.name for path in log.glob("*.log")) > "00000000000000000050.log"
+        nodes.node(2).stop()
+        nodes.node(2).start()
+        assert partitions_of(nodes.node(2), "meanwhile-50")

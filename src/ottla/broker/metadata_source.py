@@ -299,17 +299,9 @@ class RemoteMetadata:
             self.on_fatal(error)
 
     def _on_replaced(self) -> None:
-        """The copy is no longer what the image was made from.
-
-        While the node starts, the image is made anew. Later there are partitions that follow it step by step, and a
-        step from here to there is not known: the node ends, and its next start begins with the new copy.
-        """
-        if self._is_followed:
-            self._observer.close()
-            self.on_fatal(CorruptMetadataError("this node fell so far behind the controller that it must start anew"))
-            return
+        """The copy is no longer what the image was made from: a snapshot took its place, or its end was cut off."""
         try:
-            self._follower.reload()
+            self._follower.reload(is_followed=self._is_followed)
         except CorruptMetadataError as error:
             self._observer.close()
             self.on_fatal(error)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.metadata.delta import CorruptMetadataError, MetadataDelta
+from ottla.metadata.image_step import step_between
 from ottla.metadata.loader import MetadataReplayer, load_image
 from ottla.metadata.publishers import Publishers
 from ottla.metadata.snapshot_policy import SnapshotPolicy
@@ -63,8 +64,20 @@ class MetadataFollower:
         image = self._replayer.image = delta.apply(offset=offset, epoch=epoch, timestamp_ms=timestamp_ms)
         self.publishers.publish(delta, image)
 
-    def reload(self) -> None:
-        """Begins anew from the log, for when it was replaced; only before anybody follows the images."""
+    def reload(self, *, is_followed: bool) -> None:
+        """Begins anew from the log, for when it was replaced; raises CorruptMetadataError.
+
+        Before anybody follows the images, anything may be in it. Afterwards the new image must not be older.
+        """
+        before = self.publishers.image
         loaded = load_image(self._log, cluster_id=self._cluster_id)
+        if is_followed and loaded.image.offset < before.offset:
+            raise CorruptMetadataError(
+                f"metadata up to offset {before.offset} was committed, but the controller now has only "
+                f"{loaded.image.offset}: this node must start anew"
+            )
         self._replayer = MetadataReplayer(loaded.image, in_transaction=loaded.open_transaction)
-        self.publishers.image = loaded.image
+        if is_followed:
+            self.publishers.publish(step_between(before, loaded.image), loaded.image)
+        else:
+            self.publishers.image = loaded.image

@@ -1,0 +1,49 @@
+"""The step from one image to another when the records between them are gone.
+
+A node that fell behind further than the controller's log reaches gets a snapshot instead. Those who follow the metadata
+are told as if the records had come: what is different is a change, what is missing was deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.topics_delta import TopicDelta
+
+if TYPE_CHECKING:
+    from ottla.metadata.image import MetadataImage
+
+__all__ = ["step_between"]
+
+K = TypeVar("K")
+
+
+def step_between(before: MetadataImage, after: MetadataImage) -> MetadataDelta:
+    """What changed, for publishers; the image that belongs to it is `after`."""
+    delta = MetadataDelta(before)
+    for topic_id, topic in before.topics.by_id.items():
+        if topic_id not in after.topics.by_id:
+            delta.topics.deleted[topic_id] = topic
+    for topic_id, topic in after.topics.by_id.items():
+        known = before.topics.by_id.get(topic_id)
+        if known is topic:
+            continue
+        step = TopicDelta(topic.name, topic_id, known)
+        for index, partition in topic.partitions.items():
+            if step.partition_before(index) != partition:
+                step.set_partition(index, partition)
+        if step.changed:
+            delta.topics.changed[topic_id] = step
+    delta.brokers_changed |= _different(before.brokers, after.brokers)
+    delta.configs_changed |= _different(before.configs.by_resource, after.configs.by_resource)
+    delta.features_changed |= _different(before.features.finalized, after.features.finalized)
+    delta.acls_changed |= _different(before.acls.by_id, after.acls.by_id)
+    delta.quotas_changed |= _different(before.client_quotas.by_entity, after.client_quotas.by_entity)
+    return delta
+
+
+def _different(before: Mapping[K, Any], after: Mapping[K, Any]) -> set[K]:
+    """Keys whose value differs, or that only one of the two has."""
+    return {key for key in {*before, *after} if before.get(key) != after.get(key)}

@@ -1,0 +1,155 @@
+"""Images made from the log by a node that does not decide: the controller's own, step by step or in one leap."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ottla.metadata.delta import CorruptMetadataError, MetadataDelta
+from ottla.metadata.follower import MetadataFollower
+from ottla.metadata.image import ConfigResource, MetadataImage, ResourceType
+from ottla.metadata.image_step import step_between
+from ottla.metadata.snapshot_policy import write_image
+from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest
+from tests.unit.metadata.harness import CLUSTER_ID, ControllerHarness, done
+
+
+class Watcher:
+    def __init__(self) -> None:
+        self.deltas: list[MetadataDelta] = []
+        self.images: list[MetadataImage] = []
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        self.deltas.append(delta)
+        self.images.append(image)
+
+
+@pytest.fixture
+def harness() -> ControllerHarness:
+    made = ControllerHarness()
+    for broker_id in (1, 2, 3):
+        made.add_broker(broker_id)
+    made.create("kept", 3, 2)
+    made.create("deleted", 2, 2)
+    return made
+
+
+def follower_of(harness: ControllerHarness) -> tuple[MetadataFollower, Watcher]:
+    follower = MetadataFollower(
+        world=harness.world, log=harness.controller.log, config=harness.config, cluster_id=CLUSTER_ID
+    )
+    watcher = Watcher()
+    follower.publishers.add(watcher)
+    return follower, watcher
+
+
+def change_everything(harness: ControllerHarness) -> None:
+    """Something of every kind that the images' followers are told about."""
+    controller = harness.controller
+    done(controller.delete_topics(DeleteTopicsRequest(topics=[DeleteTopicState(name="deleted")])))
+    harness.create("created", 2, 3)
+    extend = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="kept", count=4, assignments=None)])
+    done(controller.create_partitions(extend))
+    setting = AlterableConfig(name="retention.ms", config_operation=0, value="77")
+    resource = AlterConfigsResource(resource_type=ResourceType.TOPIC, resource_name="kept", configs=[setting])
+    done(controller.incremental_alter_configs(IncrementalAlterConfigsRequest(resources=[resource])))
+    done(controller.unregister_broker(UnregisterBrokerRequest(broker_id=3)))
+    harness.add_broker(4)
+
+
+def told(delta: MetadataDelta) -> dict[str, Any]:
+    return {
+        "deleted": {topic.name for topic in delta.topics.deleted.values()},
+        "changed": {each.name: each.changed for each in delta.topics.changed.values()},
+        "created": {each.name for each in delta.topics.changed.values() if each.created},
+        "brokers": delta.brokers_changed,
+    }
+
+
+def same(image: MetadataImage, other: MetadataImage) -> bool:
+    """Equal in everything that records say; topics compared by value."""
+    topics = [
+        {name: (topic.topic_id, dict(topic.partitions)) for name, topic in each.topics.by_name.items()}
+        for each in (image, other)
+    ]
+    configs = [dict(each.configs.by_resource) for each in (image, other)]
+    rest = [(each.cluster, each.features, each.producer_ids, each.offset, each.epoch) for each in (image, other)]
+    return topics[0] == topics[1] and configs[0] == configs[1] and rest[0] == rest[1]
+
+
+def test_a_follower_begins_with_what_is_there_and_advances_with_the_log(harness: ControllerHarness) -> None:
+    follower, watcher = follower_of(harness)
+    assert same(follower.image, harness.image)
+    follower.advance()
+    assert watcher.images == []
+    change_everything(harness)
+    follower.advance()
+    assert same(follower.image, harness.image)
+    # Many batches came at once, and were published at once.
+    assert watcher.images == [follower.image]
+    assert told(watcher.deltas[0])["deleted"] == {"deleted"}
+    harness.create("later")
+    follower.advance()
+    assert len(watcher.images) == 2
+    assert "later" in follower.image.topics.by_name
+
+
+def test_a_leap_tells_the_same_as_the_steps(harness: ControllerHarness) -> None:
+    follower, watcher = follower_of(harness)
+    before = follower.image
+    change_everything(harness)
+    follower.advance()
+    leap = step_between(before, harness.image)
+    assert told(leap) == told(watcher.deltas[0])
+    kept = ConfigResource(ResourceType.TOPIC, "kept")
+    assert (
+        leap.configs_changed
+        == {kept}
+        == watcher.deltas[0].configs_changed
+        - {
+            # A deleted topic takes its configuration along, of which it had none.
+            ConfigResource(ResourceType.TOPIC, "deleted")
+        }
+    )
+    assert set(leap.topics.changed[harness.image.topics.by_name["kept"].topic_id].changed) >= {3}
+
+
+def test_nothing_is_told_of_a_leap_to_the_same_place(harness: ControllerHarness) -> None:
+    delta = step_between(harness.image, harness.image)
+    assert told(delta) == {"deleted": set(), "changed": {}, "created": set(), "brokers": set()}
+    assert not delta.configs_changed | delta.features_changed | delta.acls_changed | delta.quotas_changed
+
+
+def test_a_snapshot_in_the_place_of_records_is_published_as_one_change(harness: ControllerHarness) -> None:
+    follower, watcher = follower_of(harness)
+    change_everything(harness)
+    done(write_image(harness.controller.log, harness.image))
+    harness.create("after the snapshot".replace(" ", "-"))
+    follower.reload(is_followed=True)
+    assert same(follower.image, harness.image)
+    (delta,) = watcher.deltas
+    assert told(delta)["deleted"] == {"deleted"}
+    assert told(delta)["created"] == {"created", "after-the-snapshot"}
+    harness.create("and-on")
+    follower.advance()
+    assert same(follower.image, harness.image)
+
+
+def test_what_was_committed_is_never_taken_back_from_those_who_follow(harness: ControllerHarness) -> None:
+    follower, watcher = follower_of(harness)
+    older = ControllerHarness()
+    follower._log = older.controller.log
+    with pytest.raises(CorruptMetadataError, match="must start anew"):
+        follower.reload(is_followed=True)
+    assert watcher.images == []
+    # While nobody follows yet, the leader's word is enough.
+    follower.reload(is_followed=False)
+    assert follower.image.offset == older.image.offset
