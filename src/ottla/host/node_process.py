@@ -15,6 +15,7 @@ import logging
 import os
 import random
 import socket
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -26,7 +27,7 @@ from ottla.broker.lifecycle import NodeLifecycle, StartError
 from ottla.host.admission import UNLIMITED, Admission, AdmissionLimits
 from ottla.host.clock import SystemClock
 from ottla.host.connection import ConnectionSettings, SharedReadState
-from ottla.host.files import OsFiles
+from ottla.host.files import OsFiles, raise_open_files_limit
 from ottla.host.listener import BindError, Listener, SocketOptions, bind
 from ottla.host.loop import new_event_loop, stop_on_signals
 from ottla.host.peers import PeerConnections
@@ -56,6 +57,10 @@ EVERY_ADDRESS = ("", "0.0.0.0", "::")
 
 # Most objects of a request die by reference count: looking for cycles seldom is enough.
 GC_THRESHOLDS = (50_000, 50, 100)
+
+# A worker that computes in Python gives way to the loop after this long. The loop lets go of the interpreter at every
+# system call, so with Python's default of 5 ms one request could wait several times that long behind a cleaning log.
+SWITCH_INTERVAL_SECONDS = 0.0005
 
 
 class NodeProcess:
@@ -110,6 +115,7 @@ class NodeProcess:
         """Runs the node until it is told to stop; raises StartError when it cannot even start."""
         loop = self._loop
         loop.set_exception_handler(_log_exception)
+        sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
         # On the loop, because uvloop loses signals that come between the installation of their handler and its run.
         loop.call_soon(self._start)
         try:
@@ -172,7 +178,11 @@ class NodeProcess:
             self._end_with(StartError(f"Cannot write {error.filename}: {error.strerror}."))
             return
         lifecycle = self._lifecycle = NodeLifecycle(
-            config=self._config, world=self.world, peers=self._peers, listeners=[info for _, info in self._bound]
+            config=self._config,
+            world=self.world,
+            peers=self._peers,
+            listeners=[info for _, info in self._bound],
+            open_files_max=raise_open_files_limit() // 2,
         )
         lifecycle.on_controller = self._on_controller
         lifecycle.on_fatal = self._on_fatal
