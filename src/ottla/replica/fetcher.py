@@ -109,10 +109,12 @@ class ReplicaFetcher:
         self._paused: deque[tuple[int, Followed]] = deque()
         self._pause_timer: Timer | None = None
         self._retry_timer: Timer | None = None
+        self._flushes: list[Deferred[None]] = []
         self._failures = 0
         # Counted up when the request under way is given up: its answer is not waited for any more.
         self._turn = 0
         self._is_asking = False
+        self._is_flushing = False
         self._is_planned = False
         self._is_closed = False
         self._hurried_ms = -HURRY_INTERVAL_MS
@@ -170,7 +172,7 @@ class ReplicaFetcher:
 
     def _hurry(self) -> None:
         now_ms = self._now_ms()
-        if self._is_asking and now_ms - self._hurried_ms >= HURRY_INTERVAL_MS:
+        if self._is_asking and not self._is_flushing and now_ms - self._hurried_ms >= HURRY_INTERVAL_MS:
             self._hurried_ms = now_ms
             self._give_up(self.endpoint)
         self._plan()
@@ -178,7 +180,7 @@ class ReplicaFetcher:
     def _give_up(self, endpoint: Endpoint) -> None:
         """Ends the request under way; the leader may have moved its session on, so a new one is begun."""
         self._turn += 1
-        self._is_asking = False
+        self._is_asking = self._is_flushing
         self._session.restart()
         self._peers.disconnect(endpoint, purpose=self._purpose)
 
@@ -254,6 +256,12 @@ class ReplicaFetcher:
             self._ask_range(out_of_range)
         else:
             # Not by way of the scheduler: the answer to this is what producers wait for.
+            self._go_on()
+
+    def _go_on(self) -> None:
+        if self._flushes:
+            self._wait_for_flushes()
+        else:
             self._ask()
 
     def _on_partition(self, followed: Followed, data: PartitionData, out_of_range: list[Followed]) -> None:
@@ -269,12 +277,32 @@ class ReplicaFetcher:
                 followed.attempts = 0
                 if has_moved:
                     self._session.set(followed.key, followed)
+                if followed.flushed is not None:
+                    self._flushes.append(followed.flushed)
+                    followed.flushed = None
         elif code == ErrorCode.OFFSET_OUT_OF_RANGE:
             out_of_range.append(followed)
         elif code == ErrorCode.FENCED_LEADER_EPOCH:
             self._fail(followed, "its leader has a newer epoch")
         else:
             self._pause(followed)
+
+    def _wait_for_flushes(self) -> None:
+        """Topics that ask for the disk at each append have all their partitions wait for it, as a producer does."""
+        flushes, self._flushes = self._flushes, []
+        remaining = len(flushes)
+        self._is_asking = self._is_flushing = True
+
+        def on_flushed(_: Deferred[None]) -> None:
+            # A disk that fails here fails the log, which the next fetch learns.
+            nonlocal remaining
+            remaining -= 1
+            if not remaining:
+                self._is_asking = self._is_flushing = False
+                self._ask()
+
+        for flushed in flushes:
+            flushed.when_done(on_flushed)
 
     def _on_trouble(self, followed: Followed, error: KafkaError) -> None:
         if isinstance(error, LogDirectoryOffline):
@@ -335,7 +363,7 @@ class ReplicaFetcher:
                 self._session.set(followed.key, followed)
             else:
                 self._pause(followed)
-        self._ask()
+        self._go_on()
 
     # Pauses.
 

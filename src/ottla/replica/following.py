@@ -18,6 +18,7 @@ from ottla.records.iterate import Batch, iterate_batches, verify_checksum
 from ottla.wire.messages.fetch import EpochEndOffset, FetchPartition, PartitionData
 
 if TYPE_CHECKING:
+    from ottla.model.deferred import Deferred
     from ottla.replica.follower_session import PartitionKey
     from ottla.replica.partition import Partition
     from ottla.storage.log import PartitionLog
@@ -44,7 +45,7 @@ class GapsNotNoted(Exception):
 class Followed:
     """One partition as a follower of one leader in one epoch; a new epoch makes a new one."""
 
-    __slots__ = ("attempts", "cleaner", "is_failed", "key", "leader_epoch", "partition", "sent_offset")
+    __slots__ = ("attempts", "cleaner", "flushed", "is_failed", "key", "leader_epoch", "partition", "sent_offset")
 
     def __init__(self, partition: Partition, cleaner: Cleaner) -> None:
         self.partition = partition
@@ -55,6 +56,8 @@ class Followed:
         self.sent_offset = NOT_SENT
         # Failures in a row, for the length of the pause.
         self.attempts = 0
+        # Set where `flush.messages` was reached: a fetch from the new end says that everything before it is safe.
+        self.flushed: Deferred[None] | None = None
         # Nothing more is tried until the metadata names another epoch.
         self.is_failed = False
 
@@ -153,7 +156,7 @@ class Followed:
         if has_gaps and not self.cleaner.note_gaps(log):
             raise GapsNotNoted
         for start, end in _pieces(batches, log.config.segment_bytes):
-            log.append_as_follower(records[start:end])
+            self.flushed = log.append_as_follower(records[start:end]).flushed
 
     def _truncate(self, offset: int) -> None:
         log = self.partition.log

@@ -152,6 +152,12 @@ class IsrKeeper:
 
         return is_joining
 
+    def is_alive(self, node_id: int) -> bool:
+        """Whether a broker can be expected to fetch."""
+        cluster = self._cluster()
+        broker = None if cluster is None else cluster.brokers.get(node_id)
+        return broker is not None and not broker.fenced
+
     def check_lag(self) -> None:
         """Asks for the removal of every follower that has been behind for too long."""
         now_ms = self.now_ms()

@@ -159,7 +159,10 @@ class LeaderState:
                 lowest = progress.log_end_offset
         return lowest
 
-    def low_watermark(self, log_start_offset: int) -> int:
-        """The smallest log start offset among the replicas that are known to be there."""
-        starts = [progress.log_start_offset for progress in self.followers.values() if progress.log_start_offset >= 0]
-        return min(log_start_offset, *starts) if starts else log_start_offset
+    def low_watermark(self, log_start_offset: int, is_alive: Callable[[int], bool] | None = None) -> int:
+        """The smallest log start offset among the replicas that are there; -1 when one has not told its own yet."""
+        lowest = log_start_offset
+        for node_id, progress in self.followers.items():
+            if progress.log_start_offset < lowest and (is_alive is None or is_alive(node_id)):
+                lowest = progress.log_start_offset
+        return lowest

@@ -46,6 +46,7 @@ class Partition:
         "log",
         "messages_in",
         "node_id",
+        "parked_deletes",
         "parked_fetches",
         "parked_produces",
         "parked_replica_fetches",
@@ -89,6 +90,7 @@ class Partition:
         # Followers read what is not committed yet, so that they wait for appends and not for the high watermark.
         self.parked_replica_fetches: dict[Parked[Any], None] = {}
         self.parked_produces: dict[Parked[Any], None] = {}
+        self.parked_deletes: dict[Parked[Any], None] = {}
         # Appended since the high watermark last moved: what parked readers could not see yet.
         self.unseen_bytes = 0
         self.bytes_in = 0
@@ -199,6 +201,8 @@ class Partition:
             now_ms=now_ms,
             replica_epoch=replica_epoch,
         )
+        for parked in self.parked_deletes:
+            self.parking.wake(parked)
         state, keeper = self.leader_state, self.isr_keeper
         if state is not None and keeper is not None and node_id not in state.maximal_isr:
             # Before the high watermark moves on, so that it counts the newcomer from here on.
@@ -238,7 +242,7 @@ class Partition:
 
     def wake_all(self) -> None:
         wake = self.parking.wake
-        for waiting in (self.parked_fetches, self.parked_replica_fetches, self.parked_produces):
+        for waiting in (self.parked_fetches, self.parked_replica_fetches, self.parked_produces, self.parked_deletes):
             for parked in waiting:
                 wake(parked)
 
@@ -334,9 +338,22 @@ class Partition:
             self._on_appended(state, len(buffer))
         return result
 
+    @property
+    def low_watermark(self) -> int:
+        """The first offset that is left on every replica, those on brokers that are away not counted."""
+        state, keeper = self.leader_state, self.isr_keeper
+        lowest = self.log.log_start_offset
+        if state is not None and not state.is_alone:
+            is_alive = None if keeper is None else keeper.is_alive
+            lowest = state.low_watermark(lowest, is_alive)
+        return lowest
+
     def delete_records_before(self, offset: int) -> int:
-        """Gives up everything before the offset (-1: before the high watermark); returns the low watermark."""
-        state = self.check_leader()
+        """Gives up everything before the offset (-1: before the high watermark); returns where the log begins then.
+
+        Followers follow a moment later: `low_watermark` tells when they have.
+        """
+        self.check_leader()
         cleanup_policy = self.log.config.cleanup_policy
         if "compact" in cleanup_policy and "delete" not in cleanup_policy:
             raise KafkaError(
@@ -351,7 +368,7 @@ class Partition:
             )
         if target > self.log.log_start_offset:
             self.log.advance_log_start_offset(target)
-        return state.low_watermark(self.log.log_start_offset)
+        return target
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.index}"

@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.apis import delete_records
+from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 from ottla.replica.following import truncation_offset
 from ottla.storage.errors import DiskFull, LogDirectoryOffline
 from ottla.wire.messages import metadata_records as r
+from ottla.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.wire.messages.fetch import FetchRequest
 from tests.support.replica_cluster import ReplicaCluster, ReplicaNode, listed
 
@@ -65,13 +68,30 @@ class TestCopying:
         pair[1].produce("b")
         pair.run(1_000)
         pair[1].partition().delete_records_before(1)
+        assert pair[1].partition().low_watermark == 0
         pair.run(1_000)
         assert pair[2].log().log_start_offset == 1
         # The leader is told so, which is how it knows that the records are gone everywhere.
-        pair.run(1_000)
-        state = pair[1].partition().leader_state
-        assert state is not None
-        assert state.low_watermark(1) == 1
+        assert pair[1].partition().low_watermark == 1
+
+    def test_a_fetch_waits_for_the_disk_where_the_topic_asks_for_it(self, pair: ReplicaCluster) -> None:
+        pair.create_topic(flush_messages="1")
+        pair.run()
+        pair.virtual.workers.immediate = False
+        answer = pair[1].produce("a", acks=-1)
+        pair.run(100)
+        # It has it, but has not told so.
+        assert pair[2].values() == ["a"]
+        assert pair[1].partition().high_watermark == 0
+        # A new partition does not hurry past it.
+        pair.create_topic("u")
+        pair.run(100)
+        assert pair[1].partition().high_watermark == 0
+        pair.virtual.workers.immediate = True
+        pair.virtual.workers.run_all()
+        pair.run()
+        assert pair[1].partition().high_watermark == 1
+        assert answer.result().error_code == 0
 
     def test_a_blank_disk_is_filled_again(self, pair: ReplicaCluster) -> None:
         pair.create_topic()
@@ -535,3 +555,48 @@ class TestSessions:
         answer = pair[1].produce("a", topic="u", acks=-1)
         pair.run()
         assert answer.result().error_code == ErrorCode.NONE
+
+
+class TestDeletingRecords:
+    def delete(self, cluster: ReplicaCluster, offset: int, *, timeout_ms: int = 5_000) -> Any:
+        wanted = DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=offset)])
+        return cluster[1].call(delete_records, DeleteRecordsRequest(topics=[wanted], timeout_ms=timeout_ms), 2)
+
+    def result(self, response: Any) -> tuple[int, int]:
+        answer = (response.result() if isinstance(response, Deferred) else response).topics[0].partitions[0]
+        return answer.error_code, answer.low_watermark
+
+    @pytest.fixture(autouse=True)
+    def _topic(self, pair: ReplicaCluster) -> None:
+        pair.create_topic()
+        for text in "abc":
+            pair[1].produce(text)
+        pair.run(1_000)
+
+    def test_it_is_answered_when_the_followers_have_followed(self, pair: ReplicaCluster) -> None:
+        answer = self.delete(pair, 2)
+        assert not answer.done
+        pair.run(1_000)
+        assert self.result(answer) == (ErrorCode.NONE, 2)
+        assert pair[2].log().log_start_offset == 2
+        # Nothing to wait for the second time.
+        assert self.result(self.delete(pair, 2)) == (ErrorCode.NONE, 2)
+
+    def test_a_follower_that_does_not_come(self, pair: ReplicaCluster) -> None:
+        pair.cut_off(2)
+        answer = self.delete(pair, 2)
+        pair.run(5_000)
+        assert self.result(answer) == (ErrorCode.REQUEST_TIMED_OUT, 0)
+        assert self.result(self.delete(pair, 2, timeout_ms=0)) == (ErrorCode.REQUEST_TIMED_OUT, 0)
+
+    def test_a_broker_that_is_away_is_not_waited_for(self, pair: ReplicaCluster) -> None:
+        pair.cut_off(2)
+        pair.fence(2)
+        assert self.result(self.delete(pair, 3)) == (ErrorCode.NONE, 3)
+
+    def test_a_leader_that_is_replaced_meanwhile(self, pair: ReplicaCluster) -> None:
+        answer = self.delete(pair, 2)
+        pair.elect(2)
+        pair.run()
+        assert self.result(answer) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+        assert not pair[1].partition().parked_deletes

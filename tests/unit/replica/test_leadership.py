@@ -33,11 +33,15 @@ def test_a_leader_alone_commits_what_it_writes() -> None:
     assert state.high_watermark(7) == 7
 
 
-def test_the_low_watermark_counts_known_replicas() -> None:
+def test_the_low_watermark_counts_live_replicas() -> None:
     state = leader()
-    assert state.low_watermark(40) == 40
+    # Nobody has told where its log begins.
+    assert state.low_watermark(40) == -1
+    assert state.low_watermark(40, lambda _: False) == 40
     fetch(state, 2, 50)
+    fetch(state, 3, 60)
     assert state.low_watermark(40) == 25
+    assert state.low_watermark(40, lambda node_id: node_id == 3) == 30
 
 
 def test_progress_survives_a_new_in_sync_set_but_not_a_new_assignment() -> None:

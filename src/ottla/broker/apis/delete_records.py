@@ -2,8 +2,8 @@
 
 - 2: flexible
 
-The answer gives the low watermark, the first offset that is left on every replica. With one replica nothing has to be
-waited for, so the request's timeout has no use yet.
+The answer gives the low watermark, the first offset that is left on every replica. It waits for the replicas on live
+brokers to follow, and is REQUEST_TIMED_OUT for those partitions where that takes longer than the client wants.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.errors import ErrorCode, KafkaError
+from ottla.replica.deleting import WaitingDelete
 from ottla.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -23,33 +24,37 @@ from ottla.wire.messages.delete_records import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.model.deferred import Deferred
 
 __all__ = ["handle"]
 
 _INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 
-def handle(request: DeleteRecordsRequest, context: RequestContext, broker: Broker) -> DeleteRecordsResponse:
-    topics: list[DeleteRecordsTopicResult] = []
+def handle(
+    request: DeleteRecordsRequest, context: RequestContext, broker: Broker
+) -> DeleteRecordsResponse | Deferred[DeleteRecordsResponse]:
+    response = DeleteRecordsResponse()
+    waiting = WaitingDelete(broker.replicas.parking, response)
     for topic in request.topics:
         error = ErrorCode.NONE
         if not context.allows(Operation.DELETE, ResourceType.TOPIC, topic.name):
             error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif topic.name in _INTERNAL_TOPICS and topic.name in broker.replicas.by_name:
             error = ErrorCode.INVALID_TOPIC_EXCEPTION
-        answers = [_delete(topic.name, wanted, error, broker) for wanted in topic.partitions]
-        topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=answers))
-    return DeleteRecordsResponse(topics=topics)
+        answers = [_delete(topic.name, wanted, error, broker, waiting) for wanted in topic.partitions]
+        response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=answers))
+    return waiting.start(request.timeout_ms)
 
 
 def _delete(
-    topic: str, wanted: DeleteRecordsPartition, error: ErrorCode, broker: Broker
+    topic: str, wanted: DeleteRecordsPartition, error: ErrorCode, broker: Broker, waiting: WaitingDelete
 ) -> DeleteRecordsPartitionResult:
     answer = DeleteRecordsPartitionResult(partition_index=wanted.partition_index, low_watermark=-1, error_code=error)
     if error is ErrorCode.NONE:
         try:
             partition = broker.replicas.find(topic, wanted.partition_index)
-            answer.low_watermark = partition.delete_records_before(wanted.offset)
+            waiting.wait_for(answer, partition, partition.delete_records_before(wanted.offset))
         except KafkaError as refusal:
             answer.error_code = refusal.code
     return answer

@@ -1,0 +1,78 @@
+"""A DeleteRecords request that waits until the records are gone from every replica that is alive (KIP-107).
+
+The leader has moved its own start at once. Followers learn it with the answer to their fetch, and tell with the next
+one that they have followed. A follower whose broker is away is not waited for: it will learn it when it is back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.replica.parked import Parked, Parking
+from ottla.wire.messages.delete_records import DeleteRecordsPartitionResult, DeleteRecordsResponse
+
+if TYPE_CHECKING:
+    from ottla.model.deferred import Deferred
+    from ottla.replica.partition import Partition
+
+__all__ = ["WaitingDelete"]
+
+
+class WaitingDelete(Parked[DeleteRecordsResponse]):
+    """Collects the partitions whose followers have not followed yet."""
+
+    __slots__ = ("_waiting", "response")
+
+    def __init__(self, parking: Parking, response: DeleteRecordsResponse) -> None:
+        super().__init__(parking)
+        self.response = response
+        self._waiting: list[tuple[DeleteRecordsPartitionResult, Partition, int]] = []
+
+    def wait_for(self, answer: DeleteRecordsPartitionResult, partition: Partition, offset: int) -> None:
+        self._waiting.append((answer, partition, offset))
+
+    def start(self, timeout_ms: int) -> DeleteRecordsResponse | Deferred[DeleteRecordsResponse]:
+        self._settle()
+        if not self._waiting:
+            return self.response
+        if timeout_ms <= 0 or self.parking.is_full:
+            self._give_up()
+            return self.response
+        for _, partition, _ in self._waiting:
+            partition.parked_deletes[self] = None
+        return self.park(timeout_ms)
+
+    def retry(self) -> None:
+        self._settle()
+        if not self._waiting:
+            self.unpark(self.response)
+
+    def on_timeout(self) -> None:
+        self._settle()
+        self._give_up()
+        self.unpark(self.response)
+
+    def leave(self) -> None:
+        for _, partition, _ in self._waiting:
+            partition.parked_deletes.pop(self, None)
+
+    def _settle(self) -> None:
+        undecided: list[tuple[DeleteRecordsPartitionResult, Partition, int]] = []
+        for waiting in self._waiting:
+            answer, partition, offset = waiting
+            try:
+                partition.check_leader()
+            except KafkaError as error:
+                answer.error_code, answer.low_watermark = error.code, -1
+            else:
+                answer.low_watermark = partition.low_watermark
+                if answer.low_watermark < offset:
+                    undecided.append(waiting)
+                    continue
+            partition.parked_deletes.pop(self, None)
+        self._waiting = undecided
+
+    def _give_up(self) -> None:
+        for answer, _, _ in self._waiting:
+            answer.error_code = ErrorCode.REQUEST_TIMED_OUT
