@@ -41,6 +41,8 @@ class Cluster:
         self.settings = MetadataLogSettings()
         self.requests: list[Message] = []
         self.change: Callable[[Any], Any] = lambda response: response
+        # Whether the leader is of a release that does not look at the observer's high watermark (before KIP-1166).
+        self.leader_is_old = False
         self.replaced: list[int] = []
         self.fatal: list[str] = []
 
@@ -83,6 +85,8 @@ class Cluster:
                 answer.resolve(decode(spec.response_class, frame, version)[0])
 
         if isinstance(received, f.FetchRequest):
+            if self.leader_is_old:
+                received.topics[0].partitions[0].high_watermark = 1 << 62
             assert received.replica_state is not None
             response = leader.fetch(received, replica_id=received.replica_state.replica_id)
             if isinstance(response, Deferred):
@@ -157,6 +161,44 @@ def test_nothing_is_given_out_before_it_is_durable(cluster: Cluster) -> None:
     cluster.virtual.workers.run_all()
     cluster.run()
     assert log.committed_offset == 2
+
+
+def test_a_long_log_comes_in_pieces_and_only_what_is_here_counts(cluster: Cluster) -> None:
+    leading = cluster.start_leader()
+    for number in range(10):
+        leading.append([b"entry %d" % number])
+    told: list[tuple[int, int]] = []
+    ObserverLog.open(world=cluster.virtual.world, metadata_log_dir="/observer", node_id=2).close()
+    original = ObserverLog._tell_committed
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(
+            ObserverLog,
+            "_tell_committed",
+            lambda log: (told.append((log.committed_offset, log.end_offset)), original(log)),
+        )
+        observer, log = cluster.start_observer(settings=ObserverSettings(fetch_bytes_max=1))
+    assert told == [(offset, offset) for offset in range(1, 12)]
+    assert observer.caught_up.done
+    assert entries(log) == entries(leading)
+
+
+def test_entries_beyond_the_high_watermark_are_kept_but_not_announced(cluster: Cluster) -> None:
+    leading = cluster.start_leader()
+    leading.append([b"one"])
+    leading.append([b"two"])
+
+    def hide(response: Any) -> Any:
+        response.responses[0].partitions[0].high_watermark = 2
+        return response
+
+    cluster.change = hide
+    cluster.leader_is_old = True
+    _, log = cluster.start_observer()
+    assert (log.end_offset, log.committed_offset) == (3, 2)
+    assert entries(log) == [(0, 1, []), (1, 1, [b"one"])]
+    cluster.change = lambda response: response
+    cluster.run(1000)
+    assert entries(log) == entries(leading)
 
 
 def test_an_idle_observer_asks_twice_a_second(cluster: Cluster) -> None:
