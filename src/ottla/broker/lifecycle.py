@@ -39,13 +39,14 @@ from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
 from ottla.quorum.errors import MetadataLogDamagedError, MetadataLogFailedError, MetadataLogUnsupportedError
 from ottla.replica.manager import ReplicaManager
+from ottla.storage.directories import lock_directory
 from ottla.storage.errors import DirectoryRefused
-from ottla.storage.manager import LogManager
+from ottla.storage.manager import OPEN_FILES_MAX, LogManager
 from ottla.storage.meta_properties import read_meta_properties
 
 if TYPE_CHECKING:
     from ottla.model.config import BrokerConfig
-    from ottla.model.ports import World
+    from ottla.model.ports import Lock, World
     from ottla.storage.directories import LogDirectory
     from ottla.wire.peers import Peers
 
@@ -61,12 +62,22 @@ class StartError(Exception):
 class NodeLifecycle:
     """Starts and stops all machines of one node, whatever its roles."""
 
-    def __init__(self, *, config: BrokerConfig, world: World, peers: Peers, listeners: Sequence[ListenerInfo]) -> None:
+    def __init__(
+        self,
+        *,
+        config: BrokerConfig,
+        world: World,
+        peers: Peers,
+        listeners: Sequence[ListenerInfo],
+        open_files_max: int = OPEN_FILES_MAX,
+    ) -> None:
         self._config = config
+        self._open_files_max = open_files_max
         self._world = world
         self._peers = peers
         self._listeners = listeners
         self._storage: FormattedStorage | None = None
+        self._metadata_lock: Lock | None = None
         self._logs: LogManager | None = None
         self._metadata: MetadataSource | None = None
         self._session: BrokerSession | None = None
@@ -159,7 +170,12 @@ class NodeLifecycle:
 
     def _open(self, cluster_id: str | None, started: Deferred[Broker]) -> None:
         self._storage = self._identify_storage(cluster_id)
-        self._logs = LogManager(self._world, self._config, cluster_id=self._storage.cluster_id)
+        if self._metadata_directory.rstrip("/") not in [path.rstrip("/") for path in self._config.log_dirs]:
+            # The log manager locks only what is its own.
+            self._metadata_lock = lock_directory(self._world.files, self._metadata_directory)
+        self._logs = LogManager(
+            self._world, self._config, cluster_id=self._storage.cluster_id, open_files_max=self._open_files_max
+        )
         self._logs.on_directory_failure.append(self._on_directory_failure)
         self._logs.open(self._topic_overrides).when_done(lambda opened: self._on_logs_open(opened, started))
 
@@ -367,6 +383,8 @@ class NodeLifecycle:
         def on_closed(outcome: Deferred[None]) -> None:
             if self._metadata is not None:
                 self._metadata.close()
+            if self._metadata_lock is not None:
+                self._metadata_lock.release()
             if outcome.error is not None:
                 closed.fail(outcome.error)
             else:
@@ -395,4 +413,6 @@ def _start_error(error: BaseException) -> BaseException:
     if isinstance(error, StartError) or not isinstance(error, _START_FAILURES):
         return error
     sentence = error.message if isinstance(error, KafkaError) else str(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        sentence = f"Cannot use {error.filename}: {error.strerror}"
     return StartError(sentence if sentence.endswith(".") else f"{sentence}.")

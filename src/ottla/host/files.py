@@ -11,13 +11,32 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import resource
 import stat
 
 from ottla.model.ports import Buffer, DirectoryLocked, File, Files, Lock
 
-__all__ = ["OsFile", "OsFiles", "OsLock"]
+__all__ = ["OsFile", "OsFiles", "OsLock", "raise_open_files_limit"]
+
+# More open files than this serve nobody, and a hard limit may be "unlimited".
+_OPEN_FILES_MAX = 1 << 17
 
 _NO_NOWAIT = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
+
+
+def raise_open_files_limit() -> int:
+    """Lets the process open as many files and sockets as it may; how many those are.
+
+    The soft limit is 1,024 on many machines, for the sake of programs that call `select`; a broker is not one of them.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES_MAX)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        except (OSError, ValueError):
+            return soft
+    return wanted
 
 
 class OsFile:

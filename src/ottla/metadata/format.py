@@ -3,11 +3,15 @@
 Apache Kafka wants an explicit `kafka-storage format`; an embedded node formats by itself, since an empty directory
 can only mean a new cluster. A directory that is lost and comes back empty is given the id of the cluster that the
 others belong to; when every directory is empty, the cluster is new.
+
+All of it happens under the directories' locks, so that of two nodes that are started at once on the same new directory
+one formats it and the other finds it formatted, or is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from random import Random
 from typing import NamedTuple
 
@@ -15,6 +19,7 @@ from ottla.metadata.bootstrap import write_bootstrap
 from ottla.model.ids import Uuid
 from ottla.model.ports import Files
 from ottla.quorum.snapshots import BOOTSTRAP_FILE
+from ottla.storage.directories import lock_directory
 from ottla.storage.errors import DirectoryRefused
 from ottla.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 
@@ -49,11 +54,38 @@ def format_storage(
     `cluster_id` is used for a new cluster (random when None) and must agree with what is there otherwise.
     """
     directories = list(dict.fromkeys((*log_dirs, metadata_log_dir)))
+    with ExitStack() as locks:
+        return _format(
+            files,
+            locks,
+            directories=directories,
+            metadata_log_dir=metadata_log_dir,
+            node_id=node_id,
+            random=random,
+            now_ms=now_ms,
+            cluster_id=cluster_id,
+            may_format=may_format,
+        )
+
+
+def _format(
+    files: Files,
+    locks: ExitStack,
+    *,
+    directories: Sequence[str],
+    metadata_log_dir: str,
+    node_id: int,
+    random: Random,
+    now_ms: int,
+    cluster_id: str | None,
+    may_format: bool,
+) -> FormattedStorage:
     found: dict[str, MetaProperties] = {}
     offline: set[str] = set()
     for directory in directories:
         try:
             files.make_directories(directory)
+            locks.callback(lock_directory(files, directory).release)
             meta = read_meta_properties(files, directory)
         except OSError:
             if directory == metadata_log_dir:
@@ -81,7 +113,12 @@ def format_storage(
         if meta is None or meta.directory_id is None:
             # Last, so that a crash before leaves a directory that is still new.
             meta = MetaProperties(cluster_id=cluster_id, node_id=node_id, directory_id=Uuid.random(random))
-            write_meta_properties(files, directory, meta)
+            try:
+                write_meta_properties(files, directory, meta)
+            except OSError:
+                if directory == metadata_log_dir:
+                    raise
+                continue
             found[directory] = meta
     ids = {directory: meta.directory_id for directory, meta in found.items() if meta.directory_id is not None}
     if len(set(ids.values())) < len(ids):

@@ -22,11 +22,21 @@ from ottla.storage.names import (
     REPLICATION_OFFSET_FILE,
 )
 
-__all__ = ["CHECKPOINT_FILES", "LogDirectory"]
+__all__ = ["CHECKPOINT_FILES", "LogDirectory", "lock_directory"]
 
 logger = logging.getLogger(__name__)
 
 CHECKPOINT_FILES = (RECOVERY_POINT_FILE, REPLICATION_OFFSET_FILE, LOG_START_OFFSET_FILE)
+
+
+def lock_directory(files: Files, path: str) -> Lock:
+    """Makes the directory ours, or raises DirectoryRefused."""
+    try:
+        return files.lock(f"{path}/{LOCK_FILE}")
+    except DirectoryLocked:
+        raise DirectoryRefused(
+            f"The log directory {path} is locked by another process: a second node may not use the same directory."
+        ) from None
 
 
 class LogDirectory:
@@ -73,13 +83,7 @@ class LogDirectory:
         """
         try:
             self._files.make_directories(self.path)
-            try:
-                self._lock = self._files.lock(f"{self.path}/{LOCK_FILE}")
-            except DirectoryLocked:
-                raise DirectoryRefused(
-                    f"The log directory {self.path} is locked by another process: "
-                    f"a second node may not use the same directory."
-                ) from None
+            self._lock = lock_directory(self._files, self.path)
             self._identify(world, cluster_id=cluster_id, node_id=node_id)
         except OSError as error:
             self.fail(error)

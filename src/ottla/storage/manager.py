@@ -17,7 +17,7 @@ from ottla.model.ids import TopicPartition, Uuid
 from ottla.model.ports import World
 from ottla.storage.cleaner.cleaner import CleanerSettings, LogCleaner
 from ottla.storage.directories import LogDirectory
-from ottla.storage.errors import DirectoryRefused, LogDirectoryOffline, StorageError
+from ottla.storage.errors import DirectoryRefused, LogDirectoryOffline, StorageError, is_disk_full, is_shortage
 from ottla.storage.loading import LoadedLog, Loader
 from ottla.storage.log import PartitionLog
 from ottla.storage.maintenance import Maintenance
@@ -27,7 +27,7 @@ from ottla.storage.open_files import OpenFiles
 from ottla.storage.partition_metadata import write_topic_id
 from ottla.storage.recovery import open_log
 
-__all__ = ["DirectoryDescription", "LogManager", "ReplicaDescription"]
+__all__ = ["OPEN_FILES_MAX", "DirectoryDescription", "LogManager", "ReplicaDescription"]
 
 OPEN_FILES_MAX = 4096
 
@@ -229,7 +229,9 @@ class LogManager:
         try:
             log = self._create(topic_partition, topic_id, config, directory)
         except OSError as error:
-            directory.tolerate(error)
+            # Who asked will say so, and ask again: a line here each time would bury the others.
+            if not is_disk_full(error) and not is_shortage(error):
+                directory.fail(error)
             raise StorageError(f"Could not create the log of {topic_partition} in {directory.path}: {error}") from error
         self._add(_Entry(log, directory, topic_id))
         return log

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -119,3 +121,15 @@ def test_remove_tree_and_directory_questions(files: OsFiles, tmp_path: Path) -> 
     assert not files.exists(str(tmp_path / "d"))
     total, usable = files.free_bytes(str(tmp_path))
     assert 0 < usable <= total
+
+
+def test_a_process_may_open_as_many_files_as_its_hard_limit_allows() -> None:
+    program = (
+        "import resource\n"
+        "from ottla.host.files import raise_open_files_limit\n"
+        "_, hard = resource.getrlimit(resource.RLIMIT_NOFILE)\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (64, min(900, hard)))\n"
+        "print(raise_open_files_limit(), resource.getrlimit(resource.RLIMIT_NOFILE)[0])\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["900", "900"]

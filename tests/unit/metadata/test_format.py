@@ -97,3 +97,23 @@ def test_a_broken_directory_does_not_stop_the_others() -> None:
     files.break_directory("/a", OSError(errno.EIO, "input/output error"))
     with pytest.raises(OSError, match="input/output"):
         format_(files, "/a", "/b")
+
+
+def test_nothing_is_written_to_a_directory_that_another_node_holds() -> None:
+    files = MemoryFiles()
+    files.make_directories("/a")
+    lock = files.lock("/a/.lock")
+    with pytest.raises(DirectoryRefused, match="another process"):
+        format_(files, "/a")
+    assert not files.exists("/a/meta.properties")
+    assert not files.exists("/a/bootstrap.checkpoint")
+    lock.release()
+    assert format_(files, "/a").is_new
+    # And the lock is free again for who opens the directory next.
+    files.lock("/a/.lock").release()
+
+
+def test_a_new_directory_that_cannot_be_written_does_not_stop_the_others() -> None:
+    files = MemoryFiles()
+    files.fail_next("write_atomically", OSError(errno.EROFS, "read-only"), path_contains="/b/")
+    assert list(format_(files, "/a", "/b").directory_ids) == ["/a"]
