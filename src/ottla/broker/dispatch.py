@@ -9,7 +9,9 @@ What can go wrong, and what it costs:
 - ApiVersions in a version we do not know: nothing, it is answered in version 0 with UNSUPPORTED_VERSION (KIP-511), so
   that a newer client learns what to speak;
 - a handler that raises: that request, which is answered with an error; a KafkaError is the answer itself, anything
-  else is a defect of ours, logged with its traceback and answered as UNKNOWN_SERVER_ERROR.
+  else is a defect of ours, logged with its traceback and answered as UNKNOWN_SERVER_ERROR;
+- a change whose record the metadata log may or may not keep, because the disk failed at that moment: the connection,
+  since both yes and no could turn out to be a lie.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from ottla.broker.error_responses import generic_error_response
 from ottla.broker.pending import Part, PendingResponse, ResponseWaiter
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
+from ottla.quorum.errors import MetadataLogFailedError
 from ottla.wire.api import API_SPECS, ApiKey
 from ottla.wire.codec import MalformedMessage, decoder, encoder
 from ottla.wire.framing import parse_request_header, response_parts
@@ -190,6 +193,8 @@ class _Route:
         if isinstance(error, CloseConnection):
             raise error
         self.statistics.errors += 1
+        if isinstance(error, MetadataLogFailedError):
+            raise CloseConnection(f"a {self.name} request whose outcome is not known: {error}") from error
         if isinstance(error, KafkaError):
             answer = error
         else:

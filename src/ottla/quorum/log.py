@@ -149,7 +149,10 @@ class SingleVoterLog(LocalMetadataLog):
             return Deferred.failed(self._failure)
         if timestamp_ms is None:
             timestamp_ms = self._world.clock.now_ms()
-        self._roll_if_due(timestamp_ms)
+        try:
+            self._roll_if_due(timestamp_ms)
+        except OSError as error:
+            return Deferred.failed(error)
         batch = build_batch(
             [Record(value=value, timestamp=timestamp_ms) for value in values],
             base_offset=self._journal.end_offset,

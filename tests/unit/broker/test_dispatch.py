@@ -18,6 +18,7 @@ from ottla.broker.statistics import NodeStatistics
 from ottla.metadata.image import FeaturesImage
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
+from ottla.quorum.errors import MetadataLogFailedError
 from ottla.wire.codec import decode
 from ottla.wire.framing import request_parts
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -240,6 +241,26 @@ def test_a_deferred_answer_is_encoded_when_it_comes(
     deferred.resolve(DeleteTopicsResponse(throttle_time_ms=3))
     assert (pending.ready, waiter.times) == (True, 1)
     assert answer(pending.parts, DeleteTopicsResponse, 5, flexible=True)[1].throttle_time_ms == 3
+
+
+@pytest.mark.parametrize("way", ["failed", "failed later"])
+def test_a_change_of_unknown_outcome_is_not_answered(
+    broker: Any, connection: ConnectionContext, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    error = MetadataLogFailedError("the disk failed")
+    later: Deferred[Any] = Deferred()
+    handler(monkeypatch, 20, lambda *_: later if way == "failed later" else Deferred.failed(error))
+    dispatcher = Dispatcher(broker)
+    if way == "failed":
+        with pytest.raises(CloseConnection, match="outcome is not known"):
+            dispatcher.dispatch(frame(20, 5, DeleteTopicsRequest()), connection, Waiter())
+        return
+    pending = dispatcher.dispatch(frame(20, 5, DeleteTopicsRequest()), connection, Waiter())
+    assert isinstance(pending, PendingResponse)
+    later.fail(error)
+    assert pending.ready
+    assert pending.parts is None
+    assert "outcome is not known" in str(pending.close_reason)
 
 
 @pytest.mark.parametrize("way", ["raised", "failed", "failed later"])

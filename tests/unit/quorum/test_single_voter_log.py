@@ -149,6 +149,14 @@ def test_a_full_disk_refuses_one_append_and_the_next_succeeds() -> None:
     assert values_of(open_log(virtual)) == [b"taken"]
 
 
+def test_a_segment_that_cannot_be_begun_refuses_one_append() -> None:
+    virtual = a_world()
+    log = open_log(virtual, MetadataLogSettings(segment_bytes=1))
+    memory(virtual).fail_next("open", OSError(errno.ENOSPC, "no space left on device"))
+    assert isinstance(log.append([b"refused"]).error, OSError)
+    assert log.append([b"taken"]).result() == 1
+
+
 def test_a_failed_fsync_stops_the_log_for_good() -> None:
     virtual = a_world(immediate=False)
     log = open_log(virtual)
