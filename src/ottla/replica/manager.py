@@ -339,7 +339,9 @@ class ReplicaManager:
         try:
             log = self.logs.get_or_create(topic_partition, topic_id, config, directory_id=directory_id)
         except StorageError as error:
-            logger.error("the log of %s cannot be created: %s", topic_partition, error.message)
+            # Said once: it is tried again every second, for as long as the disk may be full.
+            if topic_partition not in self.offline:
+                logger.error("the log of %s cannot be created: %s", topic_partition, error.message)
             self.offline.add(topic_partition)
             self._plan_create_retry()
             return None
