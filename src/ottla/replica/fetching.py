@@ -150,10 +150,16 @@ class Fetch(Parked[FetchResponse]):
         size = 0
         remaining = self.limits.max_bytes
         is_urgent = False
-        may_skip = self.plan.session is not None and not self.read_committed and self.replica_id < 0
+        may_skip = self.plan.session is not None and not self.read_committed
+        is_consumer = self.replica_id < 0
+        now_ms = 0 if is_consumer else int(self.manager.clock.monotonic() * 1000)
         for entry, partition in self.targets:
-            if may_skip and entry.fetch_offset == entry.sent_high_watermark and _has_no_news(entry, partition):
-                continue
+            if may_skip and entry.fetch_offset == entry.sent_high_watermark:
+                if is_consumer:
+                    if _has_no_news(entry, partition):
+                        continue
+                elif self._is_quiet_follower(entry, partition, now_ms):
+                    continue
             data = self._read_partition(entry, partition, remaining, is_first=size == 0)
             records = data.records
             if records:
@@ -164,6 +170,26 @@ class Fetch(Parked[FetchResponse]):
                 is_urgent = True
             results.append((entry, data))
         return results, size, is_urgent or self.spans_segments
+
+    def _is_quiet_follower(self, entry: FetchEntry, partition: Partition, now_ms: int) -> bool:
+        """Whether the follower stands at the end, is in sync and knows it; then all there is to note is the time."""
+        state = partition.leader_state
+        progress = None if state is None else state.followers.get(self.replica_id)
+        if (
+            state is None
+            or progress is None
+            or partition.log.log_end_offset != entry.fetch_offset
+            # It was here before, in this epoch, and was found to agree.
+            or progress.log_end_offset != entry.fetch_offset
+            or progress.replica_epoch != self.replica_epoch
+            or progress.log_start_offset != entry.replica_log_start_offset
+            or self.replica_id not in state.maximal_isr
+            or not _has_no_news(entry, partition)
+        ):
+            return False
+        if not self.is_parked:
+            progress.caught_up_ms = progress.fetched_ms = now_ms
+        return True
 
     def _read_partition(
         self, entry: FetchEntry, partition: Partition, remaining: int, *, is_first: bool

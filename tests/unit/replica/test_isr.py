@@ -78,6 +78,18 @@ class TestLeaving:
             cluster.run(300)
         assert cluster.truth().isr == (1,)
 
+    def test_a_quiet_follower_is_noted_with_each_fetch(self, pair: ReplicaCluster) -> None:
+        """Nothing is said to a follower that knows everything, but that it asked counts."""
+        pair.create_topic()
+        pair[1].produce("a")
+        pair.run(10 * LAG_MS)
+        pair.cut_off(2)
+        pair[1].produce("b")
+        pair.run(LAG_MS - 1_000)
+        assert pair.truth().isr == (1, 2)
+        pair.run(LAG_MS)
+        assert pair.truth().isr == (1,)
+
     def test_a_follower_has_its_time_after_an_election(self, three: ReplicaCluster) -> None:
         three.create_topic(replicas=(1, 2, 3))
         three[1].produce("a")
