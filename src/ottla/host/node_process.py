@@ -52,6 +52,9 @@ RESPONSE_BYTES_MAX = 128 * 1024 * 1024
 
 KAFKA_BUFFER_BYTES_DEFAULT = 102_400
 
+KAFKA_BACKLOG_SIZE_DEFAULT = 50
+BACKLOG_SIZE_DEFAULT = 1024
+
 # Hosts that can be listened on but not connected to; others are told the machine's name instead.
 EVERY_ADDRESS = ("", "0.0.0.0", "::")
 
@@ -100,7 +103,7 @@ class NodeProcess:
         self._options = SocketOptions(
             send_buffer_bytes=_buffer_bytes(config.socket_send_buffer_bytes),
             receive_buffer_bytes=_buffer_bytes(config.socket_receive_buffer_bytes),
-            backlog_size=config.socket_listen_backlog_size,
+            backlog_size=_backlog_size(config.socket_listen_backlog_size),
         )
         self._bound: list[tuple[socket.socket, ListenerInfo]] = []
         self._listeners: list[Listener] = []
@@ -332,6 +335,15 @@ def _buffer_bytes(configured: int) -> int:
     kernel's tuning here, and any other value is taken literally.
     """
     return -1 if configured == KAFKA_BUFFER_BYTES_DEFAULT else configured
+
+
+def _backlog_size(configured: int) -> int:
+    """How many clients may wait to be let in.
+
+    Kafka has a thread that does nothing but accept, so 50 is enough there; here a burst waits for the loop, and who
+    finds the backlog full tries again only after a second. So that default means a larger one.
+    """
+    return BACKLOG_SIZE_DEFAULT if configured == KAFKA_BACKLOG_SIZE_DEFAULT else configured
 
 
 def _resolved(host: str) -> str:
