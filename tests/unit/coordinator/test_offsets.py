@@ -1,0 +1,237 @@
+"""Committed offsets: who may commit, what is read, and how offsets go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ottla.model.errors import ErrorCode
+from ottla.model.ids import Uuid
+from ottla.wire.messages import metadata_records as r
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from ottla.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from ottla.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from tests.support.group_path import GroupPath, Member, stable_group
+
+NONE = ErrorCode.NONE
+MINUTE_MS = 60_000
+T0 = ("t", 0)
+
+
+def delete(path: GroupPath, group_id: str, topic: str, *indexes: int) -> tuple[ErrorCode, list[ErrorCode]]:
+    partitions = [OffsetDeleteRequestPartition(partition_index=index) for index in indexes]
+    asked = OffsetDeleteRequestTopic(name=topic, partitions=partitions)
+    response = path.ask(OffsetDeleteRequest(group_id=group_id, topics=[asked]), 0)
+    codes = [ErrorCode(each.error_code) for found in response.topics for each in found.partitions]
+    return ErrorCode(response.error_code), codes
+
+
+# Committing.
+
+
+def test_anybody_may_commit_for_a_group_without_members(path: GroupPath) -> None:
+    assert path.commit_offsets("g", {T0: 5, ("t", 2): 7}, metadata="here") == {T0: NONE, ("t", 2): NONE}
+    assert path.fetch_offsets("g", {"t": [0, 1, 2]}) == {T0: 5, ("t", 1): -1, ("t", 2): 7}
+    assert path.commit_offsets("g", {T0: 3}) == {T0: NONE}
+    assert path.fetch_offsets("g") == {T0: 3, ("t", 2): 7}
+
+
+def test_only_members_commit_for_a_group_that_has_some(path: GroupPath) -> None:
+    member = Member(path, "g")
+    stable_group(path, member)
+    assert path.commit_offsets("g", {T0: 5}) == {T0: ErrorCode.UNKNOWN_MEMBER_ID}
+    assert member.commit({T0: 5}) is NONE
+    assert path.fetch_offsets("g") == {T0: 5}
+
+
+def test_a_generation_without_a_group_is_an_old_one(path: GroupPath) -> None:
+    codes = {
+        version: path.commit_offsets("g", {T0: 1}, generation=3, member_id="m", version=version)[T0]
+        for version in (2, 8, 9)
+    }
+    old, new = ErrorCode.ILLEGAL_GENERATION, ErrorCode.GROUP_ID_NOT_FOUND
+    assert codes == {2: old, 8: old, 9: new}
+
+
+def test_metadata_has_a_bound_and_the_rest_of_the_request_goes_through(make: Callable[..., GroupPath]) -> None:
+    path = make(offset_metadata_max_bytes="10")
+    assert path.commit_offsets("g", {T0: 1}, metadata="x" * 10) == {T0: NONE}
+    assert path.commit_offsets("g", {T0: 2}, metadata="x" * 11) == {T0: ErrorCode.OFFSET_METADATA_TOO_LARGE}
+    assert path.fetch_offsets("g") == {T0: 1}
+
+
+def test_topics_and_partitions_have_to_exist(path: GroupPath) -> None:
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    codes = path.commit_offsets("g", {("gone", 0): 1, ("t", 9): 1, T0: 1})
+    assert codes == {("gone", 0): unknown, ("t", 9): unknown, T0: NONE}
+    assert path.commit_offsets("g", {("gone", 0): 1}) == {("gone", 0): unknown}
+
+
+def test_topics_by_id(path: GroupPath) -> None:
+    topic_id = path.image.topics.by_name["t"].topic_id
+
+    def request(identity: Uuid) -> OffsetCommitRequest:
+        partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=4, committed_metadata="m")
+        return OffsetCommitRequest(
+            group_id="g", topics=[OffsetCommitRequestTopic(topic_id=identity, partitions=[partition])]
+        )
+
+    (answer,) = path.ask(request(topic_id), 10).topics
+    assert (answer.topic_id, answer.partitions[0].error_code) == (topic_id, NONE)
+    stranger = Uuid(b"\x01" * 16)
+    (refused,) = path.ask(request(stranger), 10).topics
+    assert (refused.topic_id, refused.partitions[0].error_code) == (stranger, ErrorCode.UNKNOWN_TOPIC_ID)
+    asked = [OffsetFetchRequestTopics(topic_id=each, partition_indexes=[0]) for each in (topic_id, stranger)]
+    for topics, found in ((asked, 2), (None, 1)):
+        group = OffsetFetchRequestGroup(group_id="g", topics=topics)
+        (fetched,) = path.ask(OffsetFetchRequest(groups=[group]), 10).groups
+        by_id = {topic.topic_id.bytes: topic.partitions[0] for topic in fetched.topics}
+        assert len(by_id) == found
+        known = by_id[topic_id.bytes]
+        assert (known.committed_offset, known.metadata, known.committed_leader_epoch) == (4, "m", -1)
+        if topics is not None:
+            assert by_id[stranger.bytes].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+# Fetching.
+
+
+def test_several_groups_at_once_each_for_itself(path: GroupPath) -> None:
+    path.commit_offsets("a", {T0: 1})
+    path.commit_offsets("b", {T0: 2})
+    groups = [OffsetFetchRequestGroup(group_id=name, topics=None) for name in ("b", "none", "a")]
+    answers = path.ask(OffsetFetchRequest(groups=groups), 8).groups
+    assert [(each.group_id, each.error_code) for each in answers] == [("b", 0), ("none", 0), ("a", 0)]
+    offsets = [[one.committed_offset for topic in each.topics for one in topic.partitions] for each in answers]
+    assert offsets == [[2], [], [1]]
+
+
+def test_old_versions_ask_for_one_group(path: GroupPath) -> None:
+    path.commit_offsets("a", {T0: 1})
+    topics = [OffsetFetchRequestTopic(name="t", partition_indexes=[0, 1])]
+    for version in (1, 2, 7):
+        response = path.ask(OffsetFetchRequest(group_id="a", topics=topics), version)
+        assert [one.committed_offset for one in response.topics[0].partitions] == [1, -1]
+    response = path.ask(OffsetFetchRequest(group_id="a", topics=None), 2)
+    assert [(topic.name, len(topic.partitions)) for topic in response.topics] == [("t", 1)]
+
+
+def test_offsets_of_an_open_transaction_are_unstable_until_it_ends(path: GroupPath) -> None:
+    from ottla.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
+
+    path.commit_offsets("g", {T0: 1})
+    shard = path.shard("g")
+    key = OffsetCommitKey(group="g", topic="t", partition=0)
+    for producer_id, offset in ((7, 10), (8, 20)):
+        shard.replay(key, OffsetCommitValue(offset=offset, metadata=""), producer_id)
+    assert path.fetch_offsets("g", {"t": [0]}) == {T0: 1}
+    unstable = -1000 - ErrorCode.UNSTABLE_OFFSET_COMMIT
+    assert path.fetch_offsets("g", {"t": [0]}, require_stable=True) == {T0: unstable}
+    assert path.fetch_offsets("g", require_stable=True) == {T0: unstable}
+    shard.replay_transaction_end(8, is_commit=False)
+    shard.replay_transaction_end(7, is_commit=True)
+    assert path.fetch_offsets("g", {"t": [0]}, require_stable=True) == {T0: 10}
+
+
+# Going.
+
+
+def test_offsets_are_deleted_by_hand_unless_members_read_the_topic(path: GroupPath) -> None:
+    path.create_topic("u", 1)
+    member = Member(path, "g", topics=("t",))
+    stable_group(path, member)
+    member.commit({T0: 1, ("u", 0): 2})
+    assert delete(path, "g", "t", 0) == (NONE, [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC])
+    assert delete(path, "g", "u", 0, 5) == (NONE, [NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION])
+    assert path.fetch_offsets("g") == {T0: 1}
+    member.leave()
+    assert delete(path, "g", "t", 0) == (NONE, [NONE])
+    assert path.fetch_offsets("g") == {}
+
+
+def test_nothing_is_deleted_where_there_is_no_group_or_one_that_is_no_consumer(path: GroupPath) -> None:
+    assert delete(path, "none", "t", 0) == (ErrorCode.GROUP_ID_NOT_FOUND, [])
+    assert delete(path, "", "t", 0) == (ErrorCode.INVALID_GROUP_ID, [])
+    stable_group(path, Member(path, "g", protocol_type="connect"))
+    assert delete(path, "g", "t", 0) == (ErrorCode.NON_EMPTY_GROUP, [])
+
+
+def test_offsets_go_with_their_topic(path: GroupPath) -> None:
+    topic_id = path.create_topic("u", 1)
+    path.commit_offsets("g", {T0: 1, ("u", 0): 2})
+    path.commit(r.RemoveTopicRecord(topic_id=topic_id))
+    path.run()
+    assert path.fetch_offsets("g") == {T0: 1}
+    path.stop()
+    path.start()
+    assert path.fetch_offsets("g") == {T0: 1}
+
+
+def test_offsets_expire_some_time_after_the_group_is_empty(make: Callable[..., GroupPath]) -> None:
+    path = make(offsets_retention_minutes="60", offsets_retention_check_interval_ms="60000")
+    member = Member(path, "g", session_timeout_ms=1_800_000)
+    stable_group(path, member)
+    member.commit({T0: 1})
+    for _ in range(6):
+        path.advance(15 * MINUTE_MS)
+        assert member.heartbeat() is NONE
+    assert path.fetch_offsets("g") == {T0: 1}
+    member.leave()
+    path.advance(60 * MINUTE_MS - 1)
+    assert path.fetch_offsets("g") == {T0: 1}
+    path.advance(MINUTE_MS)
+    assert path.fetch_offsets("g") == {}
+    assert "g" not in path.shard("g").groups
+
+
+def test_offsets_of_a_topic_nobody_reads_any_more_expire_one_by_one(make: Callable[..., GroupPath]) -> None:
+    path = make(offsets_retention_minutes="60", offsets_retention_check_interval_ms="60000")
+    path.create_topic("u", 1)
+    member = Member(path, "g", session_timeout_ms=1_800_000)
+    stable_group(path, member)
+    member.commit({T0: 1, ("u", 0): 2})
+    for _ in range(5):
+        path.advance(15 * MINUTE_MS)
+        member.heartbeat()
+    assert path.fetch_offsets("g") == {T0: 1}
+
+
+def test_offsets_of_standalone_consumers_expire_after_their_commit(make: Callable[..., GroupPath]) -> None:
+    path = make(offsets_retention_minutes="2", offsets_retention_check_interval_ms="1000")
+    path.commit_offsets("g", {T0: 1})
+    path.advance(60_000)
+    path.commit_offsets("g", {("t", 1): 2})
+    path.advance(60_000)
+    assert path.fetch_offsets("g") == {("t", 1): 2}
+    path.advance(60_000)
+    assert path.fetch_offsets("g") == {}
+
+
+def test_a_client_of_old_could_choose_the_retention(make: Callable[..., GroupPath]) -> None:
+    path = make(offsets_retention_check_interval_ms="1000")
+    path.commit_offsets("g", {T0: 1}, version=4, retention_time_ms=5_000)
+    path.advance(4_999)
+    assert path.fetch_offsets("g") == {T0: 1}
+    path.advance(1_001)
+    assert path.fetch_offsets("g") == {}
+
+
+def test_offsets_survive_a_restart(path: GroupPath) -> None:
+    for number in range(50):
+        path.commit_offsets(f"group-{number % 7}", {("t", number % 3): number}, metadata=f"m{number}")
+    before = {name: path.fetch_offsets(name) for name in (f"group-{number}" for number in range(7))}
+    path.stop()
+    path.start()
+    assert {name: path.fetch_offsets(name) for name in before} == before

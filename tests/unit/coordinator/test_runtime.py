@@ -1,0 +1,281 @@
+"""The runtime: one append per turn, no answer before commit, loading, and what happens when the log refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ottla.coordinator.group.records import GROUP_RECORDS
+from ottla.coordinator.runtime import Decision, ShardStatus, UnknownRecord, partition_for
+from ottla.coordinator.runtime.shard import TRANSITIONS
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.records.build import build_batch
+from ottla.records.iterate import iterate_batches
+from ottla.records.record import Record
+from ottla.storage.errors import DiskFull
+from ottla.wire.codec import MalformedMessage
+from ottla.wire.messages import metadata_records as r
+from ottla.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
+from ottla.wire.messages.list_groups import ListGroupsRequest
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from tests.support.group_path import OFFSETS_TOPIC, GroupPath, Member
+
+T0 = ("t", 0)
+
+
+def commit_request(group_id: str, offset: int, *, metadata: str = "") -> OffsetCommitRequest:
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata=metadata)
+    topic = OffsetCommitRequestTopic(name="t", partitions=[partition])
+    return OffsetCommitRequest(group_id=group_id, topics=[topic])
+
+
+def code_of(answer: Deferred[Any]) -> ErrorCode:
+    return ErrorCode(answer.result().topics[0].partitions[0].error_code)
+
+
+def log_end(path: GroupPath, group_id: str) -> int:
+    return path.partition(OFFSETS_TOPIC, path.groups.runtime.partition_of(group_id)).log.log_end_offset
+
+
+@pytest.mark.parametrize(
+    # What Java says: (s.hashCode() == Integer.MIN_VALUE ? 0 : Math.abs(s.hashCode())) % count
+    ("key", "count", "partition"),
+    [
+        ("", 50, 0),
+        ("a", 50, 47),
+        ("test-group", 50, 12),
+        ("polygenelubricants", 50, 0),
+        ("grüße", 50, 23),
+        ("\U0001f600", 50, 49),
+    ],
+)
+def test_keys_belong_to_the_partition_java_would_say(key: str, count: int, partition: int) -> None:
+    assert partition_for(key, count) == partition
+
+
+def test_the_table_of_states_is_closed() -> None:
+    assert TRANSITIONS.keys() == set(ShardStatus)
+    assert not TRANSITIONS[ShardStatus.CLOSED]
+
+
+# The commit gate.
+
+
+def test_decisions_of_one_turn_share_an_append_and_see_each_other(path: GroupPath) -> None:
+    log = path.partition(OFFSETS_TOPIC, path.groups.runtime.partition_of("g")).log
+    answers = [path.begin(commit_request("g", offset), 9) for offset in range(10)]
+    assert path.shard("g").offsets.of_group("g"), "replayed at once"
+    assert not any(answer.done for answer in answers), "and not answered before it is written"
+    assert log.log_end_offset == 0
+    path.run()
+    assert [code_of(answer) for answer in answers] == [ErrorCode.NONE] * 10
+    assert log.log_end_offset == 10
+    found = log.read(0, max_bytes=1 << 20, end_offset=10)
+    assert found.region is not None
+    assert len(list(iterate_batches(found.region.read()))) == 1
+
+
+def test_a_question_waits_for_what_was_decided_before_it(path: GroupPath) -> None:
+    commit = path.begin(commit_request("g", 5), 9)
+    question = path.groups.submit("g", lambda shard, _: Decision((), dict(shard.offsets.of_group("g"))))
+    assert not question.done
+    path.run()
+    assert commit.done
+    assert [each.offset for each in question.result().values()] == [5]
+    assert path.groups.submit("g", lambda _, now_ms: Decision((), now_ms)).done, "nothing to wait for"
+
+
+def test_a_batch_never_exceeds_what_the_topic_takes(path: GroupPath) -> None:
+    path.commit(r.ConfigRecord(resource_type=2, resource_name=OFFSETS_TOPIC, name="max.message.bytes", value="2000"))
+    answers = [path.begin(commit_request("g", offset, metadata="m" * 300), 9) for offset in range(20)]
+    path.run()
+    assert [code_of(answer) for answer in answers] == [ErrorCode.NONE] * 20
+    too_large = path.begin(commit_request("g", 99, metadata="m" * 1990), 9)
+    path.run()
+    assert code_of(too_large) is ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+    assert path.fetch_offsets("g") == {T0: 19}
+
+
+def test_a_failed_append_is_as_if_nothing_had_been_decided(path: GroupPath, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.commit_offsets("g", {T0: 1})
+    index = path.groups.runtime.partition_of("g")
+    partition = path.partition(OFFSETS_TOPIC, index)
+    neighbour = next(name for name in "abcdefh" if path.groups.runtime.partition_of(name) == index)
+    member = Member(path, neighbour)
+    member.join()
+
+    def refuse(*_arguments: object, **_options: object) -> None:
+        raise DiskFull("no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(partition.log), "append_built", refuse)
+        answer = path.begin(commit_request("g", 2), 9)
+        path.run()
+    assert code_of(answer) is ErrorCode.NOT_COORDINATOR
+    assert member.join_code is ErrorCode.NOT_COORDINATOR, "what it waited for is forgotten"
+    assert path.fetch_offsets("g") == {T0: 1}
+    assert path.commit_offsets("g", {T0: 3}) == {T0: ErrorCode.NONE}
+
+
+def share(path: GroupPath, *, isr: tuple[int, ...], min_insync: str = "1") -> None:
+    """The offsets topic gets a follower that never fetches."""
+    path.create_topic(OFFSETS_TOPIC, 1, replicas=(1, 2), isr=isr, min_insync_replicas=min_insync)
+    path.run()
+
+
+def test_too_few_replicas_are_noticed_before_anything_changes(log_directory: str) -> None:
+    path = GroupPath(log_directory)
+    path.create_topic("t", 1)
+    share(path, isr=(1,), min_insync="2")
+    assert path.commit_offsets("g", {T0: 1}) == {T0: ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    assert path.fetch_offsets("g") == {}
+    assert log_end(path, "g") == 0
+    path.stop()
+
+
+def test_an_answer_waits_for_followers_but_not_for_ever(log_directory: str) -> None:
+    path = GroupPath(log_directory)
+    path.create_topic("t", 1)
+    share(path, isr=(1, 2))
+    first = path.begin(commit_request("g", 1), 9)
+    path.advance(1_000)
+    second = path.begin(commit_request("g", 2), 9)
+    question = path.groups.submit("g", lambda _, now_ms: Decision((), now_ms))
+    path.advance(3_999)
+    assert not first.done
+    path.advance(1)
+    assert code_of(first) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert not second.done
+    partition = path.partition(OFFSETS_TOPIC)
+    partition.on_follower_fetch(2, fetch_offset=2, log_start_offset=0, now_ms=path.virtual.clock.ms)
+    path.run()
+    assert code_of(second) is ErrorCode.NONE
+    assert question.done
+    path.stop()
+
+
+def test_lost_leadership_ends_everything_that_waits(log_directory: str) -> None:
+    path = GroupPath(log_directory)
+    path.create_topic("t", 1)
+    share(path, isr=(1, 2))
+    waiting = path.begin(commit_request("g", 1), 9)
+    path.run()
+    topic_id = path.image.topics.by_name[OFFSETS_TOPIC].topic_id
+    path.commit(r.PartitionChangeRecord(partition_id=0, topic_id=topic_id, leader=2))
+    path.run()
+    assert code_of(waiting) is ErrorCode.NOT_COORDINATOR
+    assert path.commit_offsets("g", {T0: 1}) == {T0: ErrorCode.NOT_COORDINATOR}
+    path.commit(r.PartitionChangeRecord(partition_id=0, topic_id=topic_id, leader=1, isr=[1]))
+    path.run()
+    assert path.fetch_offsets("g") == {T0: 1}, "it was in the log, and is committed now"
+    path.stop()
+
+
+def test_timers_die_with_their_shard(path: GroupPath) -> None:
+    fired: list[int] = []
+    shard = path.groups.runtime.shard_of("g")
+
+    def decide(_: object, now_ms: int) -> Decision[None]:
+        fired.append(now_ms)
+        return Decision((), None)
+
+    shard.timers.schedule("a", 1_000, decide)
+    shard.timers.schedule("a", 2_000, decide)
+    path.advance(1_500)
+    assert fired == []
+    path.advance(500)
+    assert len(fired) == 1
+    shard.timers.schedule("b", 1_000, decide)
+    path.groups.close()
+    path.advance(2_000)
+    assert len(fired) == 1
+    assert shard.status is ShardStatus.CLOSED
+
+
+def test_a_timer_that_cannot_be_written_down_is_tried_again(path: GroupPath) -> None:
+    attempts: list[int] = []
+    shard = path.groups.runtime.shard_of("g")
+
+    def decide(_: object, now_ms: int) -> Decision[None]:
+        attempts.append(now_ms)
+        if len(attempts) < 3:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return Decision((), None)
+
+    shard.timers.schedule("a", 0, decide)
+    path.advance(5_000)
+    assert [attempt - attempts[0] for attempt in attempts] == [0, 500, 1_000]
+
+
+# Loading.
+
+
+def test_requests_wait_their_turn_while_a_shard_is_loading(path: GroupPath) -> None:
+    for number in range(1_000):
+        path.begin(commit_request("g", number), 9)
+    path.run()
+    member = Member(path, "g")
+    member.member_id, member.generation = "m", 1
+    path.stop()
+    path.start(runs=False)
+    shard = path.groups.runtime.shard_of("g")
+    assert shard.status is ShardStatus.LOADING
+    assert code_of(path.begin(commit_request("g", 1), 9)) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert member.heartbeat() is ErrorCode.NONE, "whether it is a member is not known yet"
+    path.run()
+    assert shard.status is ShardStatus.ACTIVE
+    assert path.fetch_offsets("g") == {T0: 999}
+
+
+def test_half_a_list_is_no_list(path: GroupPath, monkeypatch: pytest.MonkeyPatch) -> None:
+    shard = path.groups.runtime.shard_of("g")
+    monkeypatch.setattr(shard, "status", ShardStatus.LOADING)
+    assert path.ask(ListGroupsRequest(), 5).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+def append_raw(path: GroupPath, group_id: str, key: bytes, value: bytes | None) -> None:
+    partition = path.partition(OFFSETS_TOPIC, path.groups.runtime.partition_of(group_id))
+    record = Record(key=key, value=value, timestamp=path.virtual.clock.ms)
+    partition.append_built(build_batch([record]), now_ms=path.virtual.clock.ms)
+
+
+def test_records_of_newer_software_are_left_alone(path: GroupPath) -> None:
+    path.commit_offsets("g", {T0: 1})
+    append_raw(path, "g", b"\x7f\x00whatever", b"\x00\x00")
+    append_raw(path, "g", GROUP_RECORDS.encode_key(OffsetCommitKey(group="g", topic="t", partition=1)), b"\x00\x63")
+    path.commit_offsets("g", {("t", 2): 2})
+    path.stop()
+    path.start()
+    assert path.fetch_offsets("g") == {T0: 1, ("t", 2): 2}
+
+
+def test_a_log_that_cannot_be_understood_is_not_served(path: GroupPath) -> None:
+    path.commit_offsets("g", {T0: 1})
+    append_raw(path, "g", GROUP_RECORDS.encode_key(OffsetCommitKey(group="g", topic="t", partition=1)), b"\x00\x03\x00")
+    path.stop()
+    path.start()
+    assert path.groups.runtime.shard_of("g").status is ShardStatus.FAILED
+    assert path.commit_offsets("g", {T0: 1}) == {T0: ErrorCode.NOT_COORDINATOR}
+
+
+def test_the_records_read_back_as_they_were_written() -> None:
+    key = OffsetCommitKey(group="g", topic="t", partition=3)
+    value = OffsetCommitValue(offset=7, leader_epoch=2, metadata="m", commit_timestamp=11)
+    encoded = GROUP_RECORDS.encode_key(key), GROUP_RECORDS.encode_value(value)
+    assert (encoded[0][:2], encoded[1][:2]) == (b"\x00\x01", b"\x00\x03")
+    assert GROUP_RECORDS.decode(memoryview(encoded[0]), memoryview(encoded[1])) == (key, value)
+    assert GROUP_RECORDS.decode(memoryview(encoded[0]), None) == (key, None)
+    for damaged_key, damaged_value, error in (
+        (b"\x00", None, MalformedMessage),
+        (b"\x00\x09", None, UnknownRecord),
+        (encoded[0], b"\x01", MalformedMessage),
+        (encoded[0], b"\x00\x09", UnknownRecord),
+    ):
+        with pytest.raises(error):
+            GROUP_RECORDS.decode(memoryview(damaged_key), None if damaged_value is None else memoryview(damaged_value))
