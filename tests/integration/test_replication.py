@@ -184,6 +184,9 @@ def test_a_blank_disk_is_filled_again(nodes: ottla.testing.Cluster) -> None:
 def test_too_few_replicas_refuse_and_come_back(nodes: ottla.testing.Cluster) -> None:
     topic = "few"
     create_topic(nodes.node(1), topic, assignments={0: [1, 2]})
+    producer = Producer({"bootstrap.servers": nodes.bootstrap, "acks": "all", "log_level": 0})
+    producer.produce(topic, b"before")
+    assert producer.flush(30) == 0
     nodes.node(2).kill()
     wait_in_sync(nodes, topic, [1])
     producer = Producer(
@@ -193,12 +196,14 @@ def test_too_few_replicas_refuse_and_come_back(nodes: ottla.testing.Cluster) -> 
     producer.produce(topic, b"refused", on_delivery=lambda error, _: errors.append(error))
     producer.flush(30)
     assert [error.code() for error in errors if error is not None] == [ClientError.NOT_ENOUGH_REPLICAS]
+    # Reading goes on.
+    assert list(read_all(nodes, topic, 0).values()) == [b"before"]
     nodes.node(2).start()
     wait_in_sync(nodes, topic, [1, 2])
     producer.produce(topic, b"taken", on_delivery=lambda error, _: errors.append(error))
     assert producer.flush(30) == 0
     assert errors[1:] == [None]
-    assert list(read_all(nodes, topic, 0).values()) == [b"taken"]
+    assert list(read_all(nodes, topic, 0).values()) == [b"before", b"taken"]
 
 
 def test_a_clean_stop_hands_over_and_comes_back(nodes: ottla.testing.Cluster) -> None:

@@ -95,6 +95,33 @@ class TestListOffsets:
         assert filled.list_offset("u", LATEST).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert filled.list_offset("t", LATEST, leader_epoch=7).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
 
+    def test_leadership_may_be_lost_while_a_worker_looks(self, node: DataPath) -> None:
+        topic_id = node.create_topic("t", replicas=(1, 2), isr=(1,))
+        node.append("t", "a")
+        wanted = [ListOffsetsPartition(partition_index=0, timestamp=0)]
+        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=wanted)])
+        response = node.call(list_offsets, request, 11)
+        assert not response.done, "a time is looked up by a worker"
+        node.commit(r.PartitionChangeRecord(partition_id=0, topic_id=topic_id, leader=2))
+        node.virtual.workers.run_all()
+        assert response.result().topics[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def test_names_and_times_in_one_request(self, filled: DataPath) -> None:
+        filled.create_topic("u")
+        filled.produce("u", batch("a", timestamp=T0))
+        topics = [
+            ListOffsetsTopic(name=name, partitions=[ListOffsetsPartition(partition_index=0, timestamp=timestamp)])
+            for name, timestamp in (("t", T0 + 60), ("u", LATEST), ("nowhere", 0))
+        ]
+        response = filled.call(list_offsets, ListOffsetsRequest(replica_id=-1, topics=topics), 11)
+        filled.virtual.workers.run_all()
+        answers = [topic.partitions[0] for topic in response.result().topics]
+        assert [(answer.error_code, answer.offset) for answer in answers] == [
+            (ErrorCode.NONE, 2),
+            (ErrorCode.NONE, 1),
+            (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1),
+        ]
+
     def test_the_same_partition_twice(self, filled: DataPath) -> None:
         wanted = [ListOffsetsPartition(partition_index=0, timestamp=LATEST) for _ in range(2)]
         request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=wanted)])
