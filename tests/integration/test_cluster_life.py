@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 
 import ottla.testing
+from ottla.model.errors import ErrorCode
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest
+from ottla.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest
 from tests.integration.cluster_calls import ask, broker_ids, create_topic, partitions_of, wait_until
 
 SETTINGS = {"broker.session.timeout.ms": "1500", "broker.heartbeat.interval.ms": "100"}
@@ -46,6 +49,35 @@ def test_an_orderly_stop_moves_leadership_first_and_a_restart_rejoins(nodes: ott
         wait_until(lambda node=node: broker_ids(node) == [1, 2, 3], "node 3 is back")
         wait_until(lambda node=node: partitions_of(node, "alone")[0].leader_id == 3, "it leads what only it has")
     assert leader_and_isr(nodes.node(3), "meanwhile") == (1, {1, 2})
+
+
+def test_leadership_goes_back_when_an_election_is_asked_for(nodes: ottla.testing.Cluster) -> None:
+    create_topic(nodes.node(1), "preferred", assignments={0: [3, 2]})
+    nodes.node(3).stop()
+    nodes.node(3).start()
+    wait_until(lambda: leader_and_isr(nodes.node(2), "preferred") == (2, {2, 3}), "node 3 follows and is in sync")
+    asked = ElectLeadersRequest(
+        election_type=0, topic_partitions=[TopicPartitions(topic="preferred", partitions=[0])], timeout_ms=10_000
+    )
+    response = ask(nodes.node(2), asked, 2)
+    assert response.error_code == 0
+    assert [result.error_code for each in response.replica_election_results for result in each.partition_result] == [0]
+    for node in nodes.nodes:
+        wait_until(lambda node=node: leader_and_isr(node, "preferred") == (3, {2, 3}), "node 3 leads again")
+
+
+def test_a_broker_that_will_not_come_back_is_forgotten_on_demand(nodes: ottla.testing.Cluster) -> None:
+    nodes.node(3).stop()
+
+    def known(node: ottla.testing.Node) -> list[int]:
+        answer = ask(node, DescribeClusterRequest(include_fenced_brokers=True), 2)
+        return [broker.broker_id for broker in answer.brokers]
+
+    assert known(nodes.node(1)) == [1, 2, 3]
+    assert ask(nodes.node(2), UnregisterBrokerRequest(broker_id=3), 0).error_code == 0
+    wait_until(lambda: known(nodes.node(2)) == [1, 2], "node 2 has heard of it")
+    missing = ask(nodes.node(2), UnregisterBrokerRequest(broker_id=3), 0)
+    assert missing.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
 def test_a_silent_broker_is_fenced_and_comes_back_when_it_speaks_again(nodes: ottla.testing.Cluster) -> None:
