@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import time
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -10,6 +11,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 __all__ = ["read_partition"]
 
 TIMEOUT_S = 30.0
+LEADERLESS = {"NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PART", "_LEADER_NOT_AVAILABLE"}
 
 
 def read_partition(
@@ -30,7 +32,7 @@ def read_partition(
     )
     try:
         place = TopicPartition(topic, partition)
-        first, _ = consumer.get_watermark_offsets(place, timeout=TIMEOUT_S)
+        first = first_offset(consumer, place)
         consumer.assign([TopicPartition(topic, partition, first)])
         records: list[dict[str, Any]] = []
         while True:
@@ -45,6 +47,21 @@ def read_partition(
                 raise KafkaException(message.error())
     finally:
         consumer.close()
+
+
+def first_offset(consumer: Consumer, place: TopicPartition) -> int:
+    """Asks again for a while: right after a start or an election nobody may lead the partition yet."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            offsets = consumer.get_watermark_offsets(place, timeout=TIMEOUT_S)
+        except KafkaException as error:
+            if error.args[0].name() not in LEADERLESS or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+        else:
+            assert offsets is not None, f"no answer about {place}"
+            return int(offsets[0])
 
 
 def as_value(message: Any) -> dict[str, Any]:
