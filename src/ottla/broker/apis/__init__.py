@@ -65,6 +65,8 @@ HANDLERS: dict[int, HandlerSpec] = {
     60: HandlerSpec("describe_cluster", 0, 2),
     61: HandlerSpec("describe_producers", 0, 0),
     64: HandlerSpec("unregister_broker", 0, 0),
+    68: HandlerSpec("consumer_group_heartbeat", 0, 1),
+    69: HandlerSpec("consumer_group_describe", 0, 1),
     74: HandlerSpec("list_config_resources", 0, 1),
     75: HandlerSpec("describe_topic_partitions", 0, 0),
 }

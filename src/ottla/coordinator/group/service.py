@@ -25,6 +25,7 @@ from ottla.coordinator.group.state import GroupContext, GroupDecide, GroupShard
 from ottla.coordinator.runtime import CoordinatorRuntime, Decision, ShardSettings, ShardStatus, Timers
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import Uuid
 from ottla.records.compression import Codec
 from ottla.wire.messages.delete_groups import DeletableGroupResult
 from ottla.wire.messages.describe_groups import DescribedGroup
@@ -43,6 +44,11 @@ if TYPE_CHECKING:
     from ottla.model.config import BrokerConfig
     from ottla.model.ports import Timer, World
     from ottla.replica.manager import ReplicaManager
+    from ottla.wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
+    from ottla.wire.messages.consumer_group_heartbeat import (
+        ConsumerGroupHeartbeatRequest,
+        ConsumerGroupHeartbeatResponse,
+    )
 
 __all__ = ["GroupCoordinator"]
 
@@ -162,6 +168,40 @@ class GroupCoordinator:
 
         self.submit(request.group_id, lambda shard, now_ms: decide_leave(shard, request, now_ms)).when_done(on_left)
         return answer
+
+    # The consumer protocol.
+
+    def consumer_heartbeat(
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        *,
+        api_version: int,
+        client_id: str,
+        client_host: str,
+        may_see_topic: Callable[[str], bool],
+    ) -> Deferred[ConsumerGroupHeartbeatResponse]:
+        from ottla.coordinator.group.consumer.heartbeat import HeartbeatAttempt, check_request, decide_heartbeat
+
+        try:
+            check_request(request, api_version, self.context.config.group_consumer_assignors)
+        except KafkaError as error:
+            return Deferred.failed(error)
+        attempt = HeartbeatAttempt(
+            request,
+            client_id=client_id,
+            client_host=client_host,
+            generated_id="" if request.member_id else str(Uuid.random(self._world.random)),
+            may_see_topic=may_see_topic,
+        )
+        return self.submit(request.group_id, lambda shard, now_ms: decide_heartbeat(shard, attempt, now_ms))
+
+    def describe_consumer_groups(self, group_ids: Iterable[str]) -> Deferred[list[DescribedConsumerGroup]]:
+        from ottla.coordinator.group.consumer.describe import describe_consumer_group, undescribed
+
+        def describe_one(group_id: str) -> Deferred[DescribedConsumerGroup]:
+            return self.submit(group_id, lambda shard, _: Decision((), describe_consumer_group(shard, group_id)))
+
+        return _gather([_or_else(describe_one(group_id), partial(undescribed, group_id)) for group_id in group_ids])
 
     # Offsets.
 

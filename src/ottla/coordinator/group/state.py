@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ottla.coordinator.group.consumer.subscription import TopicHashes
 from ottla.coordinator.group.group import Group
 from ottla.coordinator.group.offsets.table import OffsetTable
 from ottla.coordinator.runtime import Decide, Timers
@@ -28,11 +29,12 @@ G = TypeVar("G", bound=Group)
 class GroupContext:
     """What all shards share: settings, and the cluster's metadata; both are replaced as a whole when they change."""
 
-    __slots__ = ("config", "image")
+    __slots__ = ("config", "image", "topic_hashes")
 
     def __init__(self, config: BrokerConfig, image: MetadataImage) -> None:
         self.config = config
         self.image = image
+        self.topic_hashes = TopicHashes()
 
 
 class GroupShard:
@@ -93,9 +95,10 @@ _REPLAYERS: dict[int, Replayer] = {}
 def _register() -> None:
     """Each kind of record has its module; the table is put together here, so that it can be read in one place."""
     from ottla.coordinator.group.classic.replay import CLASSIC_REPLAYERS
+    from ottla.coordinator.group.consumer.replay import CONSUMER_REPLAYERS
     from ottla.coordinator.group.offsets.replay import OFFSET_REPLAYERS
 
-    for table in (OFFSET_REPLAYERS, CLASSIC_REPLAYERS):
+    for table in (OFFSET_REPLAYERS, CLASSIC_REPLAYERS, CONSUMER_REPLAYERS):
         assert not _REPLAYERS.keys() & table.keys(), "a record type has one replayer"
         _REPLAYERS.update(table)
 

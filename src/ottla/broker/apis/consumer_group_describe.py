@@ -1,0 +1,73 @@
+"""ConsumerGroupDescribe (key 69), versions 0 to 1: state and members of groups of the consumer protocol (KIP-848).
+
+- 1: whether a member uses the classic or the consumer protocol (KIP-1099)
+
+A group whose members read topics that the caller may not see is not described at all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorization import Operation, ResourceType
+from ottla.broker.consumer_protocol import is_consumer_protocol_enabled
+from ottla.broker.context import RequestContext
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode
+from ottla.wire.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+__all__ = ["handle"]
+
+_HIDDEN = "The group has described topic(s) that the client is not authorized to describe."
+
+
+def handle(
+    request: ConsumerGroupDescribeRequest, context: RequestContext, broker: Broker
+) -> ConsumerGroupDescribeResponse | Deferred[ConsumerGroupDescribeResponse]:
+    if not is_consumer_protocol_enabled(broker):
+        return ConsumerGroupDescribeResponse(
+            groups=[
+                DescribedGroup(group_id=group_id, error_code=ErrorCode.UNSUPPORTED_VERSION)
+                for group_id in request.group_ids
+            ]
+        )
+    allowed: list[str] = []
+    forbidden: list[DescribedGroup] = []
+    for group_id in request.group_ids:
+        if context.allows(Operation.DESCRIBE, ResourceType.GROUP, group_id):
+            allowed.append(group_id)
+        else:
+            forbidden.append(DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
+
+    def respond(groups: list[DescribedGroup]) -> ConsumerGroupDescribeResponse:
+        described = [_visible(group, context) for group in groups]
+        if request.include_authorized_operations:
+            for group in described:
+                if group.error_code == ErrorCode.NONE:
+                    group.authorized_operations = context.authorizer.authorized_operations(
+                        context, ResourceType.GROUP, group.group_id
+                    )
+        return ConsumerGroupDescribeResponse(groups=[*forbidden, *described])
+
+    return broker.groups.describe_consumer_groups(allowed).then(respond)
+
+
+def _visible(group: DescribedGroup, context: RequestContext) -> DescribedGroup:
+    names = {
+        each.topic_name
+        for member in group.members
+        for assignment in (member.assignment, member.target_assignment)
+        for each in assignment.topic_partitions
+    }
+    if all(context.allows(Operation.DESCRIBE, ResourceType.TOPIC, name) for name in names):
+        return group
+    return DescribedGroup(
+        group_id=group.group_id, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, error_message=_HIDDEN
+    )

@@ -1,0 +1,256 @@
+"""A consumer group: its epochs, its members, what each of them should have and what each of them has.
+
+Three epochs drive it (KIP-848). The *group epoch* grows when subscriptions or the subscribed topics change; the
+*assignment epoch* says for which group epoch the target assignment was computed; each *member epoch* follows when that
+member has reconciled what it has with its target. Everything here is put together by `replay`; what decisions remember
+on the way (what they last saw of the metadata) may be forgotten at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.coordinator.group.consumer.member import NO_TARGET, Assigned, ConsumerMember, Target
+from ottla.coordinator.group.consumer.states import GroupState
+from ottla.coordinator.group.group import Group, GroupType
+from ottla.coordinator.runtime import CoordinatorRecord
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import Uuid
+
+if TYPE_CHECKING:
+    from ottla.coordinator.group.state import GroupShard
+    from ottla.metadata.image import ClusterImage, TopicsImage
+
+__all__ = ["ConsumerGroup", "ResolvedRegex"]
+
+FIRST_COMMIT_VERSION_OF_MEMBER_EPOCHS = 9
+
+
+class ResolvedRegex(NamedTuple):
+    """The topics that matched a regular expression, and as of which metadata and when."""
+
+    topics: frozenset[str]
+    version: int
+    timestamp_ms: int
+
+
+class ConsumerGroup(Group):
+    """Made empty, at epoch 1 with no assignment: even a member that subscribes to nothing then gets an epoch."""
+
+    __slots__ = (
+        "_owners",
+        "assignment_epoch",
+        "assignment_timestamp_ms",
+        "epoch",
+        "has_partition_metadata_record",
+        "members",
+        "metadata_hash",
+        "regex_resolution_started_ms",
+        "resolved_regexes",
+        "seen_cluster",
+        "seen_topics",
+        "shard",
+        "static_members",
+        "targets",
+    )
+
+    TYPE = GroupType.CONSUMER
+
+    def __init__(self, group_id: str, shard: GroupShard) -> None:
+        super().__init__(group_id)
+        self.shard = shard
+        self.epoch = 1
+        self.metadata_hash = 0
+        self.assignment_epoch = 0
+        self.assignment_timestamp_ms = 0
+        self.members: dict[str, ConsumerMember] = {}
+        # Member id by instance id.
+        self.static_members: dict[str, str] = {}
+        # By member id.
+        self.targets: dict[str, Target] = {}
+        self.resolved_regexes: dict[str, ResolvedRegex] = {}
+        # Who has a partition, or has not given it up yet.
+        self._owners: dict[tuple[Uuid, int], str] = {}
+        # Written by releases before 4.1; the next change of the group removes it.
+        self.has_partition_metadata_record = False
+        # The metadata for which the hash was last computed.
+        self.seen_topics: TopicsImage | None = None
+        self.seen_cluster: ClusterImage | None = None
+        self.regex_resolution_started_ms = 0
+
+    # What every group answers.
+
+    @property
+    def state(self) -> GroupState:
+        if not self.members:
+            return GroupState.EMPTY
+        if self.epoch > self.assignment_epoch:
+            return GroupState.ASSIGNING
+        if all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values()):
+            return GroupState.STABLE
+        return GroupState.RECONCILING
+
+    @property
+    def state_name(self) -> str:
+        return self.state.value
+
+    @property
+    def protocol_type(self) -> str:
+        return "consumer"
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    def check_offset_commit(
+        self, *, member_id: str, instance_id: str | None, generation: int, is_transactional: bool, api_version: int
+    ) -> None:
+        if generation < 0 and not self.members:
+            # An administrator, or a consumer that assigns its partitions itself.
+            return
+        if is_transactional and generation == -1 and not member_id and instance_id is None:
+            # A producer that does not tell which member it commits for.
+            return
+        member = self.member(member_id)
+        is_classic = member.uses_classic_protocol
+        if not is_transactional and not is_classic and api_version < FIRST_COMMIT_VERSION_OF_MEMBER_EPOCHS:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                "OffsetCommit version 9 or above must be used by members using the consumer group protocol",
+            )
+        if generation > member.member_epoch:
+            raise _stale(member, f"Received epoch {generation} is newer than the member's ({member.member_epoch}).")
+
+    def check_partition_commit(self, *, member_id: str, epoch: int, topic_id: Uuid, partition: int) -> None:
+        """Called for each partition after `check_offset_commit`: a member may be behind, unless the partition has come
+        to it later than at the epoch it knows (KIP-1251).
+        """
+        member = self.members.get(member_id)
+        if member is None or epoch >= member.member_epoch:
+            return
+        assigned_at = member.assignment_epoch(topic_id, partition)
+        if assigned_at is None or epoch < assigned_at:
+            raise _stale(member, f"Received epoch {epoch} is older than the assignment of partition {partition}.")
+
+    def check_offset_fetch(self, *, member_id: str | None, member_epoch: int) -> None:
+        if member_id is None and member_epoch < 0:
+            return
+        member = self.member(member_id or "")
+        if member_epoch != member.member_epoch:
+            raise _stale(member, f"Received epoch {member_epoch} is not the member's ({member.member_epoch}).")
+
+    def check_offset_delete(self) -> None:
+        """Only subscribed topics are protected."""
+
+    def check_delete(self) -> None:
+        if self.members:
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        return any(topic in member.subscribed_topics for member in self.members.values()) or any(
+            topic in resolved.topics for resolved in self.resolved_regexes.values()
+        )
+
+    def offsets_expire_from(self, commit_timestamp_ms: int) -> int | None:
+        return commit_timestamp_ms
+
+    def tombstones(self) -> list[CoordinatorRecord]:
+        from ottla.coordinator.group.consumer.records import group_tombstones
+
+        return group_tombstones(self)
+
+    def on_loaded(self, now_ms: int) -> None:
+        from ottla.coordinator.group.consumer.sessions import on_group_loaded
+
+        on_group_loaded(self, now_ms)
+
+    # Members.
+
+    def member(self, member_id: str) -> ConsumerMember:
+        """Raises UNKNOWN_MEMBER_ID."""
+        member = self.members.get(member_id)
+        if member is None:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}."
+            )
+        return member
+
+    def static_member(self, instance_id: str | None) -> ConsumerMember | None:
+        member_id = None if instance_id is None else self.static_members.get(instance_id)
+        return None if member_id is None else self.members.get(member_id)
+
+    def target_of(self, member_id: str, instance_id: str | None) -> Target:
+        """A static member that is back under a new id inherits the target of the old one."""
+        target = self.targets.get(member_id)
+        if target is None and instance_id is not None:
+            target = self.targets.get(self.static_members.get(instance_id, ""))
+        return NO_TARGET if target is None else target
+
+    def owner_of(self, topic_id: Uuid, partition: int) -> str | None:
+        return self._owners.get((topic_id, partition))
+
+    @property
+    def all_use_classic_protocol(self) -> bool:
+        return all(member.uses_classic_protocol for member in self.members.values())
+
+    # Replay.
+
+    def put_member(self, member: ConsumerMember) -> None:
+        old = self.members.get(member.member_id)
+        if old is not None:
+            self._release(old)
+            if old.instance_id is not None and self.static_members.get(old.instance_id) == old.member_id:
+                del self.static_members[old.instance_id]
+        self.members[member.member_id] = member
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.member_id
+        for held in (member.assigned, member.pending_revocation):
+            self._hold(held, member.member_id)
+
+    def remove_member(self, member_id: str) -> None:
+        member = self.members.pop(member_id, None)
+        if member is None:
+            return
+        self._release(member)
+        if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:
+            del self.static_members[member.instance_id]
+
+    def _hold(self, held: Assigned, member_id: str) -> None:
+        owners = self._owners
+        for topic_id, partitions in held.items():
+            for partition in partitions:
+                owners[topic_id, partition] = member_id
+
+    def _release(self, member: ConsumerMember) -> None:
+        owners = self._owners
+        for held in (member.assigned, member.pending_revocation):
+            for topic_id, partitions in held.items():
+                for partition in partitions:
+                    if owners.get((topic_id, partition)) == member.member_id:
+                        del owners[topic_id, partition]
+
+    # Under test.
+
+    def invariants(self) -> None:
+        """No partition is held by two members, and the owners are who the members say."""
+        held: dict[tuple[Uuid, int], str] = {}
+        for member in self.members.values():
+            for part in (member.assigned, member.pending_revocation):
+                for topic_id, partitions in part.items():
+                    for partition in partitions:
+                        other = held.setdefault((topic_id, partition), member.member_id)
+                        assert other == member.member_id, f"{topic_id}-{partition}: {other} and {member.member_id}"
+        assert held == self._owners
+        assert self.assignment_epoch <= self.epoch
+        assert self._statics() == self.static_members
+
+    def _statics(self) -> Mapping[str, str]:
+        return {
+            member.instance_id: member.member_id for member in self.members.values() if member.instance_id is not None
+        }
+
+
+def _stale(member: ConsumerMember, message: str) -> KafkaError:
+    is_classic = member.uses_classic_protocol
+    return KafkaError(ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH, message)

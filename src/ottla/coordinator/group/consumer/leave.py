@@ -1,0 +1,106 @@
+"""How members go: by themselves, for a while (static members), or because they are fenced."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from typing import TYPE_CHECKING, TypeVar
+
+from ottla.coordinator.group.consumer.group import ConsumerGroup
+from ottla.coordinator.group.consumer.member import LEAVING_STATIC_EPOCH, ConsumerMember
+from ottla.coordinator.group.consumer.records import (
+    current_assignment_record,
+    epoch_record,
+    member_tombstones,
+    regex_tombstone,
+)
+from ottla.coordinator.group.consumer.sessions import cancel_timers, forget_revocation
+from ottla.coordinator.group.consumer.subscription import metadata_hash, topics_of_members
+from ottla.coordinator.runtime import CoordinatorRecord, Decision
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.coordinator.group.state import GroupShard
+
+__all__ = ["check_instance", "decide_fence", "decide_leave", "remove_members"]
+
+logger = logging.getLogger("ottla.coordinator.group.consumer")
+
+R = TypeVar("R")
+
+
+def decide_leave(
+    shard: GroupShard, request: ConsumerGroupHeartbeatRequest, now_ms: int
+) -> Decision[ConsumerGroupHeartbeatResponse]:
+    """Member epoch -1 leaves for good; with -2 a static member leaves its place reserved for its session."""
+    group = shard.group_of_kind(request.group_id, ConsumerGroup)
+    instance_id = request.instance_id
+    if instance_id is None:
+        member = group.member(request.member_id)
+    else:
+        member = check_instance(group, request.member_id, instance_id)
+    response = ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
+    if instance_id is not None and request.member_epoch == LEAVING_STATIC_EPOCH:
+        logger.info("static member %s of group %s leaves for a while", instance_id, group.group_id)
+        forget_revocation(shard, group.group_id, member.member_id)
+        return Decision((current_assignment_record(group.group_id, _away(member)),), response)
+    logger.info("member %s leaves group %s", member.member_id, group.group_id)
+    return remove_members(shard, group, [member], response, now_ms)
+
+
+def decide_fence(shard: GroupShard, group_id: str, member_id: str, reason: str, now_ms: int) -> Decision[None]:
+    """What a timer asks for; group or member may have gone meanwhile."""
+    group = shard.groups.get(group_id)
+    member = group.members.get(member_id) if isinstance(group, ConsumerGroup) else None
+    if not isinstance(group, ConsumerGroup) or member is None:
+        return Decision((), None)
+    logger.info("member %s is removed from group %s: %s", member_id, group_id, reason)
+    return remove_members(shard, group, [member], None, now_ms)
+
+
+def remove_members(
+    shard: GroupShard, group: ConsumerGroup, members: Collection[ConsumerMember], response: R, now_ms: int
+) -> Decision[R]:
+    """The rest of the group gets a new epoch, and with the next heartbeat of one of them a new assignment."""
+    from ottla.coordinator.group.consumer.downgrade import can_downgrade_without, downgrade_without
+
+    if not members:
+        return Decision((), response)
+    if can_downgrade_without(group, members):
+        return downgrade_without(shard, group, members, response, now_ms)
+    group_id = group.group_id
+    gone = {member.member_id for member in members}
+    records: list[CoordinatorRecord] = []
+    for member in members:
+        records += member_tombstones(group_id, member.member_id)
+        cancel_timers(shard, group_id, member.member_id)
+    rest = [member for member in group.members.values() if member.member_id not in gone]
+    regexes = {member.subscribed_regex for member in rest}
+    resolved = {regex: value for regex, value in group.resolved_regexes.items() if regex in regexes}
+    records += [regex_tombstone(group_id, regex) for regex in group.resolved_regexes if regex not in regexes]
+    topics = topics_of_members(rest, resolved)
+    records.append(epoch_record(group_id, group.epoch + 1, metadata_hash(topics, shard.context)))
+    return Decision(records, response)
+
+
+def check_instance(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:
+    """The static member of that instance, when it is the one that asks."""
+    member = group.static_member(instance_id)
+    if member is None:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+    if member.member_id != member_id:
+        raise KafkaError(
+            ErrorCode.FENCED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance_id} was fenced by member {member.member_id}.",
+        )
+    return member
+
+
+def _away(member: ConsumerMember) -> ConsumerMember:
+    """What it had stays its own, from whatever epoch on it comes back."""
+    assigned = {topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in member.assigned.items()}
+    return member._replace(member_epoch=LEAVING_STATIC_EPOCH, assigned=assigned, pending_revocation={})

@@ -1,0 +1,433 @@
+"""Regular expressions over topic names, in time linear to the name.
+
+Members of a group choose these expressions, so one that makes a backtracking matcher run for years must do no harm:
+Python's own `re` would hold up the whole node. The syntax is that of RE2, which Apache Kafka uses: no back references
+and no lookaround. An expression becomes a nondeterministic automaton whose states are followed all at once; sets of
+states that were met before are remembered, which makes it deterministic over time.
+
+Only the characters that topic names consist of can ever match, so a character class is a set of those.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+__all__ = ["InvalidPattern", "TopicPattern"]
+
+_DIGITS = frozenset("0123456789")
+_LOWER = frozenset("abcdefghijklmnopqrstuvwxyz")
+_UPPER = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+_WORD = _DIGITS | _LOWER | _UPPER | {"_"}
+_ALL = _WORD | {".", "-"}
+_NONE: frozenset[str] = frozenset()
+_CLASSES = {"d": _DIGITS, "w": _WORD, "s": _NONE, "D": _ALL - _DIGITS, "W": _ALL - _WORD, "S": _ALL}
+_POSIX = {
+    "alnum": _WORD - {"_"},
+    "alpha": _LOWER | _UPPER,
+    "ascii": _ALL,
+    "blank": _NONE,
+    "cntrl": _NONE,
+    "digit": _DIGITS,
+    "graph": _ALL,
+    "lower": _LOWER,
+    "print": _ALL,
+    "punct": frozenset("._-"),
+    "space": _NONE,
+    "upper": _UPPER,
+    "word": _WORD,
+    "xdigit": _DIGITS | frozenset("abcdefABCDEF"),
+}
+_ESCAPED_CONTROLS = {"a": "\a", "f": "\f", "t": "\t", "n": "\n", "r": "\r", "v": "\v"}
+
+# RE2's own bound for counted repetition; the others keep an expression from becoming a burden.
+_REPEAT_MAX = 1000
+_STATES_MAX = 10_000
+_DEPTH_MAX = 100
+_CACHE_MAX = 10_000
+
+
+class InvalidPattern(Exception):
+    """The expression is malformed, or uses what cannot be matched in linear time."""
+
+
+class _At(Enum):
+    START = "start"
+    END = "end"
+    BOUNDARY = "boundary"
+    NO_BOUNDARY = "no boundary"
+
+
+class _Chars(NamedTuple):
+    chars: frozenset[str]
+
+
+class _Place(NamedTuple):
+    at: _At
+
+
+class _Sequence(NamedTuple):
+    parts: list[_Node]
+
+
+class _Choice(NamedTuple):
+    parts: list[_Node]
+
+
+class _Repeat(NamedTuple):
+    part: _Node
+    low: int
+    # None: without end.
+    high: int | None
+
+
+_Node = _Chars | _Place | _Sequence | _Choice | _Repeat
+
+
+class _Context(NamedTuple):
+    """What can be said about the place between two characters."""
+
+    is_start: bool
+    is_end: bool
+    is_boundary: bool
+
+
+class TopicPattern:
+    """Raises InvalidPattern for what is not an expression."""
+
+    __slots__ = ("_accept", "_arcs", "_jumps", "_known_closures", "_known_steps", "_start")
+
+    def __init__(self, text: str) -> None:
+        tree = _Parser(text).parse()
+        # By state: where a character of the set leads, and where one may go without a character (at some place).
+        self._arcs: list[tuple[frozenset[str], int] | None] = []
+        self._jumps: list[list[tuple[_At | None, int]]] = []
+        self._start = self._new_state()
+        self._accept = self._build(tree, self._start)
+        self._known_steps: dict[tuple[frozenset[int], str], frozenset[int]] = {}
+        self._known_closures: dict[tuple[frozenset[int], _Context], frozenset[int]] = {}
+
+    def matches(self, name: str) -> bool:
+        """Whether the whole name matches."""
+        states = frozenset((self._start,))
+        was_word = False
+        end = len(name)
+        for position in range(end + 1):
+            is_word = position < end and name[position] in _WORD
+            context = _Context(position == 0, position == end, was_word is not is_word)
+            states = self._close(states, context)
+            if position < end:
+                states = self._step(states, name[position])
+                if not states:
+                    return False
+            was_word = is_word
+        return self._accept in states
+
+    # Building.
+
+    def _new_state(self) -> int:
+        if len(self._arcs) >= _STATES_MAX:
+            raise InvalidPattern("expression too large")
+        self._arcs.append(None)
+        self._jumps.append([])
+        return len(self._arcs) - 1
+
+    def _build(self, node: _Node, start: int) -> int:
+        """Adds states for the node from `start` on; returns the state after it."""
+        if isinstance(node, _Chars):
+            end = self._new_state()
+            before = self._new_state()
+            self._jumps[start].append((None, before))
+            self._arcs[before] = node.chars, end
+            return end
+        if isinstance(node, _Place):
+            end = self._new_state()
+            self._jumps[start].append((node.at, end))
+            return end
+        if isinstance(node, _Sequence):
+            for part in node.parts:
+                start = self._build(part, start)
+            return start
+        if isinstance(node, _Choice):
+            end = self._new_state()
+            for part in node.parts:
+                self._jumps[self._build(part, self._fork(start))].append((None, end))
+            return end
+        return self._build_repeat(node, start)
+
+    def _fork(self, start: int) -> int:
+        begin = self._new_state()
+        self._jumps[start].append((None, begin))
+        return begin
+
+    def _build_repeat(self, node: _Repeat, start: int) -> int:
+        for _ in range(node.low):
+            start = self._build(node.part, start)
+        end = self._new_state()
+        if node.high is None:
+            loop = self._fork(start)
+            self._jumps[self._build(node.part, loop)].append((None, loop))
+            self._jumps[loop].append((None, end))
+            return end
+        for _ in range(node.high - node.low):
+            self._jumps[start].append((None, end))
+            start = self._build(node.part, self._fork(start))
+        self._jumps[start].append((None, end))
+        return end
+
+    # Matching.
+
+    def _close(self, states: frozenset[int], context: _Context) -> frozenset[int]:
+        """All states that can be reached without a character."""
+        key = states, context
+        known = self._known_closures.get(key)
+        if known is None:
+            reached = set(states)
+            waiting = list(states)
+            while waiting:
+                for at, target in self._jumps[waiting.pop()]:
+                    if target not in reached and (at is None or _holds(at, context)):
+                        reached.add(target)
+                        waiting.append(target)
+            if len(self._known_closures) >= _CACHE_MAX:
+                self._known_closures.clear()
+            known = self._known_closures[key] = frozenset(reached)
+        return known
+
+    def _step(self, states: frozenset[int], character: str) -> frozenset[int]:
+        key = states, character
+        known = self._known_steps.get(key)
+        if known is None:
+            arcs = (self._arcs[state] for state in states)
+            known = frozenset(arc[1] for arc in arcs if arc is not None and character in arc[0])
+            if len(self._known_steps) >= _CACHE_MAX:
+                self._known_steps.clear()
+            self._known_steps[key] = known
+        return known
+
+
+def _holds(at: _At, context: _Context) -> bool:
+    if at is _At.START:
+        return context.is_start
+    if at is _At.END:
+        return context.is_end
+    return context.is_boundary is (at is _At.BOUNDARY)
+
+
+class _Parser:
+    """Recursive descent over one expression."""
+
+    __slots__ = ("_depth", "_ignores_case", "_position", "_text")
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._position = 0
+        self._depth = 0
+        self._ignores_case = False
+
+    def parse(self) -> _Node:
+        node = self._choice()
+        if self._position < len(self._text):
+            raise InvalidPattern("unexpected )")
+        return node
+
+    def _peek(self) -> str:
+        return self._text[self._position : self._position + 1]
+
+    def _take(self, expected: str) -> bool:
+        if self._text.startswith(expected, self._position):
+            self._position += len(expected)
+            return True
+        return False
+
+    def _next(self, otherwise: str) -> str:
+        character = self._peek()
+        if not character:
+            raise InvalidPattern(otherwise)
+        self._position += 1
+        return character
+
+    def _choice(self) -> _Node:
+        parts = [self._sequence()]
+        while self._take("|"):
+            parts.append(self._sequence())
+        return parts[0] if len(parts) == 1 else _Choice(parts)
+
+    def _sequence(self) -> _Node:
+        parts: list[_Node] = []
+        while self._peek() not in ("", "|", ")"):
+            part = self._atom()
+            if part is not None:
+                parts.append(self._repeated(part))
+        return parts[0] if len(parts) == 1 else _Sequence(parts)
+
+    def _repeated(self, part: _Node) -> _Node:
+        bounds = self._bounds()
+        if bounds is None:
+            return part
+        # Lazy repetition matches the same names.
+        self._take("?")
+        if self._peek() in ("*", "+", "?"):
+            raise InvalidPattern("invalid nested repetition operator")
+        return _Repeat(part, *bounds)
+
+    def _bounds(self) -> tuple[int, int | None] | None:
+        for operator, bounds in (("*", (0, None)), ("+", (1, None)), ("?", (0, 1))):
+            if self._take(operator):
+                return bounds
+        end = self._text.find("}", self._position)
+        if self._peek() != "{" or end < 0:
+            return None
+        low_text, comma, high_text = self._text[self._position + 1 : end].partition(",")
+        if not low_text.isdecimal() or (high_text and not high_text.isdecimal()):
+            # Not a count: the brace stands for itself.
+            return None
+        low = int(low_text[:5])
+        high = low if not comma else int(high_text[:5]) if high_text else None
+        if low > _REPEAT_MAX or (high is not None and (high > _REPEAT_MAX or high < low)):
+            raise InvalidPattern("invalid repeat count")
+        self._position = end + 1
+        return low, high
+
+    def _atom(self) -> _Node | None:
+        character = self._next("missing expression")
+        if character == "(":
+            return self._group()
+        if character == "[":
+            return _Chars(self._class())
+        if character == ".":
+            return _Chars(_ALL)
+        if character == "^":
+            return _Place(_At.START)
+        if character == "$":
+            return _Place(_At.END)
+        if character in ("*", "+", "?"):
+            raise InvalidPattern(f"missing argument to repetition operator: {character}")
+        if character == "\\":
+            return self._escape()
+        return self._literal(character)
+
+    def _literal(self, character: str) -> _Chars:
+        both = {character, character.lower(), character.upper()} if self._ignores_case else {character}
+        return _Chars(_ALL & both)
+
+    def _group(self) -> _Node | None:
+        self._depth += 1
+        if self._depth > _DEPTH_MAX:
+            raise InvalidPattern("expression nests too deeply")
+        outer_ignores_case = self._ignores_case
+        if self._take("?"):
+            if self._take("P<") or self._take("<"):
+                if self._peek() in ("=", "!"):
+                    raise InvalidPattern("invalid or unsupported Perl syntax")
+                end = self._text.find(">", self._position)
+                if end < 0 or not self._text[self._position : end].replace("_", "a").isalnum():
+                    raise InvalidPattern("invalid named capture")
+                self._position = end + 1
+            elif self._flags():
+                # Flags without an expression hold to the end of the group they stand in.
+                self._depth -= 1
+                return None
+        node = self._choice()
+        if not self._take(")"):
+            raise InvalidPattern("missing closing )")
+        self._ignores_case = outer_ignores_case
+        self._depth -= 1
+        return node
+
+    def _flags(self) -> bool:
+        """Whether the group ends right after its flags; of those only `i` makes a difference to topic names."""
+        value = True
+        while True:
+            character = self._next("missing closing )")
+            if character == "-":
+                value = False
+            elif character == "i":
+                self._ignores_case = value
+            elif character in (":", ")"):
+                return character == ")"
+            elif character not in "msU":
+                raise InvalidPattern("invalid or unsupported Perl syntax")
+
+    def _escape(self) -> _Node:
+        character = self._next("trailing backslash at end of expression")
+        if character in _CLASSES:
+            return _Chars(_CLASSES[character])
+        if character == "A":
+            return _Place(_At.START)
+        if character == "z":
+            return _Place(_At.END)
+        if character == "b":
+            return _Place(_At.BOUNDARY)
+        if character == "B":
+            return _Place(_At.NO_BOUNDARY)
+        if character == "Q":
+            end = self._text.find("\\E", self._position)
+            quoted = self._text[self._position :] if end < 0 else self._text[self._position : end]
+            self._position = len(self._text) if end < 0 else end + 2
+            return _Sequence([self._literal(each) for each in quoted])
+        return self._literal(self._escaped_character(character))
+
+    def _escaped_character(self, character: str) -> str:
+        if character in _ESCAPED_CONTROLS:
+            return _ESCAPED_CONTROLS[character]
+        if character == "x":
+            return self._hexadecimal()
+        if character.isascii() and not character.isalnum():
+            return character
+        raise InvalidPattern(f"invalid escape sequence: \\{character}")
+
+    def _hexadecimal(self) -> str:
+        if self._take("{"):
+            end = self._text.find("}", self._position)
+            digits = "" if end < 0 else self._text[self._position : end]
+            self._position = end + 1
+        else:
+            digits = self._text[self._position : self._position + 2]
+            self._position += 2
+        try:
+            return chr(int(digits, 16))
+        except (ValueError, OverflowError) as error:
+            raise InvalidPattern("invalid escape sequence: \\x") from error
+
+    def _class(self) -> frozenset[str]:
+        is_negated = self._take("^")
+        chars: set[str] = set()
+        is_first = True
+        while is_first or self._peek() != "]":
+            is_first = False
+            self._class_item(chars)
+        self._position += 1
+        if self._ignores_case:
+            chars |= {other for each in chars for other in (each.lower(), each.upper())}
+        return frozenset(_ALL - chars if is_negated else _ALL & chars)
+
+    def _class_item(self, chars: set[str]) -> None:
+        if self._take("[:"):
+            end = self._text.find(":]", self._position)
+            name = self._text[self._position : max(end, self._position)]
+            is_negated = name.startswith("^")
+            known = _POSIX.get(name.removeprefix("^"))
+            if known is None:
+                raise InvalidPattern("invalid character class range")
+            self._position = end + 2
+            chars |= _ALL - known if is_negated else known
+            return
+        low = self._next("missing closing ]")
+        if low == "\\":
+            escaped = self._next("trailing backslash at end of expression")
+            if escaped in _CLASSES:
+                chars |= _CLASSES[escaped]
+                return
+            low = self._escaped_character(escaped)
+        has_range = self._peek() == "-" and self._text[self._position + 1 : self._position + 2] not in ("", "]")
+        if not has_range:
+            chars.add(low)
+            return
+        self._position += 1
+        high = self._next("missing closing ]")
+        if high == "\\":
+            high = self._escaped_character(self._next("trailing backslash at end of expression"))
+        if high < low:
+            raise InvalidPattern("invalid character class range")
+        chars |= {each for each in _ALL if low <= each <= high}

@@ -1,0 +1,211 @@
+"""Replay of the records of consumer groups: types 3 to 8, and 16.
+
+Compaction may have taken away records that others refer to: every replayer makes what it needs, and a tombstone of what
+is not there means nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.group.classic.group import ClassicGroup
+from ottla.coordinator.group.consumer.group import ConsumerGroup, ResolvedRegex
+from ottla.coordinator.group.consumer.member import LEAVING_EPOCH, Assigned, ClassicSide, ConsumerMember
+from ottla.coordinator.group.consumer.states import MemberState
+from ottla.model.ids import Uuid
+from ottla.wire.messages.group_records import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupPartitionMetadataValue,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+    ConsumerTopicPartitions,
+)
+
+if TYPE_CHECKING:
+    from ottla.coordinator.group.state import GroupShard, Replayer
+
+__all__ = ["CONSUMER_REPLAYERS"]
+
+
+def _existing(shard: GroupShard, group_id: str) -> ConsumerGroup | None:
+    group = shard.groups.get(group_id)
+    return group if isinstance(group, ConsumerGroup) else None
+
+
+def _group(shard: GroupShard, group_id: str) -> ConsumerGroup:
+    group = shard.groups.get(group_id)
+    if isinstance(group, ConsumerGroup):
+        return group
+    # Offsets alone have made it a classic group so far.
+    assert group is None or (isinstance(group, ClassicGroup) and not group.members), f"{group_id} is of another kind"
+    made = shard.groups[group_id] = ConsumerGroup(group_id, shard)
+    return made
+
+
+def _replay_group(
+    shard: GroupShard, key: ConsumerGroupMetadataKey, value: ConsumerGroupMetadataValue | None, _producer_id: int
+) -> None:
+    if value is not None:
+        group = _group(shard, key.group_id)
+        group.epoch = value.epoch
+        group.metadata_hash = value.metadata_hash
+    elif _existing(shard, key.group_id) is not None:
+        del shard.groups[key.group_id]
+
+
+def _replay_partition_metadata(
+    shard: GroupShard,
+    key: ConsumerGroupPartitionMetadataKey,
+    value: ConsumerGroupPartitionMetadataValue | None,
+    _producer_id: int,
+) -> None:
+    group = _existing(shard, key.group_id) if value is None else _group(shard, key.group_id)
+    if group is not None:
+        group.has_partition_metadata_record = value is not None
+
+
+def _replay_member(
+    shard: GroupShard,
+    key: ConsumerGroupMemberMetadataKey,
+    value: ConsumerGroupMemberMetadataValue | None,
+    _producer_id: int,
+) -> None:
+    if value is None:
+        group = _existing(shard, key.group_id)
+        if group is not None:
+            group.remove_member(key.member_id)
+        return
+    group = _group(shard, key.group_id)
+    stored = value.classic_member_metadata
+    classic = None
+    if stored is not None:
+        protocols = tuple((each.name, bytes(each.metadata)) for each in stored.supported_protocols)
+        classic = ClassicSide(stored.session_timeout_ms, protocols)
+    old = group.members.get(key.member_id) or ConsumerMember(key.member_id)
+    group.put_member(
+        old._replace(
+            instance_id=value.instance_id,
+            rack_id=value.rack_id,
+            client_id=value.client_id,
+            client_host=value.client_host,
+            subscribed_topics=tuple(sorted(value.subscribed_topic_names)),
+            subscribed_regex=value.subscribed_topic_regex or "",
+            rebalance_timeout_ms=value.rebalance_timeout_ms,
+            assignor=value.server_assignor,
+            classic=classic,
+        )
+    )
+
+
+def _replay_assignment_epoch(
+    shard: GroupShard,
+    key: ConsumerGroupTargetAssignmentMetadataKey,
+    value: ConsumerGroupTargetAssignmentMetadataValue | None,
+    _producer_id: int,
+) -> None:
+    if value is not None:
+        group = _group(shard, key.group_id)
+        group.assignment_epoch = value.assignment_epoch
+        group.assignment_timestamp_ms = value.assignment_timestamp
+        return
+    existing = _existing(shard, key.group_id)
+    if existing is not None:
+        existing.assignment_epoch = LEAVING_EPOCH
+        existing.assignment_timestamp_ms = 0
+
+
+def _replay_target(
+    shard: GroupShard,
+    key: ConsumerGroupTargetAssignmentMemberKey,
+    value: ConsumerGroupTargetAssignmentMemberValue | None,
+    _producer_id: int,
+) -> None:
+    if value is not None:
+        group = _group(shard, key.group_id)
+        group.targets[key.member_id] = {
+            each.topic_id: frozenset(each.partitions) for each in value.topic_partitions if each.partitions
+        }
+        return
+    existing = _existing(shard, key.group_id)
+    if existing is not None:
+        existing.targets.pop(key.member_id, None)
+
+
+def _replay_current_assignment(
+    shard: GroupShard,
+    key: ConsumerGroupCurrentMemberAssignmentKey,
+    value: ConsumerGroupCurrentMemberAssignmentValue | None,
+    _producer_id: int,
+) -> None:
+    if value is not None:
+        group = _group(shard, key.group_id)
+        old = group.members.get(key.member_id) or ConsumerMember(key.member_id)
+        group.put_member(
+            old._replace(
+                member_epoch=value.member_epoch,
+                previous_epoch=value.previous_member_epoch,
+                state=MemberState.of(value.state),
+                assigned=_partitions(value.assigned_partitions, value.member_epoch),
+                pending_revocation=_partitions(value.partitions_pending_revocation, value.member_epoch),
+            )
+        )
+        return
+    existing = _existing(shard, key.group_id)
+    member = None if existing is None else existing.members.get(key.member_id)
+    if existing is not None and member is not None:
+        existing.put_member(
+            member._replace(
+                member_epoch=LEAVING_EPOCH,
+                previous_epoch=LEAVING_EPOCH,
+                state=MemberState.STABLE,
+                assigned={},
+                pending_revocation={},
+            )
+        )
+
+
+def _replay_regex(
+    shard: GroupShard,
+    key: ConsumerGroupRegularExpressionKey,
+    value: ConsumerGroupRegularExpressionValue | None,
+    _producer_id: int,
+) -> None:
+    if value is not None:
+        resolved = ResolvedRegex(frozenset(value.topics), value.version, value.timestamp)
+        _group(shard, key.group_id).resolved_regexes[key.regular_expression] = resolved
+        return
+    existing = _existing(shard, key.group_id)
+    if existing is not None:
+        existing.resolved_regexes.pop(key.regular_expression, None)
+
+
+def _partitions(stored: list[ConsumerTopicPartitions], member_epoch: int) -> Assigned:
+    """Releases before 4.3 did not write when a partition was assigned: the member's epoch is the safe guess."""
+    assigned: dict[Uuid, dict[int, int]] = {}
+    for each in stored:
+        if each.partitions:
+            epochs = each.assignment_epochs or [member_epoch] * len(each.partitions)
+            assigned[each.topic_id] = dict(zip(each.partitions, epochs, strict=True))
+    return assigned
+
+
+CONSUMER_REPLAYERS: Mapping[int, Replayer] = {
+    ConsumerGroupMetadataKey.API_KEY: _replay_group,
+    ConsumerGroupPartitionMetadataKey.API_KEY: _replay_partition_metadata,
+    ConsumerGroupMemberMetadataKey.API_KEY: _replay_member,
+    ConsumerGroupTargetAssignmentMetadataKey.API_KEY: _replay_assignment_epoch,
+    ConsumerGroupTargetAssignmentMemberKey.API_KEY: _replay_target,
+    ConsumerGroupCurrentMemberAssignmentKey.API_KEY: _replay_current_assignment,
+    ConsumerGroupRegularExpressionKey.API_KEY: _replay_regex,
+}

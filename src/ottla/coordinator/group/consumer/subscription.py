@@ -1,0 +1,117 @@
+"""What a group subscribes to, and a hash of those topics by which changes of them are noticed (KIP-1101).
+
+The hash stands in the group's record. It covers whatever an assignment depends on: that a topic exists and under which
+id, how many partitions it has, and in which racks their replicas are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from crc32c import crc32c
+
+from ottla.coordinator.group.consumer.member import ConsumerMember
+
+if TYPE_CHECKING:
+    from ottla.coordinator.group.consumer.group import ConsumerGroup, ResolvedRegex
+    from ottla.coordinator.group.state import GroupContext
+    from ottla.metadata.image import ClusterImage, MetadataImage, TopicImage
+    from ottla.model.ids import Uuid
+
+__all__ = [
+    "TopicHashes",
+    "is_metadata_stale",
+    "metadata_hash",
+    "partition_racks",
+    "subscribed_ids",
+    "subscribed_names",
+    "topics_of_members",
+]
+
+
+def subscribed_names(member: ConsumerMember, resolved: Mapping[str, ResolvedRegex]) -> frozenset[str]:
+    """By name and by regular expression together."""
+    names = frozenset(member.subscribed_topics)
+    matches = resolved.get(member.subscribed_regex) if member.subscribed_regex else None
+    return names if matches is None else names | matches.topics
+
+
+def subscribed_ids(
+    member: ConsumerMember, resolved: Mapping[str, ResolvedRegex], image: MetadataImage
+) -> frozenset[Uuid]:
+    """Only of topics that exist."""
+    by_name = image.topics.by_name
+    found = (by_name.get(name) for name in subscribed_names(member, resolved))
+    return frozenset(topic.topic_id for topic in found if topic is not None)
+
+
+def topics_of_members(members: Iterable[ConsumerMember], resolved: Mapping[str, ResolvedRegex]) -> set[str]:
+    topics: set[str] = set()
+    for member in members:
+        topics.update(member.subscribed_topics)
+        matches = resolved.get(member.subscribed_regex) if member.subscribed_regex else None
+        if matches is not None:
+            topics.update(matches.topics)
+    return topics
+
+
+def partition_racks(topic: TopicImage, cluster: ClusterImage) -> tuple[frozenset[str], ...]:
+    """For each partition, the racks its replicas are in."""
+    racks = {broker_id: broker.rack for broker_id, broker in cluster.brokers.items() if broker.rack is not None}
+    if not racks:
+        return ()
+    partitions = topic.partitions
+    return tuple(
+        frozenset(racks[replica] for replica in partitions[index].replicas if replica in racks)
+        for index in range(len(partitions))
+    )
+
+
+class TopicHashes:
+    """The hash of each topic, kept until the topic (or a broker's rack) changes: groups share their topics."""
+
+    __slots__ = ("_by_name", "_cluster")
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, tuple[TopicImage, bytes]] = {}
+        self._cluster: ClusterImage | None = None
+
+    def get(self, name: str, image: MetadataImage) -> bytes | None:
+        if self._cluster is not image.cluster:
+            self._cluster = image.cluster
+            self._by_name.clear()
+        topic = image.topics.by_name.get(name)
+        if topic is None:
+            self._by_name.pop(name, None)
+            return None
+        known = self._by_name.get(name)
+        if known is None or known[0] is not topic:
+            known = self._by_name[name] = (topic, _topic_digest(topic, image.cluster))
+        return known[1]
+
+
+def metadata_hash(topics: Iterable[str], context: GroupContext) -> int:
+    """A signed number of 64 bits, 0 when none of the topics exists; equal as long as nothing has changed."""
+    digests = [
+        digest for name in sorted(topics) if (digest := context.topic_hashes.get(name, context.image)) is not None
+    ]
+    return _hash(b"".join(digests)) if digests else 0
+
+
+def is_metadata_stale(group: ConsumerGroup, image: MetadataImage) -> bool:
+    """Whether topics or brokers have changed at all since the group's hash was last computed."""
+    return group.seen_topics is not image.topics or group.seen_cluster is not image.cluster
+
+
+def _topic_digest(topic: TopicImage, cluster: ClusterImage) -> bytes:
+    racks = [",".join(sorted(each)) for each in partition_racks(topic, cluster)]
+    text = f"{topic.name}\0{len(topic.partitions)}\0" + "\0".join(racks)
+    return _hash(topic.topic_id.bytes + text.encode()).to_bytes(8, "big", signed=True)
+
+
+def _hash(data: bytes) -> int:
+    """Two checksums side by side: fast, the same in every process, and only ever compared with each other."""
+    value = crc32c(data) << 32 | crc32(data)
+    return value - (1 << 64) if value >= 1 << 63 else value
