@@ -253,7 +253,11 @@ class DataPath:
                 )
             ],
         )
-        return self.call(list_offsets, request, version).topics[0].partitions[0]
+        response = self.call(list_offsets, request, version)
+        if isinstance(response, Deferred):
+            self.virtual.workers.run_all()
+            response = response.result()
+        return response.topics[0].partitions[0]
 
     def delete_records(self, topic: str, offset: int) -> Any:
         wanted = DeleteRecordsTopic(name=topic, partitions=[DeleteRecordsPartition(partition_index=0, offset=offset)])

@@ -6,10 +6,14 @@ committed transactions. A follower or a debugging client sees the whole log.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.replica.partition import Partition
+
+if TYPE_CHECKING:
+    from ottla.storage.time_index import TimestampOffset
 
 __all__ = [
     "EARLIEST",
@@ -46,34 +50,48 @@ NOTHING_FOUND = FoundOffset(-1)
 
 def find_offset(
     partition: Partition, timestamp: int, *, current_leader_epoch: int, isolation_level: int, replica_id: int
-) -> FoundOffset:
-    """Looks an offset up; raises KafkaError, and gives `NOTHING_FOUND` when no record is that young."""
-    if replica_id == _DEBUGGING:
-        partition.check_replica(current_leader_epoch)
-    else:
-        partition.check_leader(current_leader_epoch)
-    log = partition.log
-    if replica_id != _CONSUMER:
-        end_offset = log.log_end_offset
-    elif isolation_level == _READ_COMMITTED:
-        end_offset = partition.last_stable_offset
-    else:
-        end_offset = partition.high_watermark
+) -> FoundOffset | Deferred[FoundOffset]:
+    """Looks an offset up; raises KafkaError, and gives `NOTHING_FOUND` when no record is that young.
+
+    Names are answered at once, times when a worker has looked into the batches.
+    """
+    _check(partition, current_leader_epoch, replica_id)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         # Without remote storage the local log is all there is.
-        start_offset = log.log_start_offset
+        start_offset = partition.log.log_start_offset
         return FoundOffset(start_offset, -1, partition.epoch_of(start_offset))
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return NOTHING_FOUND
     if timestamp == LATEST:
         _check_high_watermark_known(partition, replica_id)
-        return FoundOffset(end_offset, -1, partition.leader_epoch)
-    found = log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
-    if found is not None and found.offset < end_offset:
-        return FoundOffset(found.offset, found.timestamp, partition.epoch_of(found.offset))
-    if found is not None:
+        return FoundOffset(_end_offset(partition, isolation_level, replica_id), -1, partition.leader_epoch)
+
+    def on_found(found: TimestampOffset | None) -> FoundOffset:
+        # Much may have happened meanwhile.
+        _check(partition, current_leader_epoch, replica_id)
+        if found is None:
+            return NOTHING_FOUND
+        if found.offset < _end_offset(partition, isolation_level, replica_id):
+            return FoundOffset(found.offset, found.timestamp, partition.epoch_of(found.offset))
         _check_high_watermark_known(partition, replica_id)
-    return NOTHING_FOUND
+        return NOTHING_FOUND
+
+    log = partition.log
+    searched = log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    return searched.then(on_found)
+
+
+def _check(partition: Partition, current_leader_epoch: int, replica_id: int) -> None:
+    if replica_id == _DEBUGGING:
+        partition.check_replica(current_leader_epoch)
+    else:
+        partition.check_leader(current_leader_epoch)
+
+
+def _end_offset(partition: Partition, isolation_level: int, replica_id: int) -> int:
+    if replica_id != _CONSUMER:
+        return partition.log.log_end_offset
+    return partition.last_stable_offset if isolation_level == _READ_COMMITTED else partition.high_watermark
 
 
 def _check_high_watermark_known(partition: Partition, replica_id: int) -> None:

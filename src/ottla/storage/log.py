@@ -30,7 +30,7 @@ from ottla.records.header import (
 )
 from ottla.records.iterate import iterate_batches
 from ottla.records.validate import AppendOrigin, ValidatedRecords
-from ottla.storage import lookups
+from ottla.storage import lookups, timestamps
 from ottla.storage.leader_epochs import EpochEnd
 from ottla.storage.log_files import LogFiles
 from ottla.storage.lookups import ReadResult
@@ -304,12 +304,12 @@ class PartitionLog(LogFiles):
         place = segment.find(end_offset)
         return segment.size if place is None else place[0]
 
-    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
-        """The first record whose timestamp is at least the given one."""
-        return lookups.find_timestamp(self.segments, timestamp, log_start_offset=self.log_start_offset)
+    def offset_for_timestamp(self, timestamp: int) -> Deferred[TimestampOffset | None]:
+        """The first record whose timestamp is at least the given one; a worker looks into the batches."""
+        return timestamps.find_first(self, self._world.workers, timestamp)
 
-    def offset_of_max_timestamp(self) -> TimestampOffset | None:
-        return lookups.max_timestamp_record(self.segments, log_start_offset=self.log_start_offset)
+    def offset_of_max_timestamp(self) -> Deferred[TimestampOffset | None]:
+        return timestamps.find_youngest(self, self._world.workers)
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
         return self.epochs.end_offset_for(epoch, self._next_offset)

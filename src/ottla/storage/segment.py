@@ -249,16 +249,10 @@ class Segment:
         timestamp = self.largest.timestamp
         return timestamp if timestamp >= 0 else self.modified_ms
 
-    def find_timestamp(self, timestamp: int, *, from_offset: int) -> BatchPlace | None:
-        """The first batch at or after `from_offset` whose largest timestamp is at least `timestamp`."""
-        start = max(from_offset, self._trusted_time_entry(timestamp).offset)
-        place = self.find(start)
-        if place is None:
-            return None
-        for position, header in scan_headers(self.file, place[0], self.size):
-            if header.max_timestamp >= timestamp:
-                return position, header
-        return None
+    def position_for_timestamp(self, timestamp: int, *, from_offset: int) -> int | None:
+        """Where a walk has to begin to find the first batch at or after `from_offset` that is young enough."""
+        place = self.find(max(from_offset, self._trusted_time_entry(timestamp).offset))
+        return None if place is None else place[0]
 
     # ---- indexes
 

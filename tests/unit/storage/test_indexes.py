@@ -138,10 +138,10 @@ def everything_is_found(bench: LogBench, step: int = 1) -> None:
         assert result.region is not None
         assert unpack(">q", result.region.read()[:8]) == (offset,)
     for number in range(0, 60, step):
-        assert log.offset_for_timestamp(1000 + number * 10) == (1000 + number * 10, number)
-        assert log.offset_for_timestamp(1000 + number * 10 - 9) == (1000 + number * 10, number)
-    assert log.offset_for_timestamp(1591) is None
-    assert log.offset_of_max_timestamp() == (1590, 59)
+        assert log.offset_for_timestamp(1000 + number * 10).result() == (1000 + number * 10, number)
+        assert log.offset_for_timestamp(1000 + number * 10 - 9).result() == (1000 + number * 10, number)
+    assert log.offset_for_timestamp(1591).result() is None
+    assert log.offset_of_max_timestamp().result() == (1590, 59)
     assert offsets_of(log) == list(range(60))
     # A limit in bytes is met at a batch's end, whatever the index says.
     assert [record.offset for record in read_all(log, max_bytes=700)] == list(range(60))

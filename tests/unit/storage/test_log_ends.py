@@ -129,20 +129,20 @@ def test_the_first_record_at_or_after_a_time_is_found() -> None:
     for number in range(30):
         bench.append(b"x", timestamp=1000 + 10 * number)
     for number in range(30):
-        assert bench.log.offset_for_timestamp(1000 + 10 * number) == (1000 + 10 * number, number)
-        assert bench.log.offset_for_timestamp(995 + 10 * number) == (1000 + 10 * number, number)
-    assert bench.log.offset_for_timestamp(1291) is None
+        assert bench.log.offset_for_timestamp(1000 + 10 * number).result() == (1000 + 10 * number, number)
+        assert bench.log.offset_for_timestamp(995 + 10 * number).result() == (1000 + 10 * number, number)
+    assert bench.log.offset_for_timestamp(1291).result() is None
     bench.advance_high_watermark()
     bench.log.advance_log_start_offset(12)
-    assert bench.log.offset_for_timestamp(0) == (1120, 12)
+    assert bench.log.offset_for_timestamp(0).result() == (1120, 12)
 
 
 def test_times_out_of_order_give_the_first_offset_that_is_late_enough(bench: LogBench) -> None:
     for timestamp in (50, 10, 80, 20, 80, 30):
         bench.append(b"x", timestamp=timestamp)
-    assert bench.log.offset_for_timestamp(15) == (50, 0)
-    assert bench.log.offset_for_timestamp(60) == (80, 2)
-    assert bench.log.offset_of_max_timestamp() == (80, 2)
+    assert bench.log.offset_for_timestamp(15).result() == (50, 0)
+    assert bench.log.offset_for_timestamp(60).result() == (80, 2)
+    assert bench.log.offset_of_max_timestamp().result() == (80, 2)
 
 
 def test_the_youngest_record_below_the_start_does_not_count(bench: LogBench) -> None:
@@ -150,13 +150,13 @@ def test_the_youngest_record_below_the_start_does_not_count(bench: LogBench) -> 
         bench.append(b"x", timestamp=timestamp)
     bench.advance_high_watermark()
     bench.log.advance_log_start_offset(1)
-    assert bench.log.offset_of_max_timestamp() == (20, 2)
-    assert bench.log.offset_for_timestamp(50) is None
+    assert bench.log.offset_of_max_timestamp().result() == (20, 2)
+    assert bench.log.offset_for_timestamp(50).result() is None
 
 
 def test_an_empty_log_knows_no_times(bench: LogBench) -> None:
-    assert bench.log.offset_of_max_timestamp() is None
-    assert bench.log.offset_for_timestamp(0) is None
+    assert bench.log.offset_of_max_timestamp().result() is None
+    assert bench.log.offset_for_timestamp(0).result() is None
 
 
 # ---- old formats
@@ -185,7 +185,7 @@ def test_a_log_of_mixed_formats_is_read_whole() -> None:
         for offset in range(8):
             assert any(record.offset == offset for record in read_all(bench.log, start=offset, max_bytes=1))
         bench.restart(clean=False, recovery_point=0)
-    assert bench.log.offset_for_timestamp(400) == (500, 2)
+    assert bench.log.offset_for_timestamp(400).result() == (500, 2)
     torn = bytearray(old)
     torn[-5] ^= 1
     bench.files.write_atomically(f"{DIRECTORY}/00000000000000000000.log", bytes(torn))

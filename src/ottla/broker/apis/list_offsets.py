@@ -7,18 +7,21 @@
 - 8: the earliest local offset, -4; 9: the last tiered offset, -5; 11: the earliest offset not yet uploaded, -6
 - 10: a timeout for remote storage, of which we have none
 
+Times are looked up on a worker, which may have to read and unpack a batch; the names of offsets are answered at once.
 A special timestamp that the request's version does not know yet is answered with UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
+from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
-from ottla.replica.offsets import find_offset
+from ottla.replica.offsets import FoundOffset, find_offset
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -32,57 +35,98 @@ if TYPE_CHECKING:
 
 __all__ = ["handle"]
 
+logger = logging.getLogger("ottla.broker.list_offsets")
+
 # The first version that knows each special timestamp.
 _VERSION_OF_TIMESTAMP = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9, -6: 11}
 _LEADER_EPOCH_VERSION = 4
 _OFFSET_NOT_AVAILABLE_VERSION = 5
 
 
-def handle(request: ListOffsetsRequest, context: RequestContext, broker: Broker) -> ListOffsetsResponse:
+def handle(
+    request: ListOffsetsRequest, context: RequestContext, broker: Broker
+) -> ListOffsetsResponse | Deferred[ListOffsetsResponse]:
     asked = Counter(
         (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
     )
-    topics: list[ListOffsetsTopicResponse] = []
+    call = _ListOffsetsCall(request, context, broker)
     for topic in request.topics:
         is_allowed = context.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
         answers: list[ListOffsetsPartitionResponse] = []
+        call.response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
         for wanted in topic.partitions:
+            answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
+            answers.append(answer)
             if not is_allowed:
-                answers.append(_failed(wanted, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+                answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             elif asked[topic.name, wanted.partition_index] > 1:
-                answers.append(_failed(wanted, ErrorCode.INVALID_REQUEST))
+                answer.error_code = ErrorCode.INVALID_REQUEST
             else:
-                answers.append(_list(topic.name, wanted, request, context, broker))
-        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
-    return ListOffsetsResponse(topics=topics)
+                call.look_up(topic.name, wanted, answer)
+    return call.answer()
 
 
-def _list(
-    topic: str, wanted: ListOffsetsPartition, request: ListOffsetsRequest, context: RequestContext, broker: Broker
-) -> ListOffsetsPartitionResponse:
-    timestamp = wanted.timestamp
-    if timestamp < 0 and context.api_version < _VERSION_OF_TIMESTAMP.get(timestamp, 0x7FFF):
-        return _failed(wanted, ErrorCode.UNSUPPORTED_VERSION)
-    try:
-        found = find_offset(
-            broker.replicas.find(topic, wanted.partition_index),
-            timestamp,
-            current_leader_epoch=wanted.current_leader_epoch,
-            isolation_level=request.isolation_level,
-            replica_id=request.replica_id,
-        )
-    except KafkaError as error:
-        code = error.code
-        if code is ErrorCode.OFFSET_NOT_AVAILABLE and context.api_version < _OFFSET_NOT_AVAILABLE_VERSION:
-            code = ErrorCode.LEADER_NOT_AVAILABLE
-        return _failed(wanted, code)
-    return ListOffsetsPartitionResponse(
-        partition_index=wanted.partition_index,
-        timestamp=found.timestamp,
-        offset=found.offset,
-        leader_epoch=found.leader_epoch if context.api_version >= _LEADER_EPOCH_VERSION else -1,
-    )
+class _ListOffsetsCall:
+    """One request while its partitions are being asked; those asked for a time answer later."""
 
+    __slots__ = ("_answered", "_replicas", "_request", "_version", "_waiting", "response")
 
-def _failed(wanted: ListOffsetsPartition, error: ErrorCode) -> ListOffsetsPartitionResponse:
-    return ListOffsetsPartitionResponse(partition_index=wanted.partition_index, error_code=error)
+    def __init__(self, request: ListOffsetsRequest, context: RequestContext, broker: Broker) -> None:
+        self._request = request
+        self._version = context.api_version
+        self._replicas = broker.replicas
+        self._waiting = 0
+        self._answered: Deferred[ListOffsetsResponse] | None = None
+        self.response = ListOffsetsResponse()
+
+    def look_up(self, topic: str, wanted: ListOffsetsPartition, answer: ListOffsetsPartitionResponse) -> None:
+        timestamp = wanted.timestamp
+        if timestamp < 0 and self._version < _VERSION_OF_TIMESTAMP.get(timestamp, 0x7FFF):
+            answer.error_code = ErrorCode.UNSUPPORTED_VERSION
+            return
+        try:
+            found = find_offset(
+                self._replicas.find(topic, wanted.partition_index),
+                timestamp,
+                current_leader_epoch=wanted.current_leader_epoch,
+                isolation_level=self._request.isolation_level,
+                replica_id=self._request.replica_id,
+            )
+        except KafkaError as error:
+            self._fill_error(answer, error)
+            return
+        if isinstance(found, FoundOffset):
+            self._fill(answer, found)
+        else:
+            self._waiting += 1
+            found.when_done(lambda done: self._on_found(answer, done))
+
+    def answer(self) -> ListOffsetsResponse | Deferred[ListOffsetsResponse]:
+        """The response, or where it will be once every partition has answered."""
+        if self._waiting == 0:
+            return self.response
+        self._answered = Deferred()
+        return self._answered
+
+    def _on_found(self, answer: ListOffsetsPartitionResponse, found: Deferred[FoundOffset]) -> None:
+        self._waiting -= 1
+        if found.error is None:
+            self._fill(answer, found.result())
+        elif isinstance(found.error, KafkaError):
+            self._fill_error(answer, found.error)
+        else:
+            logger.error("looking up a time failed", exc_info=found.error)
+            answer.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
+        if self._waiting == 0 and self._answered is not None:
+            self._answered.resolve(self.response)
+
+    def _fill(self, answer: ListOffsetsPartitionResponse, found: FoundOffset) -> None:
+        answer.timestamp = found.timestamp
+        answer.offset = found.offset
+        if self._version >= _LEADER_EPOCH_VERSION:
+            answer.leader_epoch = found.leader_epoch
+
+    def _fill_error(self, answer: ListOffsetsPartitionResponse, error: KafkaError) -> None:
+        answer.error_code = error.code
+        if error.code is ErrorCode.OFFSET_NOT_AVAILABLE and self._version < _OFFSET_NOT_AVAILABLE_VERSION:
+            answer.error_code = ErrorCode.LEADER_NOT_AVAILABLE

@@ -205,7 +205,7 @@ def test_timestamps_survive_the_delete_horizon(bench: Bench) -> None:
     log.roll()
     bench.clean()
     assert [record.timestamp for record in records_of(log)] == [123, 456]
-    found = log.offset_for_timestamp(400)
+    found = log.offset_for_timestamp(400).result()
     assert found is not None
     assert found.offset == 1
 

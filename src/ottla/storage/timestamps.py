@@ -1,0 +1,167 @@
+"""Which record was written at a given time: the part of a log that has to look into batches.
+
+The indexes, which belong to the loop's thread, say in which stretch of a segment the answer lies. Walking that stretch
+and opening its batches may take long (a batch may be large, packed, and cold on disk), so a worker does it. When the
+stretch holds no answer the loop goes on with the next segment - as it is by then, for retention and compaction do not
+wait for anybody's question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.model.deferred import Deferred
+from ottla.model.errors import KafkaError
+from ottla.model.ports import File
+from ottla.records.iterate import Batch, iterate_records
+from ottla.storage.errors import StorageError
+from ottla.storage.scan import scan_headers
+from ottla.storage.time_index import TimestampOffset
+
+if TYPE_CHECKING:
+    from ottla.model.ports import Workers
+    from ottla.storage.log_files import LogFiles
+    from ottla.storage.segment import Segment
+
+__all__ = ["find_first", "find_youngest"]
+
+
+def find_first(log: LogFiles, workers: Workers, timestamp: int) -> Deferred[TimestampOffset | None]:
+    """The first record at or after the log's start whose timestamp is at least `timestamp`."""
+
+    def stretch_of(segment: Segment, from_offset: int) -> _Stretch | None:
+        if segment.largest.timestamp < timestamp:
+            return None
+        position = segment.position_for_timestamp(timestamp, from_offset=from_offset)
+        return None if position is None else _Stretch(segment.file, position, segment.size, timestamp, from_offset)
+
+    return _Search(log, workers, stretch_of, _first_of).begin()
+
+
+def find_youngest(log: LogFiles, workers: Workers) -> Deferred[TimestampOffset | None]:
+    """The first record that carries the log's largest timestamp (KIP-734)."""
+    youngest: Deferred[TimestampOffset | None] = Deferred()
+
+    def on_first(first: Deferred[TimestampOffset | None]) -> None:
+        if first.error is None and first.result() is None:
+            # The youngest record was deleted with DeleteRecords but its segment is still there: count what is left.
+            _Search(log, workers, _whole_stretch, _youngest_of, keeps_best=True).begin().when_done(settle)
+        else:
+            settle(first)
+
+    def settle(found: Deferred[TimestampOffset | None]) -> None:
+        if found.error is not None:
+            youngest.fail(found.error)
+        else:
+            youngest.resolve(found.result())
+
+    live = [segment for segment in log.segments.from_offset(log.log_start_offset) if segment.size]
+    largest = max((segment.largest.timestamp for segment in live), default=-1)
+    if largest < 0:
+        return Deferred.resolved(None)
+    find_first(log, workers, largest).when_done(on_first)
+    return youngest
+
+
+class _Stretch(NamedTuple):
+    """The batches of a segment from a position on; records before `from_offset` do not count."""
+
+    file: File
+    position: int
+    end: int
+    timestamp: int
+    from_offset: int
+
+
+class _Search:
+    """Goes from segment to segment, one stretch on a worker at a time."""
+
+    __slots__ = ("_best", "_found", "_keeps_best", "_log", "_look", "_next_base", "_stretch_of", "_workers")
+
+    def __init__(
+        self,
+        log: LogFiles,
+        workers: Workers,
+        stretch_of: Callable[[Segment, int], _Stretch | None],
+        look: Callable[[_Stretch], TimestampOffset | None],
+        *,
+        keeps_best: bool = False,
+    ) -> None:
+        self._log = log
+        self._workers = workers
+        self._stretch_of = stretch_of
+        self._look = look
+        # Whether the first answer is only a candidate.
+        self._keeps_best = keeps_best
+        self._best: TimestampOffset | None = None
+        self._next_base = -1
+        self._found: Deferred[TimestampOffset | None] = Deferred()
+
+    def begin(self) -> Deferred[TimestampOffset | None]:
+        self._go_on()
+        return self._found
+
+    def _go_on(self) -> None:
+        try:
+            stretch = self._next_stretch()
+        except KafkaError as error:
+            self._found.fail(error)
+        except OSError as error:
+            self._found.fail(StorageError(f"Could not look up a time in {self._log.topic_partition}: {error}"))
+        else:
+            if stretch is None:
+                self._found.resolve(self._best)
+            else:
+                self._workers.submit(self._look, stretch).when_done(self._on_looked)
+
+    def _next_stretch(self) -> _Stretch | None:
+        log = self._log
+        for segment in log.segments.from_offset(log.log_start_offset):
+            if segment.size and segment.base_offset >= self._next_base:
+                self._next_base = segment.base_offset + 1
+                stretch = self._stretch_of(segment, max(segment.base_offset, log.log_start_offset))
+                if stretch is not None:
+                    return stretch
+        return None
+
+    def _on_looked(self, looked: Deferred[TimestampOffset | None]) -> None:
+        error = looked.error
+        if isinstance(error, OSError):
+            error = StorageError(f"Could not look up a time in {self._log.topic_partition}: {error}")
+        if error is not None:
+            self._found.fail(error)
+            return
+        found = looked.result()
+        if found is not None and (self._best is None or found.timestamp > self._best.timestamp):
+            self._best = found
+            if not self._keeps_best:
+                self._found.resolve(found)
+                return
+        self._go_on()
+
+
+def _whole_stretch(segment: Segment, from_offset: int) -> _Stretch | None:
+    place = segment.find(from_offset)
+    return None if place is None else _Stretch(segment.file, place[0], segment.size, -1, from_offset)
+
+
+def _first_of(stretch: _Stretch) -> TimestampOffset | None:
+    for position, header in scan_headers(stretch.file, stretch.position, stretch.end):
+        if header.max_timestamp >= stretch.timestamp:
+            data = memoryview(stretch.file.read(position, header.size))
+            for record in iterate_records(Batch(header, 0, data)):
+                if record.timestamp >= stretch.timestamp and record.offset >= stretch.from_offset:
+                    return TimestampOffset(record.timestamp, record.offset)
+    return None
+
+
+def _youngest_of(stretch: _Stretch) -> TimestampOffset | None:
+    youngest: TimestampOffset | None = None
+    for position, header in scan_headers(stretch.file, stretch.position, stretch.end):
+        if youngest is not None and header.max_timestamp <= youngest.timestamp:
+            continue
+        for record in iterate_records(Batch(header, 0, memoryview(stretch.file.read(position, header.size)))):
+            if record.offset >= stretch.from_offset and (youngest is None or record.timestamp > youngest.timestamp):
+                youngest = TimestampOffset(record.timestamp, record.offset)
+    return youngest
