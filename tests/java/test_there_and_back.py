@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.java.conftest import require_java
 from tests.support.brokers import ApacheKafka, OttlaFromFile
+from tests.support.reading import watermarks
 
 KEPT = {"retention.ms": "-1"}
 
@@ -45,7 +46,7 @@ def seen(bootstrap: str) -> dict[str, Any]:
         for name in sorted(name for name in topics if not name.startswith("__")):
             for partition in sorted(topics[name].partitions):
                 place = TopicPartition(name, partition, 0)
-                low, high = consumer.get_watermark_offsets(place, timeout=30)
+                low, high = watermarks(consumer, place)
                 consumer.assign([place])
                 messages = consumer.consume(high - low, timeout=30) if high > low else []
                 found[f"{name}-{partition}"] = [(message.offset(), message.value()) for message in messages]

@@ -8,7 +8,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-__all__ = ["read_partition"]
+__all__ = ["read_partition", "watermarks"]
 
 TIMEOUT_S = 30.0
 LEADERLESS = {"NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PART", "_LEADER_NOT_AVAILABLE"}
@@ -32,7 +32,7 @@ def read_partition(
     )
     try:
         place = TopicPartition(topic, partition)
-        first = first_offset(consumer, place)
+        first, _ = watermarks(consumer, place)
         consumer.assign([TopicPartition(topic, partition, first)])
         records: list[dict[str, Any]] = []
         while True:
@@ -49,19 +49,21 @@ def read_partition(
         consumer.close()
 
 
-def first_offset(consumer: Consumer, place: TopicPartition) -> int:
-    """Asks again for a while: right after a start or an election nobody may lead the partition yet."""
+def watermarks(consumer: Consumer, place: TopicPartition) -> tuple[int, int]:
+    """First offset and end of a partition; asks again for a while, since after a start nobody may lead it yet."""
     deadline = time.monotonic() + TIMEOUT_S
     while True:
         try:
             offsets = consumer.get_watermark_offsets(place, timeout=TIMEOUT_S)
         except KafkaException as error:
-            if error.args[0].name() not in LEADERLESS or time.monotonic() > deadline:
+            failure = error.args[0]
+            assert failure is not None
+            if failure.name() not in LEADERLESS or time.monotonic() > deadline:
                 raise
             time.sleep(0.05)
         else:
             assert offsets is not None, f"no answer about {place}"
-            return int(offsets[0])
+            return offsets
 
 
 def as_value(message: Any) -> dict[str, Any]:
