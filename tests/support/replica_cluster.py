@@ -15,7 +15,7 @@ from typing import Any
 from ottla.broker.apis import fetch, list_offsets, produce
 from ottla.broker.context import ConnectionContext, RequestContext
 from ottla.metadata.controller.decision import DecisionContext, Liveness
-from ottla.metadata.controller.partitions import decide_alter_partition
+from ottla.metadata.controller.partitions import decide_alter_partition, leader_and_isr_updates
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage, PartitionImage
 from ottla.model.config import BrokerConfig
@@ -49,6 +49,7 @@ __all__ = ["ReplicaCluster", "ReplicaNode", "listed"]
 
 HANDLERS = {FetchRequest.API_KEY: (fetch, 18), ListOffsetsRequest.API_KEY: (list_offsets, 10)}
 FENCE, UNFENCE = 1, -1
+CONTROLLER = 0
 
 
 class ReplicaNode:
@@ -68,9 +69,9 @@ class ReplicaNode:
     def directory(self) -> str:
         return f"{self.cluster.directory}/node-{self.node_id}"
 
-    def start(self, **properties: str) -> None:
+    def start(self, *, fenced: bool = False, **properties: str) -> None:
         cluster = self.cluster
-        self.epoch = cluster.register(self)
+        self.epoch = cluster.register(self, fenced=fenced)
         self.config = BrokerConfig.embedded({"log.dirs": self.directory, **cluster.properties, **properties})
         os.makedirs(self.directory, exist_ok=True)
         world = cluster.virtual.world
@@ -190,6 +191,8 @@ class ReplicaCluster:
     # Metadata.
 
     def commit(self, *records: Any) -> None:
+        if not records:
+            return
         delta = MetadataDelta(self.image)
         for record in records:
             delta.replay(record)
@@ -198,11 +201,11 @@ class ReplicaCluster:
         for node in self.nodes.values():
             node.publish(delta, self.image)
 
-    def register(self, node: ReplicaNode) -> int:
+    def register(self, node: ReplicaNode, *, fenced: bool = False) -> int:
         epoch = self._offset + 1
         endpoint = r.BrokerEndpoint(name="PLAINTEXT", host="127.0.0.1", port=node.port)
         self.commit(
-            r.RegisterBrokerRecord(broker_id=node.node_id, broker_epoch=epoch, end_points=[endpoint], fenced=False)
+            r.RegisterBrokerRecord(broker_id=node.node_id, broker_epoch=epoch, end_points=[endpoint], fenced=fenced)
         )
         return epoch
 
@@ -256,8 +259,24 @@ class ReplicaCluster:
         assert partition is not None
         return partition
 
-    def decide(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
-        context = DecisionContext(
+    def lose_broker(self, node_id: int) -> None:
+        """Its session has run out: it is fenced, and others lead what it led."""
+        records = leader_and_isr_updates(self._context(), removed=node_id)
+        epoch = self.image.brokers[node_id].broker_epoch
+        self.commit(*records, r.BrokerRegistrationChangeRecord(broker_id=node_id, broker_epoch=epoch, fenced=FENCE))
+
+    def regain_broker(self, node_id: int) -> None:
+        """It has caught up with the metadata: its fence is lifted, and it may lead what nobody leads."""
+        records = leader_and_isr_updates(self._context(), added=node_id)
+        epoch = self.image.brokers[node_id].broker_epoch
+        self.commit(*records, r.BrokerRegistrationChangeRecord(broker_id=node_id, broker_epoch=epoch, fenced=UNFENCE))
+
+    def note_unclean_stop(self, node_id: int) -> None:
+        """It registers after a crash: what it holds cannot be relied upon (KIP-966)."""
+        self.commit(*leader_and_isr_updates(self._context(), stopped_uncleanly=node_id))
+
+    def _context(self) -> DecisionContext:
+        return DecisionContext(
             image=self.image,
             config=next(iter(self.nodes.values())).config,
             now_ms=self.virtual.clock.ms,
@@ -265,7 +284,9 @@ class ReplicaCluster:
             next_offset=self._offset + 1,
             liveness=Liveness(),
         )
-        decision = decide_alter_partition(request, context)
+
+    def decide(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        decision = decide_alter_partition(request, self._context())
         if decision.records:
             self.commit(*decision.records)
         return decision.response
@@ -273,8 +294,8 @@ class ReplicaCluster:
     # The network.
 
     def cut_off(self, node_id: int) -> None:
-        """Nothing reaches this node, and nothing comes from it."""
-        for other in self.nodes:
+        """Nothing reaches this node, and nothing comes from it; metadata is held back by itself."""
+        for other in (*self.nodes, CONTROLLER):
             self.cut |= {(node_id, other), (other, node_id)}
         self.drop_links(self.nodes[node_id])
 
@@ -372,6 +393,9 @@ class _Controller:
         received, _ = decode(AlterPartitionRequest, memoryview(bytearray(encode(request, 3))), 3)
 
         def decide() -> None:
+            if (self._source.node_id, CONTROLLER) in self._cluster.cut or not self._source.runs:
+                answer.fail(PeerUnreachable("the controller cannot be reached"))
+                return
             self._cluster.alter_requests.append(received)
             try:
                 response = self._cluster.on_alter_answer(self._cluster.decide(received))
