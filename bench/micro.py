@@ -169,6 +169,8 @@ CASES = [
     Case("produce 6 x 16 KiB, 5 in flight", produce(16, 1000, partitions=6), 1500, 5),
     Case("produce 128 KiB, 5 in flight", produce(128, 1000), 1000, 5),
     Case("fetch one 16 KiB batch", fetch("micro-read", 1024), 4000, 1),
+    Case("fetch 48 KiB", fetch("micro-read", 50_000), 3000, 1),
+    Case("fetch 112 KiB", fetch("micro-read", 115_000), 2000, 1),
     Case("fetch 1 MiB", fetch("micro-read", 1 << 20), 1000, 1),
     Case("fetch one 100 B record", fetch("micro-small", 100), 4000, 1),
     Case("fetch session of 1000 idle partitions", fetch_session, 300, 1),

@@ -50,13 +50,6 @@ LARGE_FRAME_SIZE = 32 * 1024
 # A frame's buffer starts with at most this much and doubles as its bytes arrive.
 FRAME_ALLOCATION_FIRST = 1024 * 1024
 
-# Regions up to this size are read and sent along with what is around them; larger ones go by sendfile.
-REGION_COPIED_MAX = 8 * 1024
-
-# Pages are brought in and sent in runs of this size, and looked for at this distance (the kernel's readahead window).
-REGION_RUN = 1024 * 1024
-REGION_PROBE_DISTANCE = 128 * 1024
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionSettings:

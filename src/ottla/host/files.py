@@ -121,7 +121,7 @@ class OsFile:
             return b"".join(chunks)
         return data
 
-    def read_nowait(self, position: int, length: int) -> bytes | None:
+    def read_nowait(self, position: int, length: int) -> bytes | bytearray | None:
         if not self._reads_nowait:
             return self.read(position, length)
         buffer = bytearray(length)
@@ -137,7 +137,8 @@ class OsFile:
             return self.read(position, length)
         if read < length and position + read < self._size:
             return None
-        return bytes(buffer) if read == length else bytes(buffer[:read])
+        del buffer[read:]
+        return buffer
 
     def write_at(self, position: int, data: Buffer) -> None:
         remaining = memoryview(data).cast("B")

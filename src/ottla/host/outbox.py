@@ -28,8 +28,12 @@ __all__ = ["Outbox", "OutboxOwner"]
 # Answers up to this much are copied together and sent as one buffer.
 JOINED_MAX = 32 * 1024
 
-# Regions up to this size are read and sent along with what is around them; larger ones go by sendfile.
-REGION_COPIED_MAX = 8 * 1024
+# Regions up to this size are read and sent along with what is around them; larger ones go by sendfile, which needs
+# four system calls more but no memory.
+REGION_COPIED_MAX = 64 * 1024
+
+# So much is collected for one send, and with it held in memory when the socket does not take it.
+GATHERED_BYTES_MAX = 256 * 1024
 
 # Pages are brought in and sent in runs of this size, and looked for at this distance (the kernel's readahead window).
 REGION_RUN = 1024 * 1024
@@ -198,6 +202,7 @@ class Outbox:
     def _gather(self) -> tuple[list[bytes | bytearray | memoryview], int]:
         """The buffers at the head of the queue, small regions read in; MSG_MORE when a sendfile follows them."""
         buffers: list[bytes | bytearray | memoryview] = []
+        gathered = 0
         for index, part in enumerate(self._parts):
             if isinstance(part, FileRegion):
                 if len(part) > REGION_COPIED_MAX:
@@ -212,7 +217,8 @@ class Outbox:
                 buffers.append(data)
             else:
                 buffers.append(part)
-            if len(buffers) == BUFFERS_PER_SEND_MAX:
+            gathered += len(part)
+            if len(buffers) == BUFFERS_PER_SEND_MAX or gathered >= GATHERED_BYTES_MAX:
                 break
         return buffers, 0
 

@@ -79,7 +79,7 @@ class File(Protocol):
     def read(self, position: int, length: int) -> bytes:
         """Up to `length` bytes; fewer only at the end of the file. May block on the disk."""
 
-    def read_nowait(self, position: int, length: int) -> bytes | None:
+    def read_nowait(self, position: int, length: int) -> bytes | bytearray | None:
         """Like `read`, or None when the bytes are not in the page cache."""
 
     def write_at(self, position: int, data: Buffer) -> None: ...
