@@ -13,7 +13,11 @@ from collections.abc import Callable
 __all__ = ["ENTRY_BYTES", "OffsetMap"]
 
 ENTRY_BYTES = 200
-"""What one key costs in a Python dictionary, measured: the slot, the key's bytes and the offset's integer."""
+"""What one key costs in a Python dictionary: its part of the table, the key's bytes and the offset's integer.
+
+Measured with CPython 3.11 and keys of 8 and 16 bytes: 127 to 143 bytes when the table is as full as it gets, 156 to 173
+right after it has grown; the rest is for the moment in which the old table and the new one are both there.
+"""
 
 _DIGEST_BYTES = 16
 
