@@ -71,6 +71,7 @@ class ReplicaNode:
 
     def start(self, *, fenced: bool = False, **properties: str) -> None:
         cluster = self.cluster
+        self.held.clear()
         self.epoch = cluster.register(self, fenced=fenced)
         self.config = BrokerConfig.embedded({"log.dirs": self.directory, **cluster.properties, **properties})
         os.makedirs(self.directory, exist_ok=True)
@@ -112,16 +113,23 @@ class ReplicaNode:
         done.result()
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        if self.holds_metadata:
-            self.held.append((delta, image))
-        elif self.runs:
-            self.replicas.publish(delta, image)
+        if not self.runs:
+            return
+        self.held.append((delta, image))
+        delay_ms = self.cluster.delay_ms()
+        if delay_ms:
+            self.cluster.virtual.scheduler.call_later(delay_ms / 1000, self._take_metadata)
+        else:
+            self._take_metadata()
+
+    def _take_metadata(self) -> None:
+        """All that has arrived, in order; what comes later may only be later."""
+        while self.held and self.runs and not self.holds_metadata:
+            self.replicas.publish(*self.held.pop(0))
 
     def release_metadata(self) -> None:
         self.holds_metadata = False
-        held, self.held = self.held, []
-        for delta, image in held:
-            self.replicas.publish(delta, image)
+        self._take_metadata()
 
     def partition(self, topic: str = "t", index: int = 0) -> Partition:
         return self.replicas.find(topic, index)
@@ -164,6 +172,8 @@ class ReplicaCluster:
         self.virtual = VirtualWorld(immediate_workers=True)
         self.image = MetadataImage(cluster_id="test")
         self._offset = 0
+        # How long a message takes, or a change of the metadata to come to a node.
+        self.delay_ms: Callable[[], int] = lambda: 0
         # Directed pairs of nodes that cannot reach each other; what is under way is lost.
         self.cut: set[tuple[int, int]] = set()
         self.requests: list[tuple[int, int, Any]] = []
@@ -293,6 +303,13 @@ class ReplicaCluster:
 
     # The network.
 
+    def later(self, callback: Callable[..., object], *arguments: Any) -> None:
+        delay_ms = self.delay_ms()
+        if delay_ms:
+            self.virtual.scheduler.call_later(delay_ms / 1000, callback, *arguments)
+        else:
+            self.virtual.scheduler.call_soon(callback, *arguments)
+
     def cut_off(self, node_id: int) -> None:
         """Nothing reaches this node, and nothing comes from it; metadata is held back by itself."""
         for other in (*self.nodes, CONTROLLER):
@@ -321,6 +338,8 @@ class _UnderWay:
         cluster._under_way.append(self)
 
     def resolve(self, message: Message) -> None:
+        if (self.target, self.source) in self.cluster.cut:
+            self.fail("the answer was lost")
         if not self.answer.done:
             self.cluster._under_way.remove(self)
             self.answer.resolve(message)
@@ -360,7 +379,7 @@ class _Network:
             else:
                 self._respond(under_way, answer, version)
 
-        cluster.virtual.scheduler.call_soon(deliver)
+        cluster.later(deliver)
         cluster.virtual.scheduler.call_later(timeout_ms / 1000, under_way.fail, "no answer in time")
         return under_way.answer
 
@@ -380,7 +399,7 @@ class _Network:
             data += part.read() if isinstance(part, FileRegion) else part
         data = self._cluster.on_response_bytes(data)
         message, _ = decode(type(response), memoryview(data), version)
-        self._cluster.virtual.scheduler.call_soon(under_way.resolve, message)
+        self._cluster.later(under_way.resolve, message)
 
 
 class _Controller:
@@ -402,9 +421,15 @@ class _Controller:
             except (KafkaError, PeerUnreachable) as error:
                 answer.fail(error)
             else:
+                self._cluster.later(respond, response)
+
+        def respond(response: AlterPartitionResponse) -> None:
+            if (self._source.node_id, CONTROLLER) in self._cluster.cut:
+                answer.fail(PeerUnreachable("the answer was lost"))
+            else:
                 answer.resolve(response)
 
-        self._cluster.virtual.scheduler.call_soon(decide)
+        self._cluster.later(decide)
         return answer
 
 

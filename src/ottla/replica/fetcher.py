@@ -249,8 +249,13 @@ class ReplicaFetcher:
         for topic in response.responses:
             for data in topic.partitions:
                 followed = self._session.get((topic.topic_id, data.partition_index))
-                # One that was added while the request was under way has not been asked for.
-                if followed is not None and followed.sent_offset == followed.partition.log.log_end_offset:
+                if followed is None:
+                    continue
+                if followed.sent_offset != followed.partition.log.log_end_offset:
+                    # It was added, or got a new epoch, while the request was under way: this is no answer to it. But
+                    # the leader believes that it has told its high watermark, and would not tell it again.
+                    self._session.restart()
+                else:
                     self._on_partition(followed, data, out_of_range)
         if out_of_range:
             self._ask_range(out_of_range)
@@ -277,6 +282,9 @@ class ReplicaFetcher:
                 followed.attempts = 0
                 if has_moved:
                     self._session.set(followed.key, followed)
+                if data.diverging_epoch is not None:
+                    # The high watermark that came with it was of no use yet: it has to be told anew.
+                    self._session.restart()
                 if followed.flushed is not None:
                     self._flushes.append(followed.flushed)
                     followed.flushed = None

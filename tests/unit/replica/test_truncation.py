@@ -123,6 +123,23 @@ class TestDivergence:
         assert pair[2].bytes() == pair[1].bytes()
         assert pair[2].values() == ["leader 1", "leader 2", "leader 4", "leader 6"]
 
+    def test_the_high_watermark_is_told_after_a_cut(self, pair: ReplicaCluster) -> None:
+        """It came with the answer that named the divergence, and the leader would not say twice the same."""
+        pair.create_topic()
+        pair[1].produce("a")
+        pair.run(1_000)
+        pair.cut_off(2)
+        pair.elect(1, isr=[1])
+        pair.run(60_000)
+        pair[1].produce("b")
+        assert pair[1].partition().high_watermark == 2
+        for text in ("b", "lost"):
+            pair[2].write(text, epoch=1)
+        pair.reconnect()
+        pair.run(5_000)
+        assert pair[2].values() == ["a", "b"]
+        assert pair[2].partition().high_watermark == 2
+
     def test_a_log_without_epochs_is_cut_at_its_high_watermark(self, pair: ReplicaCluster) -> None:
         pair.create_topic()
         pair[1].produce("a")
