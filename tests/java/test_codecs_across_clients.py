@@ -1,6 +1,7 @@
 """What one client compresses every other reads: Java, librdkafka, kafka-python and aiokafka, each with each codec.
 
-All writers write to one topic for each codec, so that a reader meets the batches of all of them in a row. kafka-python takes part in what it can do without further libraries.
+All writers write to one topic for each codec, so that a reader meets the batches of all of them in a row.
+kafka-python takes part in what it can do without further libraries.
 """
 
 from __future__ import annotations
