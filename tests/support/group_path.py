@@ -16,6 +16,7 @@ from ottla.coordinator.group.state import GroupShard
 from ottla.metadata.delta import MetadataDelta
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
+from ottla.storage.errors import StorageError
 from ottla.wire.codec import encode
 from ottla.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 from ottla.wire.messages.heartbeat import HeartbeatRequest
@@ -64,6 +65,15 @@ class GroupPath(DataPath):
     def stop(self) -> None:
         self.groups.close()
         super().stop()
+
+    def crash(self) -> None:
+        """Nothing is written any more; what is in files stays."""
+        for partition in list(self.replicas.partitions()):
+            partition.log.take_offline(StorageError("crashed"))
+        self.groups.close()
+        self.logs._maintenance.stop()
+        self.logs.cleaner.stop()
+        self.logs._release_locks()
 
     def commit(self, *records: Any) -> None:
         before = self.image

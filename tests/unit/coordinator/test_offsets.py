@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from ottla.model.errors import ErrorCode
 from ottla.model.ids import Uuid
 from ottla.wire.messages import metadata_records as r
@@ -228,10 +230,11 @@ def test_a_client_of_old_could_choose_the_retention(make: Callable[..., GroupPat
     assert path.fetch_offsets("g") == {}
 
 
-def test_offsets_survive_a_restart(path: GroupPath) -> None:
+@pytest.mark.parametrize("ends", ["stop", "crash"])
+def test_offsets_survive_a_restart(path: GroupPath, ends: str) -> None:
     for number in range(50):
         path.commit_offsets(f"group-{number % 7}", {("t", number % 3): number}, metadata=f"m{number}")
     before = {name: path.fetch_offsets(name) for name in (f"group-{number}" for number in range(7))}
-    path.stop()
+    getattr(path, ends)()
     path.start()
     assert {name: path.fetch_offsets(name) for name in before} == before

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from struct import Struct
 from struct import error as struct_error
 
-from ottla.wire.codec import MalformedMessage, decode, encode
+from ottla.wire.codec import MalformedMessage, decode, encoder
 from ottla.wire.message import Message
 
 __all__ = ["RecordFormat", "UnknownRecord"]
@@ -39,11 +39,16 @@ class RecordFormat:
 
     def encode_key(self, key: Message) -> bytes:
         # Keys have exactly one version each: another one would be another key to compaction.
-        return _VERSION.pack(key.API_KEY) + encode(key, 0)
+        pieces = [_VERSION.pack(key.API_KEY)]
+        encoder(type(key), 0)(key, pieces, [])
+        return b"".join(pieces)
 
     def encode_value(self, value: Message) -> bytes:
         version = self._value_version(value)
-        return _VERSION.pack(version) + encode(value, version)
+        pieces = [_VERSION.pack(version)]
+        # None of these messages has a records field, so that everything ends up in the pieces.
+        encoder(type(value), version)(value, pieces, [])
+        return b"".join(pieces)
 
     def decode(self, key: memoryview, value: memoryview | None) -> tuple[Message, Message | None]:
         """Raises UnknownRecord for what a newer broker may have written, MalformedMessage for what nobody writes."""

@@ -184,8 +184,13 @@ class Shard(Generic[S]):
         if leader.replica_count > 1:
             partition.check_enough_replicas(leader)
         encode_key, encode_value = self._format.encode_key, self._format.encode_value
-        encoded = [(encode_key(key), None if value is None else encode_value(value)) for key, value in decision.records]
-        size = sum(len(key) + len(value or b"") + RECORD_OVERHEAD for key, value in encoded)
+        encoded: list[tuple[bytes, bytes | None]] = []
+        size = 0
+        for key_message, value_message in decision.records:
+            key = encode_key(key_message)
+            value = None if value_message is None else encode_value(value_message)
+            encoded.append((key, value))
+            size += RECORD_OVERHEAD + len(key) + (0 if value is None else len(value))
         size_max = partition.config.max_message_bytes
         if size + HEADER_SIZE > size_max:
             raise KafkaError(
@@ -201,17 +206,15 @@ class Shard(Generic[S]):
         if batch is None:
             batch = self._open = _Batch(now_ms)
             self._plan_flush()
+        payload, count, timestamp_delta = batch.payload, batch.count, now_ms - batch.base_timestamp
         for key, value in encoded:
             append_record(
-                batch.payload,
-                offset_delta=batch.count,
-                timestamp_delta=now_ms - batch.base_timestamp,
-                key=key,
-                value=value,
-                headers=(),
+                payload, offset_delta=count, timestamp_delta=timestamp_delta, key=key, value=value, headers=()
             )
-            batch.count += 1
-        batch.max_timestamp = max(batch.max_timestamp, now_ms)
+            count += 1
+        batch.count = count
+        if now_ms > batch.max_timestamp:
+            batch.max_timestamp = now_ms
         if decision.replays:
             replay = self.state.replay
             for key_message, value_message in decision.records:
