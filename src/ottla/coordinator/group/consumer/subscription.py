@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from crc32c import crc32c
-
 from ottla.coordinator.group.consumer.member import ConsumerMember
+from ottla.records.checksum import crc32c
 
 if TYPE_CHECKING:
     from ottla.coordinator.group.consumer.group import ConsumerGroup, ResolvedRegex
