@@ -150,7 +150,7 @@ class GroupCoordinator:
         if shard.status is ShardStatus.LOADING:
             # Whether the member is known is not known yet; its session begins anew after loading anyway.
             return Deferred.resolved(HeartbeatResponse())
-        return shard.submit(lambda state, _: decide_heartbeat(state, request)).then(_heartbeat_response)
+        return shard.submit(lambda state, now_ms: decide_heartbeat(state, request, now_ms)).then(_heartbeat_response)
 
     def leave(self, request: LeaveGroupRequest) -> Deferred[LeaveGroupResponse]:
         if not request.group_id:
@@ -199,6 +199,8 @@ class GroupCoordinator:
         from ottla.coordinator.group.consumer.describe import describe_consumer_group, undescribed
 
         def describe_one(group_id: str) -> Deferred[DescribedConsumerGroup]:
+            if not group_id:
+                return Deferred.failed(KafkaError(ErrorCode.INVALID_GROUP_ID))
             return self.submit(group_id, lambda shard, _: Decision((), describe_consumer_group(shard, group_id)))
 
         return _gather([_or_else(describe_one(group_id), partial(undescribed, group_id)) for group_id in group_ids])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.classic.phases import Phase
 from ottla.coordinator.group.classic.rebalance import expect_heartbeat
+from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.runtime import Decision
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.heartbeat import HeartbeatRequest
@@ -17,8 +18,12 @@ if TYPE_CHECKING:
 __all__ = ["decide_heartbeat"]
 
 
-def decide_heartbeat(shard: GroupShard, request: HeartbeatRequest) -> Decision[ErrorCode]:
+def decide_heartbeat(shard: GroupShard, request: HeartbeatRequest, now_ms: int) -> Decision[ErrorCode]:
     group = shard.groups.get(request.group_id)
+    if isinstance(group, ConsumerGroup):
+        from ottla.coordinator.group.consumer.classic_members import decide_classic_heartbeat
+
+        return decide_classic_heartbeat(shard, group, request, now_ms)
     if not isinstance(group, ClassicGroup):
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
     if group.phase is Phase.DEAD:

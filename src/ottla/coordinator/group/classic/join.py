@@ -22,6 +22,7 @@ from ottla.coordinator.group.classic.rebalance import (
     prepare_or_complete,
 )
 from ottla.coordinator.group.classic.replay import empty_group_record, group_record
+from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.runtime import Decision
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
@@ -81,6 +82,8 @@ def decide_join(shard: GroupShard, attempt: JoinAttempt, now_ms: int) -> Decisio
     request = attempt.request
     group_id = request.group_id
     existing = shard.groups.get(group_id)
+    if isinstance(existing, ConsumerGroup):
+        return _join_consumer_group(shard, existing, attempt, now_ms)
     if existing is not None and not isinstance(existing, ClassicGroup):
         return attempt.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "")
     group = existing
@@ -97,6 +100,20 @@ def decide_join(shard: GroupShard, attempt: JoinAttempt, now_ms: int) -> Decisio
         # Written down so that a group exists from the first member's knock on.
         return Decision((empty_group_record(group),), None, replays=False, on_settled=_refuse_unwritten(attempt))
     return decision
+
+
+def _join_consumer_group(shard: GroupShard, group: ConsumerGroup, attempt: JoinAttempt, now_ms: int) -> Decision[None]:
+    """Beside members of the new protocol the classic one is spoken too; an empty group becomes a classic one."""
+    from ottla.coordinator.group.consumer.classic_members import decide_classic_join
+
+    if group.members:
+        return decide_classic_join(shard, group, attempt, now_ms)
+    if attempt.request.member_id:
+        return attempt.refuse(ErrorCode.UNKNOWN_MEMBER_ID)
+    tombstones = group.tombstones()
+    del shard.groups[group.group_id]
+    decision = decide_join(shard, attempt, now_ms)
+    return Decision([*tombstones, *decision.records], None, replays=False, on_settled=decision.on_settled)
 
 
 def _has_room(group: ClassicGroup, member_id: str, size_max: int) -> bool:

@@ -12,6 +12,7 @@ from ottla.coordinator.group.classic.rebalance import (
     maybe_complete_join,
     prepare_or_complete,
 )
+from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.runtime import Decision
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.join_group import JoinGroupResponse
@@ -27,6 +28,10 @@ __all__ = ["decide_leave"]
 def decide_leave(shard: GroupShard, request: LeaveGroupRequest, now_ms: int) -> Decision[LeaveGroupResponse]:
     """Every member of the request is answered for itself."""
     group = shard.groups.get(request.group_id)
+    if isinstance(group, ConsumerGroup):
+        from ottla.coordinator.group.consumer.classic_members import decide_classic_leave
+
+        return decide_classic_leave(shard, group, request, now_ms)
     if not isinstance(group, ClassicGroup):
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
     if group.phase is Phase.DEAD:

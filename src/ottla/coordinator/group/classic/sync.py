@@ -14,6 +14,7 @@ from ottla.coordinator.group.classic.rebalance import (
     set_assignment,
 )
 from ottla.coordinator.group.classic.replay import group_record
+from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.runtime import Decision
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
@@ -30,6 +31,10 @@ def decide_sync(
 ) -> Decision[None]:
     """Answers through `answer`; raises KafkaError for what is wrong with the request."""
     group = shard.groups.get(request.group_id)
+    if isinstance(group, ConsumerGroup):
+        from ottla.coordinator.group.consumer.classic_members import decide_classic_sync
+
+        return decide_classic_sync(shard, group, request, answer)
     if not isinstance(group, ClassicGroup) or group.is_empty:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
     _check(group, request)

@@ -35,7 +35,8 @@ def describe_consumer_group(shard: GroupShard, group_id: str) -> DescribedGroup:
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
         assignor_name=preferred_assignor(group.members, shard.context),
-        members=[_member(group, member, topics) for member in group.members.values()],
+        # The youngest first.
+        members=[_member(group, member, topics) for member in reversed(group.members.values())],
     )
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.group.state import GroupShard
     from ottla.metadata.image import ClusterImage, TopicsImage
 
-__all__ = ["ConsumerGroup", "ResolvedRegex"]
+__all__ = ["ConsumerGroup", "ResolvedRegex", "stale_epoch"]
 
 FIRST_COMMIT_VERSION_OF_MEMBER_EPOCHS = 9
 
@@ -120,25 +120,16 @@ class ConsumerGroup(Group):
                 "OffsetCommit version 9 or above must be used by members using the consumer group protocol",
             )
         if generation > member.member_epoch:
-            raise _stale(member, f"Received epoch {generation} is newer than the member's ({member.member_epoch}).")
-
-    def check_partition_commit(self, *, member_id: str, epoch: int, topic_id: Uuid, partition: int) -> None:
-        """Called for each partition after `check_offset_commit`: a member may be behind, unless the partition has come
-        to it later than at the epoch it knows (KIP-1251).
-        """
-        member = self.members.get(member_id)
-        if member is None or epoch >= member.member_epoch:
-            return
-        assigned_at = member.assignment_epoch(topic_id, partition)
-        if assigned_at is None or epoch < assigned_at:
-            raise _stale(member, f"Received epoch {epoch} is older than the assignment of partition {partition}.")
+            raise stale_epoch(
+                member, f"Received epoch {generation} is newer than the member's ({member.member_epoch})."
+            )
 
     def check_offset_fetch(self, *, member_id: str | None, member_epoch: int) -> None:
         if member_id is None and member_epoch < 0:
             return
         member = self.member(member_id or "")
         if member_epoch != member.member_epoch:
-            raise _stale(member, f"Received epoch {member_epoch} is not the member's ({member.member_epoch}).")
+            raise stale_epoch(member, f"Received epoch {member_epoch} is not the member's ({member.member_epoch}).")
 
     def check_offset_delete(self) -> None:
         """Only subscribed topics are protected."""
@@ -251,6 +242,7 @@ class ConsumerGroup(Group):
         }
 
 
-def _stale(member: ConsumerMember, message: str) -> KafkaError:
+def stale_epoch(member: ConsumerMember, message: str) -> KafkaError:
+    """The error by the name that the member's protocol has for it."""
     is_classic = member.uses_classic_protocol
     return KafkaError(ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH, message)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ottla.metadata.image import MetadataImage
     from ottla.model.ids import Uuid
 
-__all__ = ["TargetOfMember", "preferred_assignor", "update_target"]
+__all__ = ["TargetOfMember", "may_compute_target", "preferred_assignor", "update_target"]
 
 logger = logging.getLogger("ottla.coordinator.group.consumer")
 
@@ -53,7 +53,7 @@ def update_target(
     records: list[CoordinatorRecord],
 ) -> TargetOfMember:
     """The target of `member`, one of `members` (who are as they will be once the records are replayed)."""
-    if group_epoch <= group.assignment_epoch or not _may_compute(group, context, now_ms):
+    if group_epoch <= group.assignment_epoch or not may_compute_target(group, context, now_ms):
         return TargetOfMember(group.assignment_epoch, group.target_of(member.member_id, member.instance_id))
     assignor = preferred_assignor(members, context)
     spec = _spec(group, members, context.image, group.resolved_regexes)
@@ -66,7 +66,8 @@ def update_target(
     return TargetOfMember(group_epoch, targets.get(member.member_id, NO_TARGET))
 
 
-def _may_compute(group: ConsumerGroup, context: GroupContext, now_ms: int) -> bool:
+def may_compute_target(group: ConsumerGroup, context: GroupContext, now_ms: int) -> bool:
+    """Whether the interval between two assignments is over."""
     interval_ms = assignment_interval_ms(context, group.group_id)
     last_ms = group.assignment_timestamp_ms
     # A timestamp of the future is another broker's clock: it must not stop the group.

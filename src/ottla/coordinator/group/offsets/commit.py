@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.classic.phases import Phase
 from ottla.coordinator.group.classic.rebalance import expect_heartbeat
+from ottla.coordinator.group.consumer.group import ConsumerGroup
+from ottla.coordinator.group.consumer.late_commit import check_late_commit
 from ottla.coordinator.group.offsets.table import NO_EXPIRY
 from ottla.coordinator.runtime import CoordinatorRecord, Decision
 from ottla.model.errors import ErrorCode, KafkaError
@@ -79,6 +81,9 @@ def _check(shard: GroupShard, request: OffsetCommitRequest, api_version: int) ->
         is_transactional=False,
         api_version=api_version,
     )
+    if isinstance(group, ConsumerGroup):
+        check_late_commit(group, request.member_id, generation, request.topics)
+        return
     if isinstance(group, ClassicGroup) and group.phase in (Phase.STABLE, Phase.PREPARING_REBALANCE):
         # A member that commits is alive.
         member = group.members.get(request.member_id)

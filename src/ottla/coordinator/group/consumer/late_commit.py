@@ -1,0 +1,42 @@
+"""Commits at an epoch that the member has left meanwhile (KIP-1251).
+
+A commit on its way while the member moves to a new epoch is good for every partition that the member already had at the
+epoch of the commit: nobody else can have had it since. So a rebalance elsewhere in the group costs no commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.group.consumer.group import ConsumerGroup, stale_epoch
+
+if TYPE_CHECKING:
+    from ottla.wire.messages.offset_commit import OffsetCommitRequestTopic
+
+__all__ = ["check_late_commit"]
+
+
+def check_late_commit(
+    group: ConsumerGroup, member_id: str, epoch: int, topics: Iterable[OffsetCommitRequestTopic]
+) -> None:
+    """Raises unless the member has had every partition since the epoch or before; topics have names here."""
+    member = group.members.get(member_id)
+    if member is None or epoch >= member.member_epoch:
+        return
+    by_name = group.shard.context.image.topics.by_name
+    for topic in topics:
+        known = by_name.get(topic.name)
+        for partition in topic.partitions:
+            index = partition.partition_index
+            assigned_at = None if known is None else member.assignment_epoch(known.topic_id, index)
+            if assigned_at is None:
+                raise stale_epoch(
+                    member, f"Partition {topic.name}-{index} is not assigned or pending revocation for member."
+                )
+            if epoch < assigned_at:
+                raise stale_epoch(
+                    member,
+                    f"Received epoch {epoch} is older than assignment epoch {assigned_at} for partition "
+                    f"{topic.name}-{index}.",
+                )

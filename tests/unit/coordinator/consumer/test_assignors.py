@@ -1,0 +1,129 @@
+"""Server-side assignors: everything subscribed is assigned once, evenly, and stays where it can."""
+
+from __future__ import annotations
+
+from time import process_time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ottla.coordinator.group.consumer.assignors import ASSIGNORS, AssignmentSpec, MemberSpec, Targets, TopicSpec
+from ottla.model.ids import Uuid
+
+TOPIC_IDS = [Uuid(bytes([0] * 15 + [number])) for number in range(1, 7)]
+A, B = TOPIC_IDS[:2]
+
+
+def spec_of(
+    subscriptions: dict[str, frozenset[Uuid]],
+    counts: dict[Uuid, int],
+    previous: Targets | None = None,
+    racks: dict[str, str] | None = None,
+    topic_racks: dict[Uuid, tuple[frozenset[str], ...]] | None = None,
+) -> AssignmentSpec:
+    return AssignmentSpec(
+        {
+            member_id: MemberSpec(topics, (previous or {}).get(member_id, {}), (racks or {}).get(member_id))
+            for member_id, topics in subscriptions.items()
+        },
+        {each: TopicSpec(each, count, (topic_racks or {}).get(each, ())) for each, count in counts.items()},
+    )
+
+
+def all_of(targets: Targets) -> list[tuple[Uuid, int]]:
+    return [(topic, each) for target in targets.values() for topic, parts in target.items() for each in parts]
+
+
+def loads(targets: Targets) -> list[int]:
+    return sorted(sum(map(len, target.values())) for target in targets.values())
+
+
+def moved(before: Targets, after: Targets) -> int:
+    owner = {(topic, each): member for member, target in before.items() for topic in target for each in target[topic]}
+    return sum(
+        owner.get((topic, each), member) != member
+        for member, target in after.items()
+        for topic in target
+        for each in target[topic]
+    )
+
+
+counts_strategy = st.dictionaries(st.sampled_from(TOPIC_IDS), st.integers(1, 12), min_size=1)
+
+
+@st.composite
+def any_spec(draw: st.DrawFn) -> AssignmentSpec:
+    counts = draw(counts_strategy)
+    members = draw(st.lists(st.text("abcdef", min_size=1, max_size=3), min_size=1, max_size=8, unique=True))
+    topics = st.frozensets(st.sampled_from(sorted(counts, key=lambda each: each.bytes)))
+    return spec_of({member_id: draw(topics) for member_id in members}, counts)
+
+
+@pytest.mark.parametrize("name", sorted(ASSIGNORS))
+@given(spec=any_spec())
+@settings(max_examples=60, deadline=None)
+def test_every_subscribed_partition_has_one_owner_that_subscribes(name: str, spec: AssignmentSpec) -> None:
+    targets = ASSIGNORS[name](spec)
+    assert targets.keys() == spec.members.keys()
+    wanted = {topic for member in spec.members.values() for topic in member.topic_ids}
+    assert sorted(all_of(targets), key=lambda each: (each[0].bytes, each[1])) == sorted(
+        ((topic, each) for topic in wanted for each in range(spec.topics[topic].partition_count)),
+        key=lambda each: (each[0].bytes, each[1]),
+    )
+    for member_id, target in targets.items():
+        assert target.keys() <= spec.members[member_id].topic_ids
+        assert all(target.values()), "no empty sets"
+
+
+@given(counts=counts_strategy, size=st.integers(1, 9), change=st.integers(-3, 3))
+@settings(max_examples=60, deadline=None)
+def test_uniform_is_even_and_moves_no_more_than_it_must(counts: dict[Uuid, int], size: int, change: int) -> None:
+    topics = frozenset(counts)
+    before = ASSIGNORS["uniform"](spec_of({f"m{each}": topics for each in range(size)}, counts))
+    assert loads(before)[-1] - loads(before)[0] <= 1
+    again = ASSIGNORS["uniform"](spec_of({f"m{each}": topics for each in range(size)}, counts, before))
+    assert again == before
+    new_size = max(1, size + change)
+    after = ASSIGNORS["uniform"](spec_of({f"m{each}": topics for each in range(new_size)}, counts, before))
+    assert loads(after)[-1] - loads(after)[0] <= 1
+    stayers = {member_id: target for member_id, target in before.items() if member_id in after}
+    # Whoever stays gives up only what is above its new share.
+    share = -(-sum(counts.values()) // new_size)
+    surplus = sum(max(0, sum(map(len, target.values())) - share + 1) for target in stayers.values())
+    assert moved(stayers, after) <= surplus
+
+
+@given(spec=any_spec())
+@settings(max_examples=60, deadline=None)
+def test_uniform_leaves_no_move_that_would_make_loads_more_even(spec: AssignmentSpec) -> None:
+    targets = ASSIGNORS["uniform"](spec)
+    load = {member_id: sum(map(len, target.values())) for member_id, target in targets.items()}
+    for member_id, target in targets.items():
+        for topic in target:
+            for other, member in spec.members.items():
+                assert topic not in member.topic_ids or load[member_id] - load[other] <= 1
+
+
+def test_range_gives_the_same_numbers_of_equal_topics_to_the_same_member() -> None:
+    both = frozenset({A, B})
+    targets = ASSIGNORS["range"](spec_of({"y": both, "x": both}, {A: 3, B: 3}))
+    assert targets == {"x": {A: {0, 1}, B: {0, 1}}, "y": {A: {2}, B: {2}}}
+
+
+def test_uniform_prefers_members_in_a_replicas_rack_within_their_share() -> None:
+    racks = tuple(frozenset({"r1" if each % 2 else "r0"}) for each in range(6))
+    spec = spec_of(
+        {"a": frozenset({A}), "b": frozenset({A})}, {A: 6}, racks={"a": "r1", "b": "r0"}, topic_racks={A: racks}
+    )
+    assert ASSIGNORS["uniform"](spec) == {"a": {A: {1, 3, 5}}, "b": {A: {0, 2, 4}}}
+
+
+@pytest.mark.parametrize("name", sorted(ASSIGNORS))
+def test_ten_members_and_900_partitions_take_little_time(name: str) -> None:
+    counts = dict.fromkeys(TOPIC_IDS, 150)
+    members = {f"m{each}": frozenset(counts) for each in range(10)}
+    before = ASSIGNORS[name](spec_of(members, counts))
+    begin = process_time()
+    ASSIGNORS[name](spec_of({**members, "m10": frozenset(counts)}, counts, before))
+    assert process_time() - begin < 0.1

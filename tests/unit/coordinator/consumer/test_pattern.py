@@ -1,0 +1,127 @@
+"""Regular expressions over topic names: the syntax of RE2, in linear time."""
+
+from __future__ import annotations
+
+import re
+from time import process_time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ottla.coordinator.group.consumer.pattern import InvalidPattern, TopicPattern
+
+NAMES = ["", "a", "ab", "orders", "orders.eu", "orders-2", "Orders", "a_b", "aab", "x1", "10"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "orders",
+        "orders.*",
+        "orders[.-].+",
+        "(orders|a)",
+        "a*b",
+        "a+?b",
+        "a{2}b?",
+        "a{0,1}",
+        "[^a]*",
+        "[a-c]+",
+        r"\w+\.\w+",
+        r"\d{1,2}",
+        "(?:a|x)[0-9]?b?",
+        "(?i)orders",
+        "(?i:o)rders",
+        "^a.*$",
+        r"\Aa",
+        r"orders\b.*",
+        r"a\Bb",
+        "",
+        "a||b",
+        "[]a]+",
+        "(?P<n>a)b",
+        "a{,2}",
+        "[a-]b",
+    ],
+)
+def test_matches_as_python_does_where_both_know_the_syntax(text: str) -> None:
+    ours, theirs = TopicPattern(text), re.compile(text.replace("a{,2}", r"a\{,2\}"), re.ASCII)
+    assert [name for name in NAMES if ours.matches(name)] == [name for name in NAMES if theirs.fullmatch(name)]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [(r"\Qa.b\E+", "a.bb"), ("[[:alpha:]]+", "abc"), ("(?<n>a)", "a"), (r"a\z", "a"), (r"\x61", "a"), (r"\x{61}", "a")],
+)
+def test_knows_what_only_re2_knows(text: str, name: str) -> None:
+    if text.startswith(r"\Q"):
+        assert TopicPattern(r"\Qa.b\E").matches("a.b")
+        assert not TopicPattern(r"\Qa.b\E").matches("axb")
+    else:
+        assert TopicPattern(text).matches(name)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(",
+        ")",
+        "[",
+        "[b-a]",
+        "*a",
+        "a**",
+        "a{2,1}",
+        "a{1001}",
+        "(?=a)",
+        "(?!a)",
+        "(?<=a)b",
+        r"(a)\1",
+        "\\",
+        r"\y",
+        "[[:nonsense:]]",
+        "(?P<>a)",
+        "(?z)a",
+        "((((a{1000}){1000}){1000}){1000})",
+        "(" * 200 + ")" * 200,
+        r"\x{zz}",
+    ],
+)
+def test_refuses_what_is_no_expression_or_cannot_be_linear(text: str) -> None:
+    with pytest.raises(InvalidPattern):
+        TopicPattern(text)
+
+
+def test_time_is_linear_where_backtracking_would_be_exponential() -> None:
+    pattern = TopicPattern("(a+)+(a|aa)+(a*)*b")
+    begin = process_time()
+    assert not pattern.matches("a" * 249)
+    assert process_time() - begin < 0.5
+
+
+@given(text=st.text("ab.*+?|()[]{}^$\\-09,:=<Pi!", max_size=12), name=st.text("ab.-09_", max_size=8))
+@settings(max_examples=300, deadline=None)
+def test_any_text_is_an_expression_or_is_refused(text: str, name: str) -> None:
+    try:
+        pattern = TopicPattern(text)
+    except InvalidPattern:
+        return
+    assert pattern.matches(name) in (True, False)
+
+
+@given(
+    text=st.recursive(
+        st.sampled_from(["a", "b", ".", "[ab]", "[^a]", r"\d", "-"]),
+        lambda inner: st.one_of(
+            st.tuples(inner, inner).map("".join),
+            st.tuples(inner, inner).map(lambda pair: f"(?:{pair[0]}|{pair[1]})"),
+            st.tuples(inner, st.sampled_from(["*", "+", "?", "{2}", "{1,2}", "*?"])).map(
+                lambda pair: f"(?:{pair[0]}){pair[1]}"
+            ),
+        ),
+        max_leaves=6,
+    ),
+    name=st.text("ab-1", max_size=6),
+)
+@settings(max_examples=200, deadline=None)
+def test_agrees_with_python_on_random_expressions(text: str, name: str) -> None:
+    assert TopicPattern(text).matches(name) is (re.fullmatch(text, name) is not None)
