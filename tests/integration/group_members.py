@@ -1,0 +1,148 @@
+"""Members of consumer groups as the tests drive them: real clients that write down what happens to them.
+
+`ConfluentMember` notes every callback in a journal that all members of a test share, so that the order of what happened
+to different members can be told. `drive` polls members in turn until a condition holds: clients do their work in poll.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+__all__ = ["ConfluentMember", "Event", "closing", "create_topic", "drive", "fill", "unique"]
+
+DRIVE_SECONDS_MAX = 30.0
+
+Place = tuple[str, int]
+
+
+class Event(NamedTuple):
+    member: str
+    kind: str
+    partitions: frozenset[Place]
+
+
+class ConfluentMember:
+    """One librdkafka consumer. `journal` may be shared; `records` are the places of what it was given."""
+
+    def __init__(
+        self, bootstrap: str, name: str, group_id: str, *, journal: list[Event] | None = None, **settings: Any
+    ) -> None:
+        self.name = name
+        self.journal = [] if journal is None else journal
+        self.records: list[tuple[str, int, int]] = []
+        self.values: list[bytes] = []
+        self.errors: list[KafkaError] = []
+        self.commit_results: list[Any] = []
+        # Called in the callback of a revocation, before the partitions are given up.
+        self.before_revoke: Callable[[list[TopicPartition]], None] | None = None
+        configuration: dict[str, Any] = {
+            "bootstrap.servers": bootstrap,
+            "group.id": group_id,
+            "client.id": name,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "topic.metadata.refresh.interval.ms": 500,
+            "metadata.max.age.ms": 500,
+            "on_commit": lambda error, partitions: self.commit_results.append((error, partitions)),
+        }
+        if settings.get("group.protocol") != "consumer":
+            # Soon enough to hear of a rebalance without waiting; the broker of these tests says so otherwise.
+            configuration |= {"heartbeat.interval.ms": 100, "session.timeout.ms": 6000}
+        self.consumer = Consumer({**configuration, **settings})
+
+    def subscribe(self, *topics: str) -> ConfluentMember:
+        self.consumer.subscribe(
+            list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+        )
+        return self
+
+    @property
+    def owned(self) -> set[Place]:
+        return {(each.topic, each.partition) for each in self.consumer.assignment()}
+
+    def events(self, kind: str | None = None) -> list[Event]:
+        return [event for event in self.journal if event.member == self.name and kind in (None, event.kind)]
+
+    def poll(self, timeout_seconds: float = 0.02) -> None:
+        for message in self.consumer.consume(500, timeout=timeout_seconds):
+            error = message.error()
+            if error is not None:
+                self.errors.append(error)
+            else:
+                self.records.append((message.topic(), message.partition(), message.offset()))
+                self.values.append(message.value())
+
+    def committed(self, *places: Place) -> dict[Place, int]:
+        answers = self.consumer.committed([TopicPartition(*place) for place in places], timeout=10)
+        return {(each.topic, each.partition): each.offset for each in answers}
+
+    def close(self) -> None:
+        self.consumer.close()
+
+    def _on_assign(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._note("assigned", partitions)
+
+    def _on_revoke(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        if self.before_revoke is not None:
+            self.before_revoke(partitions)
+        self._note("revoked", partitions)
+
+    def _on_lost(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._note("lost", partitions)
+
+    def _note(self, kind: str, partitions: list[TopicPartition]) -> None:
+        self.journal.append(Event(self.name, kind, frozenset((each.topic, each.partition) for each in partitions)))
+
+
+@contextlib.contextmanager
+def closing(*members: ConfluentMember) -> Iterator[None]:
+    """Closes members that a test has not closed itself."""
+    try:
+        yield
+    finally:
+        for member in members:
+            # Closing twice is refused by the client, and only that.
+            with contextlib.suppress(RuntimeError):
+                member.close()
+
+
+def drive(members: Sequence[ConfluentMember], condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + DRIVE_SECONDS_MAX
+    while not condition():
+        assert time.monotonic() < deadline, f"in vain waited until {what}: {[m.owned for m in members]}"
+        for member in members:
+            member.poll()
+
+
+def unique(prefix: str) -> str:
+    return f"{prefix}-{uuid.uuid4().hex[:8]}"
+
+
+def create_topic(bootstrap: str, partitions: int, *, name: str | None = None, replicas: int = 1) -> str:
+    name = unique("topic") if name is None else name
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(name, num_partitions=partitions, replication_factor=replicas)])[name].result(20)
+    return name
+
+
+def fill(bootstrap: str, topic: str, counts: Sequence[int], *, start: int = 0) -> None:
+    """`counts[p]` records into partition p, whose values are "p:number" from `start` on."""
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
+    failures: list[object] = []
+
+    def note(error: KafkaError | None, _message: object) -> None:
+        if error is not None:
+            failures.append(error)
+
+    for partition, count in enumerate(counts):
+        for number in range(start, start + count):
+            producer.produce(topic, b"%d:%d" % (partition, number), partition=partition, on_delivery=note)
+    if producer.flush(30) or failures:
+        raise KafkaException(KafkaError(KafkaError._FAIL), f"records were not written: {failures[:3]}")
