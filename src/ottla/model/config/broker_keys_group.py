@@ -84,7 +84,7 @@ GROUP_KEYS: Final = (
               "Server-side assignors, the default one first."),
     ConfigKey("group.consumer.migration.policy", STRING,
               "bidirectional", OneOf("disabled", "downgrade", "upgrade", "bidirectional", any_case=True),
-              MEDIUM, READ_ONLY, GROUPS,
+              MEDIUM, READ_ONLY, HONOURED,
               "Which ways a group may change between the classic and the new protocol."),
     ConfigKey("group.consumer.assignment.interval.ms", INT, 1000, at_least(0), MEDIUM, CLUSTER_WIDE, HONOURED,
               "Shortest time between two assignments of a consumer group."),

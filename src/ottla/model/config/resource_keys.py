@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from ottla.model.config.columns import BOOLEAN, CLUSTER_WIDE, INT, LIST, MEDIUM, STRING
-from ottla.model.config.keys import ConfigError, ConfigKey, ConfigType, ConfigValue
+from ottla.model.config.keys import HONOURED, ConfigError, ConfigKey, ConfigType, ConfigValue
 from ottla.model.config.statuses import GROUPS, TELEMETRY
 from ottla.model.config.validators import AnyList, OffsetReset, OneOf, Validator, at_least
 from ottla.model.errors import ErrorCode, KafkaError
@@ -25,7 +25,8 @@ def _group(
     name: str, kind: ConfigType, default: ConfigValue, validator: Validator | None, text: str, *, own: bool = False
 ) -> ConfigKey:
     synonyms = () if own else (f"group.{name}",)
-    return ConfigKey(name, kind, default, validator, MEDIUM, CLUSTER_WIDE, GROUPS, text, synonyms=synonyms)
+    status = HONOURED if name.startswith("consumer.") else GROUPS
+    return ConfigKey(name, kind, default, validator, MEDIUM, CLUSTER_WIDE, status, text, synonyms=synonyms)
 
 
 def _metrics(name: str, kind: ConfigType, default: ConfigValue, validator: Validator | None, text: str) -> ConfigKey:
