@@ -53,6 +53,8 @@ compat: $(READY)
 	$(BIN)/python -m tests.kafka $(ARGS)
 
 bench: $(READY)
+	@# What was changed since set-up is compiled as well, as it would be by an installation.
+	$(BIN)/python -m compileall -q src
 	$(BIN)/python -m bench $(if $(QUICK),--quick) $(ARGS)
 
 check: test compat
