@@ -27,6 +27,7 @@ from ottla.records.header import (
     LEADER_EPOCH_POSITION,
     LENGTH_OVERHEAD,
     BatchHeader,
+    read_header,
 )
 from ottla.records.iterate import iterate_batches
 from ottla.records.validate import AppendOrigin, ValidatedRecords
@@ -111,11 +112,12 @@ class PartitionLog(LogFiles):
     ) -> AppendResult:
         """`append_as_leader` for batches that the node itself has built."""
         view = memoryview(buffer)
-        batches = list(iterate_batches(view))
-        assert batches
-        records = ValidatedRecords(
-            view, [batch.header for batch in batches], [batch.position for batch in batches], -1, 0, 0, -1
-        )
+        headers, positions = [read_header(view)], [0]
+        if headers[0].size != len(view):
+            batches = list(iterate_batches(view))
+            headers = [batch.header for batch in batches]
+            positions = [batch.position for batch in batches]
+        records = ValidatedRecords(view, headers, positions, -1, 0, 0, -1)
         return self.append_as_leader(records, leader_epoch=leader_epoch, now_ms=now_ms, origin=origin)
 
     def append_as_follower(self, buffer: bytes | bytearray | memoryview, *, now_ms: int | None = None) -> AppendResult:
