@@ -20,7 +20,7 @@ from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage, PartitionImage
 from ottla.model.config import BrokerConfig
 from ottla.model.deferred import Deferred
-from ottla.model.errors import KafkaError
+from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition, Uuid
 from ottla.model.ports import FileRegion
 from ottla.replica.manager import ReplicaManager
@@ -32,6 +32,7 @@ from ottla.wire.codec import decode, encode, encode_parts
 from ottla.wire.message import Message
 from ottla.wire.messages import metadata_records as r
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from ottla.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from ottla.wire.messages.fetch import FetchRequest
 from ottla.wire.messages.list_offsets import ListOffsetsRequest
 from ottla.wire.messages.produce import (
@@ -407,6 +408,9 @@ class _Controller:
         self._cluster = cluster
         self._source = source
 
+    def assign_replicas_to_dirs(self, request: AssignReplicasToDirsRequest) -> Deferred[AssignReplicasToDirsResponse]:
+        return Deferred.failed(KafkaError(ErrorCode.UNSUPPORTED_VERSION, "nothing is known of directories here"))
+
     def alter_partition(self, request: AlterPartitionRequest) -> Deferred[AlterPartitionResponse]:
         answer: Deferred[AlterPartitionResponse] = Deferred()
         received, _ = decode(AlterPartitionRequest, memoryview(bytearray(encode(request, 3))), 3)
@@ -431,6 +435,10 @@ class _Controller:
 
         self._cluster.later(decide)
         return answer
+
+    def assign_replicas_to_dirs(self, _: Message) -> Deferred[Any]:
+        """Not told here: each node has one directory."""
+        return Deferred.failed(KafkaError(ErrorCode.UNSUPPORTED_VERSION))
 
 
 def _of_partition(response: ProduceResponse) -> PartitionProduceResponse:

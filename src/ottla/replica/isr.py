@@ -263,7 +263,13 @@ class IsrKeeper:
         }
         for key, change in asked.items():
             data = answered.get(key)
-            if data is not None and change.is_current:
+            if data is None:
+                continue
+            if data.error_code == ErrorCode.NONE:
+                # Counted here, for the metadata may have brought the new set already.
+                self._count(change.pending)
+                logger.info("the in-sync set of %s is now %s", change.partition, sorted(data.isr))
+            if change.is_current:
                 self._on_partition_answer(change, data)
         if self._waiting:
             self._plan_retry()
@@ -274,8 +280,6 @@ class IsrKeeper:
         if code == ErrorCode.NONE:
             self._settle(change)
             if data.leader_epoch == state.epoch:
-                self._count(pending)
-                logger.info("the in-sync set of %s is now %s", partition, sorted(data.isr))
                 partition.commit_isr(state, isr=data.isr, partition_epoch=data.partition_epoch)
         elif code in _WITHDRAWN:
             logger.info("the controller does not let %s be the in-sync set of %s", sorted(pending.isr), partition)

@@ -60,6 +60,10 @@ class ReplicaStatistics:
     offline: int
     under_replicated: int
     under_min_isr: int
+    isr_shrinks: int
+    isr_expansions: int
+    # Followed partitions that nobody tries to fetch any more.
+    failed_fetches: int
     parked: int
     parked_timeouts: int
     fetch_sessions: int
@@ -220,6 +224,9 @@ class ReplicaManager:
             offline=len(self.offline),
             under_replicated=sum(len(state.isr) < state.replica_count for _, state in leading),
             under_min_isr=sum(len(state.isr) < partition.needed_replicas(state) for partition, state in leading),
+            isr_shrinks=0 if self.isr_keeper is None else self.isr_keeper.shrinks,
+            isr_expansions=0 if self.isr_keeper is None else self.isr_keeper.expansions,
+            failed_fetches=0 if self.fetchers is None else self.fetchers.failed,
             parked=self.parking.parked,
             parked_timeouts=self.parking.timeouts,
             fetch_sessions=len(self.sessions),

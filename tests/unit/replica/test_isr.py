@@ -149,6 +149,8 @@ class TestJoining:
         assert pair.truth().isr == (1, 2)
         assert state_of(pair).isr == {1, 2}
         assert pair[1].partition().partition_epoch == pair.truth().partition_epoch
+        statistics = pair[1].replicas.statistics()
+        assert (statistics.isr_expansions, statistics.isr_shrinks, statistics.under_replicated) == (1, 0, 0)
         members = pair.alter_requests[-1].topics[0].partitions[0].new_isr_with_epochs
         assert [(member.broker_id, member.broker_epoch) for member in members] == [(1, 1), (2, 2)]
 
