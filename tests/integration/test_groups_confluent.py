@@ -1,6 +1,6 @@
 """Groups of confluent-kafka consumers: sharing, callbacks, static members, and where reading goes on.
 
-Every scenario that does not depend on the protocol runs under both: the classic one and the consumer protocol (KIP-848).
+Scenarios that do not depend on the protocol run under both: the classic one and the consumer protocol (KIP-848).
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def bootstrap(cluster: ottla.testing.Cluster) -> str:
     return cluster.bootstrap
 
 
-CLASSIC = {"partition.assignment.strategy": "range"}
-COOPERATIVE = {"partition.assignment.strategy": "cooperative-sticky"}
-CONSUMER = {"group.protocol": "consumer"}
+CLASSIC: dict[str, Any] = {"partition.assignment.strategy": "range"}
+COOPERATIVE: dict[str, Any] = {"partition.assignment.strategy": "cooperative-sticky"}
+CONSUMER: dict[str, Any] = {"group.protocol": "consumer"}
 
 both_protocols = pytest.mark.parametrize(
     "protocol", [pytest.param(CLASSIC, id="classic"), pytest.param(CONSUMER, id="consumer")]
@@ -132,7 +132,7 @@ class TestSharing:
         self, bootstrap: str, protocol: dict[str, Any]
     ) -> None:
         topic, group = create_topic(bootstrap, 2), unique("group")
-        limits = {"session.timeout.ms": 1500} if protocol is CLASSIC else {}
+        limits: dict[str, Any] = {"session.timeout.ms": 1500} if protocol is CLASSIC else {}
         stays = ConfluentMember(bootstrap, "stays", group, **protocol, **limits).subscribe(topic)
         with closing(stays), start_member_process(bootstrap, group, topic, {**protocol, **limits}) as process:
             try:
@@ -226,7 +226,7 @@ class TestCallbacks:
     def test_partitions_of_a_member_thought_dead_are_lost(self, bootstrap: str, protocol: dict[str, Any]) -> None:
         topic, group = create_topic(bootstrap, 2), unique("group")
         fill(bootstrap, topic, [EACH, EACH])
-        limits = {"session.timeout.ms": 1000, "max.poll.interval.ms": 1000}
+        limits: dict[str, Any] = {"session.timeout.ms": 1000, "max.poll.interval.ms": 1000}
         slow = ConfluentMember(bootstrap, "slow", group, **protocol, **limits).subscribe(topic)
         other = ConfluentMember(bootstrap, "other", group, **protocol)
         with closing(slow, other):
@@ -275,7 +275,7 @@ class TestStaticMembers:
         topic, group = create_topic(bootstrap, 4), unique("group")
 
         def member(name: str) -> ConfluentMember:
-            settings = {**protocol, "group.instance.id": name}
+            settings: dict[str, Any] = {**protocol, "group.instance.id": name}
             return ConfluentMember(bootstrap, name, group, **settings).subscribe(topic)
 
         one, two = member("one"), member("two")
@@ -290,7 +290,7 @@ class TestStaticMembers:
 
     def test_the_older_of_two_with_one_name_is_fenced(self, bootstrap: str) -> None:
         topic, group = create_topic(bootstrap, 2), unique("group")
-        settings = {**CLASSIC, "group.instance.id": "same"}
+        settings: dict[str, Any] = {**CLASSIC, "group.instance.id": "same"}
         older = ConfluentMember(bootstrap, "older", group, **settings).subscribe(topic)
         newer = ConfluentMember(bootstrap, "newer", group, **settings)
         with closing(older, newer):
@@ -304,7 +304,7 @@ class TestStaticMembers:
     def test_the_newer_of_two_with_one_name_is_refused(self, bootstrap: str) -> None:
         """Under the consumer protocol the name is taken as long as its owner has not left (KIP-848)."""
         topic, group = create_topic(bootstrap, 2), unique("group")
-        settings = {**CONSUMER, "group.instance.id": "same"}
+        settings: dict[str, Any] = {**CONSUMER, "group.instance.id": "same"}
         older = ConfluentMember(bootstrap, "older", group, **settings).subscribe(topic)
         newer = ConfluentMember(bootstrap, "newer", group, **settings)
         with closing(older, newer):
@@ -360,7 +360,7 @@ class TestCommits:
     def test_automatic_commits(self, bootstrap: str, protocol: dict[str, Any]) -> None:
         topic, group = create_topic(bootstrap, 1), unique("group")
         fill(bootstrap, topic, [EACH])
-        settings = {**protocol, "enable.auto.commit": True, "auto.commit.interval.ms": 100}
+        settings: dict[str, Any] = {**protocol, "enable.auto.commit": True, "auto.commit.interval.ms": 100}
         member = ConfluentMember(bootstrap, "member", group, **settings).subscribe(topic)
         with closing(member):
             drive([member], lambda: len(member.records) == EACH, "everything is read")
@@ -392,7 +392,7 @@ class TestCommits:
     def test_a_member_that_was_replaced_cannot_commit(self, bootstrap: str) -> None:
         topic, group = create_topic(bootstrap, 1), unique("group")
         fill(bootstrap, topic, [EACH])
-        settings = {**CLASSIC, "session.timeout.ms": 1000, "max.poll.interval.ms": 1000}
+        settings: dict[str, Any] = {**CLASSIC, "session.timeout.ms": 1000, "max.poll.interval.ms": 1000}
         slow = ConfluentMember(bootstrap, "slow", group, **settings).subscribe(topic)
         other = ConfluentMember(bootstrap, "other", group, **CLASSIC)
         with closing(slow, other):
@@ -432,8 +432,8 @@ class TestReading:
     def test_where_a_group_without_offsets_begins(self, bootstrap: str, protocol: dict[str, Any]) -> None:
         topic = create_topic(bootstrap, 1)
         fill(bootstrap, topic, [EACH])
-        latest = ConfluentMember(bootstrap, "latest", unique("group"), **protocol, **{"auto.offset.reset": "latest"})
-        nowhere = ConfluentMember(bootstrap, "none", unique("group"), **protocol, **{"auto.offset.reset": "error"})
+        latest = ConfluentMember(bootstrap, "latest", unique("group"), **{**protocol, "auto.offset.reset": "latest"})
+        nowhere = ConfluentMember(bootstrap, "none", unique("group"), **{**protocol, "auto.offset.reset": "error"})
         with closing(latest, nowhere):
             latest.subscribe(topic)
             drive([latest], lambda: latest.owned == places(topic, 1), "the member is there")
