@@ -32,7 +32,6 @@ from ottla.wire.codec import decode, encode, encode_parts
 from ottla.wire.message import Message
 from ottla.wire.messages import metadata_records as r
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
-from ottla.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from ottla.wire.messages.fetch import FetchRequest
 from ottla.wire.messages.list_offsets import ListOffsetsRequest
 from ottla.wire.messages.produce import (
@@ -407,9 +406,6 @@ class _Controller:
     def __init__(self, cluster: ReplicaCluster, source: ReplicaNode) -> None:
         self._cluster = cluster
         self._source = source
-
-    def assign_replicas_to_dirs(self, request: AssignReplicasToDirsRequest) -> Deferred[AssignReplicasToDirsResponse]:
-        return Deferred.failed(KafkaError(ErrorCode.UNSUPPORTED_VERSION, "nothing is known of directories here"))
 
     def alter_partition(self, request: AlterPartitionRequest) -> Deferred[AlterPartitionResponse]:
         answer: Deferred[AlterPartitionResponse] = Deferred()

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
     from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
     from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+    from ottla.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
     from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
     from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
     from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
@@ -90,6 +91,10 @@ class ControllerGateway(Protocol):
     ) -> Deferred[UnregisterBrokerResponse]: ...
 
     def alter_partition(self, request: AlterPartitionRequest) -> Deferred[AlterPartitionResponse]: ...
+
+    def assign_replicas_to_dirs(
+        self, request: AssignReplicasToDirsRequest
+    ) -> Deferred[AssignReplicasToDirsResponse]: ...
 
     def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> Deferred[AllocateProducerIdsResponse]: ...
 
@@ -170,6 +175,9 @@ class RemoteController:
     # What the broker asks.
 
     def alter_partition(self, request: AlterPartitionRequest) -> Deferred[AlterPartitionResponse]:
+        return self._ask(request, REPLICATION, self._request_timeout_ms).then(_checked)
+
+    def assign_replicas_to_dirs(self, request: AssignReplicasToDirsRequest) -> Deferred[AssignReplicasToDirsResponse]:
         return self._ask(request, REPLICATION, self._request_timeout_ms).then(_checked)
 
     def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> Deferred[AllocateProducerIdsResponse]:

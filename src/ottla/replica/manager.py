@@ -12,12 +12,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ottla.model.config import ConfigError, LogConfig
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition, Uuid
 from ottla.records.validate import ProduceSettings
+from ottla.replica.directory_reporter import DirectoryChannel, DirectoryReporter
 from ottla.replica.fetch_sessions import FetchEntry, FetchSessions
 from ottla.replica.fetchers import FetcherPool
 from ottla.replica.isr import AlterPartitionChannel, IsrKeeper
@@ -41,6 +42,10 @@ CREATE_RETRY_SECONDS = 1.0
 
 _TOPIC_RESOURCE = 2
 _NO_LEADER = -1
+
+
+class ControllerChannel(AlterPartitionChannel, DirectoryChannel, Protocol):
+    """What replicas ask of the active controller."""
 
 
 class LeaderEndpoint(NamedTuple):
@@ -96,6 +101,7 @@ class ReplicaManager:
         "by_name",
         "clock",
         "config",
+        "directory_reporter",
         "fetchers",
         "image",
         "isr_keeper",
@@ -129,8 +135,9 @@ class ReplicaManager:
         # What fetches from other brokers, and what lets them into the in-sync sets; None where there are no others.
         self.fetchers: FetcherPool | None = None
         self.isr_keeper: IsrKeeper | None = None
+        self.directory_reporter: DirectoryReporter | None = None
 
-    def connect(self, *, peers: Peers, controller: AlterPartitionChannel, broker_epoch: Callable[[], int]) -> None:
+    def connect(self, *, peers: Peers, controller: ControllerChannel, broker_epoch: Callable[[], int]) -> None:
         """Replication begins: followers fetch, leaders watch their followers. Call it once, before or after `start`."""
         assert self.fetchers is None, "connected twice"
         self.isr_keeper = IsrKeeper(
@@ -143,6 +150,10 @@ class ReplicaManager:
             partitions=self.partitions,
         )
         self.isr_keeper.start()
+        self.directory_reporter = DirectoryReporter(
+            node_id=self.node_id, scheduler=self._scheduler, controller=controller, broker_epoch=broker_epoch
+        )
+        self.logs.on_moved.append(self._on_moved)
         self.fetchers = FetcherPool(
             node_id=self.node_id,
             config=self.config,
@@ -164,6 +175,8 @@ class ReplicaManager:
             self.fetchers.close()
         if self.isr_keeper is not None:
             self.isr_keeper.close()
+        if self.directory_reporter is not None:
+            self.directory_reporter.close()
 
     # Looking up.
 
@@ -338,7 +351,25 @@ class ReplicaManager:
                 if partition is None:
                     continue
                 partition.produce_settings = settings
+            self._report_directory(partition, view)
             self._apply_leadership(partition, view)
+
+    def _report_directory(self, partition: Partition, view: PartitionView) -> None:
+        """Tells the controller where the replica lies, if the metadata says something else or nothing."""
+        directory = self.logs.directory_of(partition.topic_partition)
+        if (
+            self.directory_reporter is not None
+            and directory is not None
+            and not directory.is_offline
+            and view.directory(self.node_id) != directory.directory_id
+        ):
+            self.directory_reporter.report(partition.topic_id, partition.index, directory.directory_id)
+
+    def _on_moved(self, topic_partition: TopicPartition) -> None:
+        partition = self.get(topic_partition.topic, topic_partition.partition)
+        view = None if self.image is None else self.image.topics.partition(*topic_partition)
+        if partition is not None and view is not None:
+            self._report_directory(partition, view)
 
     def _create(
         self, topic_partition: TopicPartition, topic_id: Uuid, config: LogConfig, directory_id: Uuid

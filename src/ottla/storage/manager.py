@@ -97,6 +97,7 @@ class LogManager:
         # Of which topic the log was that went with a failed directory; a new topic of that name may begin elsewhere.
         self._lost: dict[TopicPartition, Uuid] = {}
         self._preferred: dict[TopicPartition, LogDirectory] = {}
+        self.on_moved: list[Callable[[TopicPartition], None]] = []
         self.on_directory_failure: list[Callable[[LogDirectory, list[TopicPartition]], None]] = []
         """Called, after the logs are gone from here, with the partitions that went with the directory."""
         self.previous_broker_epoch = -1
@@ -348,6 +349,8 @@ class LogManager:
         entry.directory.partition_count -= 1
         directory.partition_count += 1
         entry.directory = directory
+        for callback in self.on_moved:
+            callback(topic_partition)
 
     # ---- failing
 

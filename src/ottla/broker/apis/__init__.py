@@ -93,6 +93,7 @@ CONTROLLER_HANDLERS: dict[int, HandlerSpec] = {
     64: HandlerSpec("unregister_broker", 0, 0),
     67: HandlerSpec("allocate_producer_ids", 0, 0),
     70: HandlerSpec("controller_registration", 0, 0),
+    73: HandlerSpec("assign_replicas_to_dirs", 0, 0),
 }
 
 # What a broker may send on in an Envelope, in the name of a client (KIP-590).

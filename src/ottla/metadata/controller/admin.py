@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from ottla.metadata.controller import brokers, cluster, configs, features, partitions, producer_ids, topics
+from ottla.metadata.controller import brokers, cluster, configs, directories, features, partitions, producer_ids, topics
 from ottla.metadata.controller.decision import Decision, DecisionContext, Liveness
 from ottla.model.deferred import Deferred
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
     from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
     from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+    from ottla.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
     from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
     from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
     from ottla.wire.messages.controller_registration import (
@@ -74,6 +75,11 @@ class AdminOperations:
         self, request: AlterPartitionRequest, context: ControllerContext | None = None
     ) -> Deferred[AlterPartitionResponse]:
         return self.submit(lambda given: partitions.decide_alter_partition(request, given), context)
+
+    def assign_replicas_to_dirs(
+        self, request: AssignReplicasToDirsRequest, context: ControllerContext | None = None
+    ) -> Deferred[AssignReplicasToDirsResponse]:
+        return self.submit(lambda given: directories.decide_assign_replicas_to_dirs(request, given), context)
 
     def elect_leaders(
         self, request: ElectLeadersRequest, context: ControllerContext | None = None

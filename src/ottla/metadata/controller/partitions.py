@@ -30,6 +30,7 @@ from ottla.wire.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
+from ottla.wire.messages.metadata_records import PartitionChangeRecord
 
 __all__ = [
     "broker_has_leaderships",
@@ -37,6 +38,7 @@ __all__ = [
     "decide_alter_partition",
     "decide_elect_leaders",
     "leader_and_isr_updates",
+    "without_replica",
 ]
 
 PREFERRED_ELECTION = 0
@@ -173,6 +175,15 @@ def leader_and_isr_updates(
         if record is not None:
             records.append(record)
     return records
+
+
+def without_replica(
+    topic: TopicImage, partition_id: int, partition: PartitionImage, replica: int, context: DecisionContext
+) -> PartitionChangeRecord | None:
+    """The change after which a replica neither leads the partition nor is in sync; None when there is none."""
+    change = _change(_Located(topic, partition_id, partition), context, _can_lead(context.image, partition))
+    change.isr = tuple(each for each in partition.isr if each != replica)
+    return change.build()
 
 
 def broker_has_leaderships(image: MetadataImage, broker_id: int) -> bool:

@@ -1,0 +1,86 @@
+"""Decisions about where replicas lie: a broker with several log directories chooses one and tells (KIP-858).
+
+Without it, the controller could not know which partitions are gone when a broker reports that a directory failed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ottla.metadata.controller.decision import Decision, DecisionContext, ensure_bounded
+from ottla.metadata.controller.partitions import check_broker_epoch, without_replica
+from ottla.metadata.image import BrokerImage, TopicImage
+from ottla.metadata.topics_delta import merge_partition_change
+from ottla.metadata.versions import DIRECTORIES_LEVEL
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import Uuid
+from ottla.wire.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+    ResponseDirectoryData,
+    ResponsePartitionData,
+    ResponseTopicData,
+)
+from ottla.wire.messages.metadata_records import PartitionChangeRecord
+
+__all__ = ["decide_assign_replicas_to_dirs"]
+
+
+def decide_assign_replicas_to_dirs(
+    request: AssignReplicasToDirsRequest, context: DecisionContext
+) -> Decision[AssignReplicasToDirsResponse]:
+    image = context.image
+    if image.features.metadata_version < DIRECTORIES_LEVEL:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "this metadata.version knows nothing of directories")
+    broker = check_broker_epoch(image, request.broker_id, request.broker_epoch)
+    records: list[Any] = []
+    response = AssignReplicasToDirsResponse()
+    for directory in request.directories:
+        answer = ResponseDirectoryData(id=directory.id)
+        response.directories.append(answer)
+        for wanted in directory.topics:
+            topic = image.topics.by_id.get(wanted.topic_id)
+            answer.topics.append(
+                ResponseTopicData(
+                    topic_id=wanted.topic_id,
+                    partitions=[
+                        ResponsePartitionData(
+                            partition_index=each.partition_index,
+                            error_code=_assign(broker, topic, each.partition_index, directory.id, context, records),
+                        )
+                        for each in wanted.partitions
+                    ],
+                )
+            )
+    ensure_bounded(len(records))
+    return Decision(records, response)
+
+
+def _assign(
+    broker: BrokerImage,
+    topic: TopicImage | None,
+    partition_id: int,
+    directory: Uuid,
+    context: DecisionContext,
+    records: list[Any],
+) -> ErrorCode:
+    if topic is None:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    partition = topic.partitions.get(partition_id)
+    if partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if broker.broker_id not in partition.replicas:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if partition.directory(broker.broker_id) == directory:
+        return ErrorCode.NONE
+    directories = [
+        directory if replica == broker.broker_id else partition.directory(replica) for replica in partition.replicas
+    ]
+    record = PartitionChangeRecord(partition_id=partition_id, topic_id=topic.topic_id, directories=directories)
+    if directory not in broker.directories:
+        # It failed after the broker had chosen it: the replica is out of service from the start.
+        merged = merge_partition_change(partition, record)
+        record = without_replica(topic, partition_id, merged, broker.broker_id, context) or record
+        record.directories = directories
+    records.append(record)
+    return ErrorCode.NONE

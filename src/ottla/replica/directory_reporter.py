@@ -1,0 +1,131 @@
+"""Tells the controller in which log directory each replica of this broker lies (AssignReplicasToDirs, KIP-858).
+
+The controller knows the directory of a broker that has only one. With several, the broker chooses, and until it has
+told, nobody could say which partitions are gone when one of the directories fails. What comes together is told
+together, one request at a time; what the controller does not take now is told again a little later.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import Uuid
+from ottla.wire.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+    RequestDirectoryData,
+    RequestPartitionData,
+    RequestTopicData,
+)
+from ottla.wire.peers import PeerUnreachable
+
+if TYPE_CHECKING:
+    from ottla.model.deferred import Deferred
+    from ottla.model.ports import Scheduler, Timer
+
+__all__ = ["DirectoryChannel", "DirectoryReporter"]
+
+logger = logging.getLogger("ottla.replica.directory_reporter")
+
+RETRY_SECONDS = 1.0
+PARTITIONS_PER_REQUEST_MAX = 2_000
+
+# Replicas that the controller does not know, or no longer: there is nothing to tell.
+_POINTLESS = frozenset(
+    (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+)
+
+
+class DirectoryChannel(Protocol):
+    """The active controller, in this process or elsewhere. Fails with KafkaError or PeerUnreachable."""
+
+    def assign_replicas_to_dirs(
+        self, request: AssignReplicasToDirsRequest
+    ) -> Deferred[AssignReplicasToDirsResponse]: ...
+
+
+class DirectoryReporter:
+    """`report` is called with every replica whose directory the metadata does not know."""
+
+    def __init__(
+        self, *, node_id: int, scheduler: Scheduler, controller: DirectoryChannel, broker_epoch: Callable[[], int]
+    ) -> None:
+        self._node_id = node_id
+        self._scheduler = scheduler
+        self._controller = controller
+        self._broker_epoch = broker_epoch
+        self._waiting: dict[tuple[Uuid, int], Uuid] = {}
+        self._is_asking = False
+        self._is_closed = False
+        self._timer: Timer | None = None
+
+    def report(self, topic_id: Uuid, partition: int, directory_id: Uuid) -> None:
+        self._waiting[(topic_id, partition)] = directory_id
+        self._plan(0)
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._waiting.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _plan(self, seconds: float) -> None:
+        if not self._is_asking and not self._is_closed and self._timer is None:
+            self._timer = self._scheduler.call_later(seconds, self._ask)
+
+    def _ask(self) -> None:
+        self._timer = None
+        if self._broker_epoch() < 0:
+            self._plan(RETRY_SECONDS)
+            return
+        told = dict(list(self._waiting.items())[:PARTITIONS_PER_REQUEST_MAX])
+        if told:
+            self._is_asking = True
+            answer = self._controller.assign_replicas_to_dirs(self._request(told))
+            answer.when_done(lambda answer: self._on_answer(told, answer))
+
+    def _request(self, told: dict[tuple[Uuid, int], Uuid]) -> AssignReplicasToDirsRequest:
+        directories: dict[Uuid, RequestDirectoryData] = {}
+        topics: dict[tuple[Uuid, Uuid], RequestTopicData] = {}
+        for (topic_id, partition), directory_id in told.items():
+            directory = directories.get(directory_id)
+            if directory is None:
+                directory = directories[directory_id] = RequestDirectoryData(id=directory_id)
+            topic = topics.get((directory_id, topic_id))
+            if topic is None:
+                topic = topics[(directory_id, topic_id)] = RequestTopicData(topic_id=topic_id)
+                directory.topics.append(topic)
+            topic.partitions.append(RequestPartitionData(partition_index=partition))
+        return AssignReplicasToDirsRequest(
+            broker_id=self._node_id, broker_epoch=self._broker_epoch(), directories=list(directories.values())
+        )
+
+    def _on_answer(self, told: dict[tuple[Uuid, int], Uuid], answer: Deferred[AssignReplicasToDirsResponse]) -> None:
+        self._is_asking = False
+        error = answer.error
+        if isinstance(error, KafkaError) and error.code == ErrorCode.UNSUPPORTED_VERSION:
+            # The cluster's metadata.version is older than directories are.
+            self._forget(told)
+            return
+        if isinstance(error, (KafkaError, PeerUnreachable)):
+            logger.info("the controller does not hear where replicas lie now: %s", error)
+            self._plan(RETRY_SECONDS)
+            return
+        settled = {
+            (topic.topic_id, partition.partition_index)
+            for directory in answer.result().directories
+            for topic in directory.topics
+            for partition in topic.partitions
+            if partition.error_code == ErrorCode.NONE or partition.error_code in _POINTLESS
+        }
+        self._forget({replica: directory_id for replica, directory_id in told.items() if replica in settled})
+        if self._waiting:
+            self._plan(RETRY_SECONDS if len(settled) < len(told) else 0)
+
+    def _forget(self, told: dict[tuple[Uuid, int], Uuid]) -> None:
+        for replica, directory_id in told.items():
+            if self._waiting.get(replica) == directory_id:
+                del self._waiting[replica]
