@@ -1,0 +1,482 @@
+"""Fifty members of one group that come, go, crash and freeze, and a witness that sees everything they do.
+
+Members speak the protocol themselves, one connection each in one event loop: they are cheap, each behaves exactly as a
+correct client must, and everything the coordinator says to any of them is seen. A `Witness` raises as soon as two
+members own a partition at once, or a committed offset is lost or moves backwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+import uuid
+from collections import defaultdict
+from typing import Any, ClassVar
+
+from ottla.model.errors import ErrorCode
+from ottla.model.ids import Uuid
+from ottla.records.header import read_header
+from ottla.wire.api import API_SPECS, ApiKey
+from ottla.wire.codec import decode, encode
+from ottla.wire.framing import request_parts
+from ottla.wire.message import Message
+from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from ottla.wire.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicPartition,
+)
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.wire.messages.heartbeat import HeartbeatRequest
+from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from ottla.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+
+__all__ = ["ChaosMember", "ClassicChaosMember", "ConsumerChaosMember", "Witness"]
+
+TURN_SECONDS = 0.25
+RETRY_SECONDS = 0.1
+SESSION_TIMEOUT_MS = 3000
+REBALANCE_TIMEOUT_MS = 5000
+CALL_SECONDS_MAX = 60.0
+
+# The coordinator is not there yet, or no longer.
+_TRY_AGAIN = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.REQUEST_TIMED_OUT,
+}
+# The member is no longer what it thinks it is.
+_FENCED = {
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.FENCED_MEMBER_EPOCH,
+    ErrorCode.FENCED_INSTANCE_ID,
+}
+
+
+class FencedError(Exception):
+    """The coordinator has given the member up; it has to join anew."""
+
+
+class TryAgainError(Exception):
+    pass
+
+
+class Witness:
+    """What all members together know."""
+
+    def __init__(self, partitions: int) -> None:
+        self.partitions = partitions
+        self.delivered: dict[int, set[int]] = defaultdict(set)
+        # The furthest commit that was acknowledged.
+        self.acknowledged: dict[int, int] = defaultdict(int)
+        # Classic: who owns what in each generation.
+        self.by_generation: dict[int, dict[int, str]] = defaultdict(dict)
+        # Consumer protocol: who holds what now.
+        self.holders: dict[int, dict[str, ConsumerChaosMember]] = defaultdict(dict)
+        self.counts: dict[str, int] = defaultdict(int)
+
+    def assigned(self, generation: int, member: str, partitions: set[int]) -> None:
+        owners = self.by_generation[generation]
+        for partition in partitions:
+            owner = owners.setdefault(partition, member)
+            assert owner == member, f"generation {generation}: partition {partition} of {owner} and of {member}"
+
+    def hold(self, member: ConsumerChaosMember, partition: int) -> None:
+        holders = self.holders[partition]
+        sure = [other.name for other in holders.values() if other is not member and other.is_surely_alive]
+        assert not sure, f"partition {partition} was given to {member.name} while {sure} hold it"
+        holders[member.name] = member
+
+    def release(self, member: ConsumerChaosMember, partition: int) -> None:
+        self.holders[partition].pop(member.name, None)
+
+    def read_back(self, partition: int, offset: int, floor: int) -> int:
+        assert max(offset, 0) >= floor, f"partition {partition}: {floor} was committed, and {offset} is there"
+        return max(offset, 0)
+
+    def committed(self, partition: int, offset: int, floor: int) -> None:
+        assert offset >= floor, f"partition {partition}: a commit of {offset} went after one of {floor}"
+        self.acknowledged[partition] = max(self.acknowledged[partition], offset)
+
+
+class ChaosMember:
+    """What members of both protocols do with the partitions they own: read, commit, go on."""
+
+    ids: ClassVar[int] = 0
+
+    def __init__(self, address: str, group_id: str, topic: str, witness: Witness, instance_id: str | None) -> None:
+        ChaosMember.ids += 1
+        self.name = instance_id or f"m{ChaosMember.ids}"
+        self.address = address
+        self.group_id = group_id
+        self.topic = topic
+        self.witness = witness
+        self.instance_id = instance_id
+        self.member_id = ""
+        self.epoch = 0
+        self.positions: dict[int, int] = {}
+        self.stopping = False
+        self.leaves = False
+        self._frozen_until = 0.0
+        self._reader: asyncio.StreamReader | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._correlation_id = 0
+        self.task: asyncio.Task[None] | None = None
+
+    # Life.
+
+    def start(self) -> None:
+        self.task = asyncio.create_task(self._run())
+
+    async def leave(self) -> None:
+        """Ends in good order."""
+        self.stopping = self.leaves = True
+        await self._end()
+
+    async def crash(self) -> None:
+        """Ends in the middle of whatever it does, without a word: the socket is dropped."""
+        assert self.task is not None
+        self.task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self.task
+        self._forget_everything()
+
+    def freeze(self, seconds: float) -> None:
+        self._frozen_until = time.monotonic() + seconds
+
+    async def _end(self) -> None:
+        assert self.task is not None
+        await self.task
+
+    async def _run(self) -> None:
+        try:
+            while not self.stopping:
+                try:
+                    await self._belong()
+                except FencedError:
+                    self.witness.counts["fenced"] += 1
+                    self._forget_everything()
+                    self.member_id, self.epoch = self._id_after_fencing(), 0
+                except TryAgainError:
+                    self.witness.counts["again"] += 1
+                    await asyncio.sleep(RETRY_SECONDS)
+            if self.leaves:
+                with contextlib.suppress(FencedError, TryAgainError):
+                    await self._say_goodbye()
+                self._forget_everything()
+        finally:
+            if self._writer is not None:
+                self._writer.transport.abort()
+
+    async def _thaw(self) -> None:
+        while (wait := self._frozen_until - time.monotonic()) > 0:
+            await asyncio.sleep(wait)
+
+    def _forget_everything(self) -> None:
+        self.positions = {}
+
+    def _id_after_fencing(self) -> str:
+        return ""
+
+    async def _belong(self) -> None:
+        raise NotImplementedError
+
+    async def _say_goodbye(self) -> None:
+        raise NotImplementedError
+
+    # Work.
+
+    async def work(self) -> None:
+        """One turn: reads what there is and commits it."""
+        await self._thaw()
+        if await self.read():
+            await self._thaw()
+            await self.commit()
+
+    async def read(self) -> bool:
+        if not self.positions:
+            return False
+        wanted = [
+            FetchPartition(partition=partition, fetch_offset=position, partition_max_bytes=4096)
+            for partition, position in self.positions.items()
+        ]
+        request = FetchRequest(max_bytes=1 << 20, topics=[FetchTopic(topic=self.topic, partitions=wanted)])
+        answer = await self.call(request, 12)
+        found = False
+        for part in (part for topic in answer.responses for part in topic.partitions):
+            assert part.error_code == ErrorCode.NONE, part
+            records = memoryview(part.records or b"")
+            at = 0
+            while at < len(records):
+                header = read_header(records, at)
+                at += header.size
+                offsets = range(max(header.base_offset, self.positions[part.partition_index]), header.next_offset)
+                self.witness.delivered[part.partition_index].update(offsets)
+                self.positions[part.partition_index] = header.next_offset
+                found = True
+        return found
+
+    async def commit(self, only: set[int] | None = None) -> None:
+        wanted = {each: offset for each, offset in self.positions.items() if only is None or each in only}
+        if not wanted:
+            return
+        floors = {partition: self.witness.acknowledged[partition] for partition in wanted}
+        topic = OffsetCommitRequestTopic(
+            name=self.topic,
+            partitions=[
+                OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
+                for partition, offset in wanted.items()
+            ],
+        )
+        request = OffsetCommitRequest(
+            group_id=self.group_id,
+            generation_id_or_member_epoch=self.epoch,
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+            topics=[topic],
+        )
+        answer = await self.call(request, 9)
+        parts = [part for each in answer.topics for part in each.partitions]
+        assert len(parts) == len(wanted), answer
+        for part in parts:
+            if part.error_code == ErrorCode.NONE:
+                self.witness.counts["commits"] += 1
+                self.witness.committed(part.partition_index, wanted[part.partition_index], floors[part.partition_index])
+        for code in {part.error_code for part in parts} - self._commit_errors_that_pass():
+            self.check(code)
+
+    def _commit_errors_that_pass(self) -> set[int]:
+        return set()
+
+    async def take(self, partitions: set[int]) -> None:
+        """Asks where the group stands in partitions that have become the member's."""
+        if not partitions:
+            return
+        floors = {partition: self.witness.acknowledged[partition] for partition in partitions}
+        topics = [OffsetFetchRequestTopics(name=self.topic, partition_indexes=sorted(partitions))]
+        group = OffsetFetchRequestGroup(group_id=self.group_id, topics=topics)
+        answer = await self.call(OffsetFetchRequest(groups=[group], require_stable=True), 8)
+        (told,) = answer.groups
+        self.check(told.error_code)
+        for part in (part for each in told.topics for part in each.partitions):
+            self.check(part.error_code)
+            index = part.partition_index
+            self.positions[index] = self.witness.read_back(index, part.committed_offset, floors[index])
+
+    def check(self, code: int) -> None:
+        if code in _TRY_AGAIN:
+            raise TryAgainError(ErrorCode(code))
+        if code in _FENCED:
+            raise FencedError(ErrorCode(code))
+        assert code == ErrorCode.NONE, f"{self.name} was told {ErrorCode(code).name}"
+
+    # The connection.
+
+    async def call(self, request: Message, version: int) -> Any:
+        if self._writer is None:
+            host, _, port = self.address.rpartition(":")
+            self._reader, self._writer = await asyncio.open_connection(host, int(port))
+        assert self._reader is not None
+        self._correlation_id += 1
+        parts = request_parts(request.API_KEY, version, self._correlation_id, self.name, request)
+        self._writer.write(b"".join(bytes(part) for part in parts))
+        async with asyncio.timeout(CALL_SECONDS_MAX):
+            size = int.from_bytes(await self._reader.readexactly(4), "big")
+            frame = await self._reader.readexactly(size)
+        assert int.from_bytes(frame[:4], "big") == self._correlation_id
+        spec = API_SPECS[ApiKey(request.API_KEY)]
+        answer, _ = decode(spec.response_class, memoryview(frame), version, 5 if version >= spec.flexible_since else 4)
+        return answer
+
+
+class ClassicChaosMember(ChaosMember):
+    """JoinGroup, SyncGroup, Heartbeat; gives up everything at every rebalance."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.joined = False
+
+    async def _belong(self) -> None:
+        if not self.joined:
+            await self._thaw()
+            await self._join()
+        request = HeartbeatRequest(
+            group_id=self.group_id,
+            generation_id=self.epoch,
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+        )
+        code = (await self.call(request, 4)).error_code
+        if code == ErrorCode.REBALANCE_IN_PROGRESS:
+            await self._rejoin()
+            return
+        self.check(code)
+        await self.work()
+        await asyncio.sleep(TURN_SECONDS)
+
+    async def _rejoin(self) -> None:
+        await self._thaw()
+        await self.commit()
+        self.positions = {}
+        self.joined = False
+
+    def _forget_everything(self) -> None:
+        super()._forget_everything()
+        self.joined = False
+
+    def _commit_errors_that_pass(self) -> set[int]:
+        # Between the join and the sync of a generation nobody owns anything: the next heartbeat says so too.
+        return {ErrorCode.REBALANCE_IN_PROGRESS}
+
+    async def _join(self) -> None:
+        subscription = b"\x00\x00" + encode(ConsumerProtocolSubscription(topics=[self.topic]), 0)
+        request = JoinGroupRequest(
+            group_id=self.group_id,
+            session_timeout_ms=SESSION_TIMEOUT_MS,
+            rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=subscription)],
+        )
+        answer = await self.call(request, 9)
+        if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self.member_id = answer.member_id
+            return await self._join()
+        self.check(answer.error_code)
+        self.member_id, self.epoch = answer.member_id, answer.generation_id
+        shares = []
+        if answer.leader == self.member_id and not answer.skip_assignment:
+            shares = self._assign([member.member_id for member in answer.members])
+        await self._thaw()
+        sync = SyncGroupRequest(
+            group_id=self.group_id,
+            generation_id=self.epoch,
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=shares,
+        )
+        synced = await self.call(sync, 5)
+        if synced.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
+            return None
+        self.check(synced.error_code)
+        mine, _ = decode(ConsumerProtocolAssignment, memoryview(synced.assignment), 0, 2)
+        partitions = {index for each in mine.assigned_partitions for index in each.partitions}
+        self.witness.assigned(self.epoch, self.name, partitions)
+        self.witness.counts["assignments"] += 1
+        self.joined = True
+        await self.take(partitions)
+        return None
+
+    def _assign(self, members: list[str]) -> list[SyncGroupRequestAssignment]:
+        shares = []
+        for number, member in enumerate(sorted(members)):
+            indexes = list(range(number, self.witness.partitions, len(members)))
+            share = ConsumerProtocolAssignment(
+                assigned_partitions=[TopicPartition(topic=self.topic, partitions=indexes)]
+            )
+            shares.append(SyncGroupRequestAssignment(member_id=member, assignment=b"\x00\x00" + encode(share, 0)))
+        return shares
+
+    async def _say_goodbye(self) -> None:
+        await self.commit()
+        identity = MemberIdentity(member_id=self.member_id, group_instance_id=self.instance_id)
+        await self.call(LeaveGroupRequest(group_id=self.group_id, members=[identity]), 5)
+
+
+class ConsumerChaosMember(ChaosMember):
+    """ConsumerGroupHeartbeat (KIP-848); gives up only what it is told to."""
+
+    topic_id: Uuid
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.member_id = str(uuid.uuid4())
+        self._alive_at = 0.0
+        self._acknowledges = False
+
+    @property
+    def is_surely_alive(self) -> bool:
+        """Whether the coordinator cannot have given it up, whatever time its requests took."""
+        return time.monotonic() < self._alive_at + min(SESSION_TIMEOUT_MS, REBALANCE_TIMEOUT_MS) / 1000
+
+    def _id_after_fencing(self) -> str:
+        return self.member_id
+
+    def _commit_errors_that_pass(self) -> set[int]:
+        # The epoch has moved on meanwhile; the next heartbeat brings the new one.
+        return {ErrorCode.STALE_MEMBER_EPOCH}
+
+    def _forget_everything(self) -> None:
+        for partition in self.positions:
+            self.witness.release(self, partition)
+        self._alive_at = 0.0
+        super()._forget_everything()
+
+    async def _belong(self) -> None:
+        await self._thaw()
+        joins = self.epoch == 0
+        owned = [TopicPartitions(topic_id=self.topic_id, partitions=sorted(self.positions))] if self.positions else []
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self.group_id,
+            member_id=self.member_id,
+            member_epoch=self.epoch,
+            instance_id=self.instance_id,
+            rebalance_timeout_ms=REBALANCE_TIMEOUT_MS if joins else -1,
+            subscribed_topic_names=[self.topic] if joins else None,
+            topic_partitions=owned if joins or self._acknowledges else None,
+        )
+        self._acknowledges = False
+        sent_at = time.monotonic()
+        answer = await self.call(request, 1)
+        if answer.error_code == ErrorCode.UNRELEASED_INSTANCE_ID:
+            raise TryAgainError
+        self.check(answer.error_code)
+        self._alive_at = sent_at
+        self.epoch = answer.member_epoch
+        for partition in self.positions:
+            self.witness.hold(self, partition)
+        if answer.assignment is not None:
+            await self._reconcile({index for each in answer.assignment.topic_partitions for index in each.partitions})
+            return
+        await self.work()
+        await asyncio.sleep(TURN_SECONDS)
+
+    async def _reconcile(self, target: set[int]) -> None:
+        self.witness.counts["assignments"] += 1
+        given_up = set(self.positions) - target
+        await self.commit(given_up)
+        for partition in given_up:
+            self.witness.release(self, partition)
+            del self.positions[partition]
+        new = target - set(self.positions)
+        for partition in new:
+            self.witness.hold(self, partition)
+            # Held from now on, whatever becomes of the question where to begin.
+            self.positions[partition] = self.witness.acknowledged[partition]
+        await self.take(new)
+        self._acknowledges = True
+
+    async def _say_goodbye(self) -> None:
+        await self.commit()
+        for partition in self.positions:
+            self.witness.release(self, partition)
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self.group_id,
+            member_id=self.member_id,
+            member_epoch=-1 if self.instance_id is None else -2,
+            instance_id=self.instance_id,
+        )
+        await self.call(request, 1)
