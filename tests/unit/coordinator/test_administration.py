@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ottla.coordinator.runtime.hashing import table_order
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode
 from ottla.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
@@ -57,6 +58,12 @@ def test_lists_are_filtered_whatever_the_case(groups: GroupPath) -> None:
     assert listed(groups, types=("Classic",), states=("Stable",)).keys() == {"stable"}
     assert listed(groups, types=("consumer",)) == {}
     assert listed(groups, states=("nonsense",)) == {}
+
+
+def test_lists_have_the_order_of_kafka() -> None:
+    # As Apache Kafka lists them from one partition.
+    names = [f"grp-{number}" for number in range(1, 7)]
+    assert sorted(names, key=table_order) == ["grp-2", "grp-4", "grp-1", "grp-6", "grp-3", "grp-5"]
 
 
 def test_groups_are_described_as_far_as_they_agree(groups: GroupPath) -> None:

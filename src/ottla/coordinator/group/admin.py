@@ -9,6 +9,7 @@ from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.classic.phases import Phase
 from ottla.coordinator.group.offsets.removal import all_offset_tombstones
 from ottla.coordinator.runtime import CoordinatorRecord, Decision
+from ottla.coordinator.runtime.hashing import table_order
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.delete_groups import DeletableGroupResult
 from ottla.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
@@ -23,7 +24,10 @@ FIRST_VERSION_WITH_NOT_FOUND = 6
 
 
 def list_groups(shard: GroupShard, *, states: Collection[str], types: Collection[str]) -> list[ListedGroup]:
-    """Filters are compared without regard to case; an empty one lets everything through."""
+    """Filters are compared without regard to case; an empty one lets everything through.
+
+    The order is that of Apache Kafka, so that two lists can be held against each other.
+    """
     wanted_states = {state.lower() for state in states}
     wanted_types = {kind.lower() for kind in types}
     return [
@@ -33,7 +37,7 @@ def list_groups(shard: GroupShard, *, states: Collection[str], types: Collection
             group_state=group.state_name,
             group_type=group.TYPE.value,
         )
-        for group in shard.groups.values()
+        for _, group in sorted(shard.groups.items(), key=lambda item: table_order(item[0]))
         if (not wanted_states or group.state_name.lower() in wanted_states)
         and (not wanted_types or group.TYPE.value in wanted_types)
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-__all__ = ["partition_for"]
+__all__ = ["java_hash", "partition_for", "table_order"]
 
 _INT_MIN = -(1 << 31)
 
@@ -12,14 +12,22 @@ _INT_MIN = -(1 << 31)
 @lru_cache(maxsize=4096)
 def partition_for(key: str, partition_count: int) -> int:
     """The absolute value of Java's `String.hashCode`, modulo the number of partitions."""
-    code = _java_hash(key)
+    code = java_hash(key)
     return (0 if code == _INT_MIN else abs(code)) % partition_count
 
 
-def _java_hash(text: str) -> int:
+def java_hash(text: str) -> int:
     """Over UTF-16 code units, in 32-bit arithmetic that wraps around."""
     units = text.encode("utf-16-be", "surrogatepass")
     code = 0
     for position in range(0, len(units), 2):
         code = (31 * code + (units[position] << 8 | units[position + 1])) & 0xFFFFFFFF
     return code - (1 << 32) if code >= 1 << 31 else code
+
+
+def table_order(key: str) -> int:
+    """Where a key stands in the hash tables of Kafka's coordinators, whose order shows in what they list.
+
+    Knuth's multiplicative hashing, of which a table of any size takes the highest bits.
+    """
+    return java_hash(key) * 0x9E3779B9 & 0xFFFFFFFF

@@ -98,6 +98,11 @@ class Loader(Generic[S]):
         except (MalformedMessage, CorruptRecords, KafkaError) as error:
             self._fail(error)
             return
+        except Exception:
+            # A defect of ours, or records in an order nobody writes: the shard must not hang in loading for ever.
+            logger.exception("%s cannot be replayed", self._shard.partition)
+            self._shard.fail()
+            return
         if self._offset == before:
             # Not a single whole batch: nothing more can be read.
             self._finish()
