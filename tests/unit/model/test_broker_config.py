@@ -203,6 +203,12 @@ def test_an_inert_key_at_its_default_is_not_worth_a_word() -> None:
         ({"log.retention.ms": "0"}, "log.retention.ms is 0"),
         ({"log.roll.ms": "0"}, "log.roll.ms is 0"),
         ({"log.roll.jitter.ms": "-1"}, "log.roll.jitter.ms is -1"),
+        ({"group.consumer.assignors": "uniform,mine"}, "names mine, but only uniform and range are available."),
+        (
+            {"group.consumer.session.timeout.ms": "1000"},
+            "between its minimum and maximum (45000 and 60000), but is 1000",
+        ),
+        ({"group.consumer.heartbeat.interval.ms": "1"}, "between its minimum and maximum (5000 and 15000), but is 1."),
         ({"log.dirs": ""}, "log.dirs is empty, but it must be a list of at least one entry"),
         ({"log.dirs": "/a,,/b"}, "in which no entry is blank"),
         ({"log.cleaner.dedupe.buffer.size": "1000"}, "must be more than 1 MiB"),

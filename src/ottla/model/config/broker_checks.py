@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
 __all__ = ["check_together"]
 
+# Assignors of consumer groups; other ones would be classes of Java.
+_ASSIGNORS = ("uniform", "range")
+
 
 def check_together(config: BrokerConfig) -> None:
     """Raises ConfigError with one sentence for the first thing that does not fit."""
@@ -20,6 +23,7 @@ def check_together(config: BrokerConfig) -> None:
     _check_log(config)
     _check_replication(config)
     _check_connections(config)
+    _check_groups(config)
 
 
 def _require(condition: bool, message: str, key: str) -> None:
@@ -188,4 +192,37 @@ def _check_connections(config: BrokerConfig) -> None:
         f"connection.failed.authentication.delay.ms is {delay}, but it must be less than connections.max.idle.ms, "
         f"which is {idle}.",
         "connection.failed.authentication.delay.ms",
+    )
+
+
+def _check_groups(config: BrokerConfig) -> None:
+    for name in config.group_consumer_assignors:
+        _require(
+            name in _ASSIGNORS,
+            f"group.consumer.assignors names {name}, but only {' and '.join(_ASSIGNORS)} are available.",
+            "group.consumer.assignors",
+        )
+    for what, value, low, high in (
+        (
+            "session.timeout.ms",
+            config.group_consumer_session_timeout_ms,
+            config.group_consumer_min_session_timeout_ms,
+            config.group_consumer_max_session_timeout_ms,
+        ),
+        (
+            "heartbeat.interval.ms",
+            config.group_consumer_heartbeat_interval_ms,
+            config.group_consumer_min_heartbeat_interval_ms,
+            config.group_consumer_max_heartbeat_interval_ms,
+        ),
+    ):
+        _require(
+            low <= value <= high,
+            f"group.consumer.{what} must be between its minimum and maximum ({low} and {high}), but is {value}.",
+            f"group.consumer.{what}",
+        )
+    _require(
+        config.group_consumer_heartbeat_interval_ms < config.group_consumer_session_timeout_ms,
+        "group.consumer.heartbeat.interval.ms must be less than group.consumer.session.timeout.ms.",
+        "group.consumer.heartbeat.interval.ms",
     )

@@ -46,9 +46,11 @@ class ConsumerGroup(Group):
         "has_partition_metadata_record",
         "members",
         "metadata_hash",
-        "regex_resolution_started_ms",
+        "regexes",
         "resolved_regexes",
         "seen_cluster",
+        "seen_epoch",
+        "seen_regex_topics",
         "seen_topics",
         "shard",
         "static_members",
@@ -69,15 +71,20 @@ class ConsumerGroup(Group):
         self.static_members: dict[str, str] = {}
         # By member id.
         self.targets: dict[str, Target] = {}
+        # How many members subscribe by each regular expression.
+        self.regexes: dict[str, int] = {}
         self.resolved_regexes: dict[str, ResolvedRegex] = {}
         # Who has a partition, or has not given it up yet.
         self._owners: dict[tuple[Uuid, int], str] = {}
         # Written by releases before 4.1; the next change of the group removes it.
         self.has_partition_metadata_record = False
-        # The metadata for which the hash was last computed.
+        # The metadata for which the hash was last computed, and the epoch that came of it: when the group has not come
+        # to that epoch, its records were refused, and the hash has to be computed again.
+        self.seen_epoch = 0
         self.seen_topics: TopicsImage | None = None
         self.seen_cluster: ClusterImage | None = None
-        self.regex_resolution_started_ms = 0
+        # The topics among which the regular expressions were last looked for.
+        self.seen_regex_topics: TopicsImage | None = None
 
     # What every group answers.
 
@@ -193,6 +200,8 @@ class ConsumerGroup(Group):
             self._release(old)
             if old.instance_id is not None and self.static_members.get(old.instance_id) == old.member_id:
                 del self.static_members[old.instance_id]
+            self._count_regex(old.subscribed_regex, -1)
+        self._count_regex(member.subscribed_regex, 1)
         self.members[member.member_id] = member
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
@@ -204,8 +213,17 @@ class ConsumerGroup(Group):
         if member is None:
             return
         self._release(member)
+        self._count_regex(member.subscribed_regex, -1)
         if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:
             del self.static_members[member.instance_id]
+
+    def _count_regex(self, regex: str, step: int) -> None:
+        if regex:
+            count = self.regexes.get(regex, 0) + step
+            if count:
+                self.regexes[regex] = count
+            else:
+                del self.regexes[regex]
 
     def _hold(self, held: Assigned, member_id: str) -> None:
         owners = self._owners
@@ -235,6 +253,8 @@ class ConsumerGroup(Group):
         assert held == self._owners
         assert self.assignment_epoch <= self.epoch
         assert self._statics() == self.static_members
+        regexes = [member.subscribed_regex for member in self.members.values() if member.subscribed_regex]
+        assert self.regexes == {regex: regexes.count(regex) for regex in regexes}
 
     def _statics(self) -> Mapping[str, str]:
         return {

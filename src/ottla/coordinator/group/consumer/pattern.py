@@ -44,7 +44,7 @@ _ESCAPED_CONTROLS = {"a": "\a", "f": "\f", "t": "\t", "n": "\n", "r": "\r", "v":
 _REPEAT_MAX = 1000
 _STATES_MAX = 10_000
 _DEPTH_MAX = 100
-_CACHE_MAX = 10_000
+_CACHE_MAX = 1000
 
 
 class InvalidPattern(Exception):
@@ -95,7 +95,7 @@ class _Context(NamedTuple):
 class TopicPattern:
     """Raises InvalidPattern for what is not an expression."""
 
-    __slots__ = ("_accept", "_arcs", "_jumps", "_known_closures", "_known_steps", "_start")
+    __slots__ = ("_accept", "_arcs", "_first", "_jumps", "_known", "_start")
 
     def __init__(self, text: str) -> None:
         tree = _Parser(text).parse()
@@ -104,24 +104,23 @@ class TopicPattern:
         self._jumps: list[list[tuple[_At | None, int]]] = []
         self._start = self._new_state()
         self._accept = self._build(tree, self._start)
-        self._known_steps: dict[tuple[frozenset[int], str], frozenset[int]] = {}
-        self._known_closures: dict[tuple[frozenset[int], _Context], frozenset[int]] = {}
+        self._forget()
 
     def matches(self, name: str) -> bool:
         """Whether the whole name matches."""
-        states = frozenset((self._start,))
-        was_word = False
-        end = len(name)
-        for position in range(end + 1):
-            is_word = position < end and name[position] in _WORD
-            context = _Context(position == 0, position == end, was_word is not is_word)
-            states = self._close(states, context)
-            if position < end:
-                states = self._step(states, name[position])
-                if not states:
-                    return False
-            was_word = is_word
-        return self._accept in states
+        if len(self._known) >= _CACHE_MAX:
+            self._forget()
+        place = self._first
+        for character in name:
+            following = place.following.get(character)
+            if following is None:
+                following = self._follow(place, character)
+            if not following.states:
+                return False
+            place = following
+        if place.is_accepted is None:
+            place.is_accepted = self._accept in self._close(place, is_end=True, is_word=False)
+        return place.is_accepted
 
     # Building.
 
@@ -177,33 +176,46 @@ class TopicPattern:
 
     # Matching.
 
-    def _close(self, states: frozenset[int], context: _Context) -> frozenset[int]:
-        """All states that can be reached without a character."""
-        key = states, context
-        known = self._known_closures.get(key)
-        if known is None:
-            reached = set(states)
-            waiting = list(states)
-            while waiting:
-                for at, target in self._jumps[waiting.pop()]:
-                    if target not in reached and (at is None or _holds(at, context)):
-                        reached.add(target)
-                        waiting.append(target)
-            if len(self._known_closures) >= _CACHE_MAX:
-                self._known_closures.clear()
-            known = self._known_closures[key] = frozenset(reached)
-        return known
+    def _forget(self) -> None:
+        self._first = _Stop(frozenset((self._start,)), is_start=True, was_word=False)
+        self._known: dict[tuple[frozenset[int], bool], _Stop] = {}
 
-    def _step(self, states: frozenset[int], character: str) -> frozenset[int]:
-        key = states, character
-        known = self._known_steps.get(key)
-        if known is None:
-            arcs = (self._arcs[state] for state in states)
-            known = frozenset(arc[1] for arc in arcs if arc is not None and character in arc[0])
-            if len(self._known_steps) >= _CACHE_MAX:
-                self._known_steps.clear()
-            self._known_steps[key] = known
-        return known
+    def _follow(self, place: _Stop, character: str) -> _Stop:
+        is_word = character in _WORD
+        arcs = (self._arcs[state] for state in self._close(place, is_end=False, is_word=is_word))
+        states = frozenset(arc[1] for arc in arcs if arc is not None and character in arc[0])
+        key = states, is_word
+        following = self._known.get(key)
+        if following is None:
+            following = self._known[key] = _Stop(states, is_start=False, was_word=is_word)
+        place.following[character] = following
+        return following
+
+    def _close(self, place: _Stop, *, is_end: bool, is_word: bool) -> set[int]:
+        """All states that can be reached from there without a character, before one of that kind."""
+        context = _Context(place.is_start, is_end, place.was_word is not is_word)
+        reached = set(place.states)
+        waiting = list(place.states)
+        while waiting:
+            for at, target in self._jumps[waiting.pop()]:
+                if target not in reached and (at is None or _holds(at, context)):
+                    reached.add(target)
+                    waiting.append(target)
+        return reached
+
+
+class _Stop:
+    """A set of states that was met after some character, and where characters led from there."""
+
+    __slots__ = ("following", "is_accepted", "is_start", "states", "was_word")
+
+    def __init__(self, states: frozenset[int], *, is_start: bool, was_word: bool) -> None:
+        self.states = states
+        self.is_start = is_start
+        self.was_word = was_word
+        self.following: dict[str, _Stop] = {}
+        # Whether a name may end here; None until one did.
+        self.is_accepted: bool | None = None
 
 
 def _holds(at: _At, context: _Context) -> bool:

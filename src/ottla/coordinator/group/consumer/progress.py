@@ -44,7 +44,6 @@ class GroupProgress:
         "group",
         "has_subscription_changed",
         "member",
-        "members",
         "now_ms",
         "records",
         "shard",
@@ -68,12 +67,15 @@ class GroupProgress:
         self.now_ms = now_ms
         self.epoch = group.epoch
         self.has_subscription_changed = member.subscribed_topics != updated.subscribed_topics
-        # Who will be a member once the records are replayed: a static member may take another's place.
-        replaced = group.static_member(updated.instance_id)
-        self.members = dict(group.members)
+
+    def members(self) -> dict[str, ConsumerMember]:
+        """Who will be a member once the records are replayed: a static member may take another's place."""
+        members = dict(self.group.members)
+        replaced = self.group.static_member(self.updated.instance_id)
         if replaced is not None:
-            del self.members[replaced.member_id]
-        self.members[updated.member_id] = updated
+            del members[replaced.member_id]
+        members[self.updated.member_id] = self.updated
+        return members
 
     def write_member(self) -> None:
         if self.updated != self.member or self.updated.member_id not in self.group.members:
@@ -85,7 +87,7 @@ class GroupProgress:
         must_bump = self.has_subscription_changed or has_regex_changed
         if not must_bump and not is_metadata_stale(group, context.image):
             return
-        topics = topics_of_members(self.members.values(), group.resolved_regexes)
+        topics = topics_of_members(self.members().values(), group.resolved_regexes)
         new_hash = metadata_hash(topics, context)
         if must_bump or new_hash != group.metadata_hash:
             self.epoch += 1
@@ -93,6 +95,7 @@ class GroupProgress:
             logger.info("group %s is at epoch %d", group.group_id, self.epoch)
             if group.has_partition_metadata_record:
                 self.records.append(partition_metadata_tombstone(group.group_id))
+        group.seen_epoch = self.epoch
         group.seen_topics = context.image.topics
         group.seen_cluster = context.image.cluster
 

@@ -1,7 +1,7 @@
 """Subscriptions by regular expression, resolved by the coordinator (KIP-848).
 
-A new expression is checked at once and resolved after the heartbeat is answered, with all others of the group, in a
-decision of its own; what was found is written down and begins a new epoch when it differs from before. Expressions are
+A new expression is checked at once and resolved after the heartbeat is answered, with all others of the group, a few
+topics at a time; what was found is written down and begins a new epoch when it differs from before. Expressions are
 resolved again when topics have changed, but not more often than every ten seconds, and now and then in any case, since
 what a member may see can change without the topics.
 """
@@ -9,7 +9,8 @@ what a member may see can change without the topics.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.coordinator.group.consumer.group import ConsumerGroup, ResolvedRegex
@@ -22,12 +23,15 @@ from ottla.model.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from ottla.coordinator.group.state import GroupShard
+    from ottla.metadata.image import MetadataImage
 
 __all__ = ["RegexChange", "check_regex", "plan_resolution", "update_regexes"]
 
 logger = logging.getLogger("ottla.coordinator.group.consumer")
 
 REFRESH_INTERVAL_MIN_MS = 10_000
+# Two or three milliseconds' worth of matching one expression.
+TOPICS_PER_TURN = 250
 
 
 class RegexChange(NamedTuple):
@@ -52,12 +56,11 @@ def update_regexes(
     old, new = member.subscribed_regex, updated.subscribed_regex
     if old == new:
         return RegexChange(has_changed=False, is_resolved=False)
-    others = {each.subscribed_regex for each in group.members.values() if each.member_id != member.member_id}
-    if old and old not in others and old in group.resolved_regexes:
+    if old and group.regexes.get(old) == 1 and old in group.resolved_regexes:
         records.append(regex_tombstone(group.group_id, old))
     if not new:
         return RegexChange(has_changed=True, is_resolved=True)
-    if new not in others:
+    if new not in group.regexes:
         check_regex(new)
     return RegexChange(has_changed=True, is_resolved=new in group.resolved_regexes)
 
@@ -70,17 +73,14 @@ def plan_resolution(
     now_ms: int,
 ) -> None:
     """Has the expressions of the group resolved if some are not, or not any more."""
-    regexes = {each.subscribed_regex for each in group.members.values() if each.member_id != updated.member_id}
-    regexes.add(updated.subscribed_regex)
-    regexes.discard("")
+    if not group.regexes and not updated.subscribed_regex:
+        return
+    regexes = {*group.regexes, updated.subscribed_regex} - {""}
     if not regexes or not _is_due(shard, group, regexes, now_ms):
         return
-    group_id = group.group_id
-
-    def decide(shard: GroupShard, now_ms: int) -> Decision[None]:
-        return _decide_resolution(shard, group_id, may_see_topic, now_ms)
-
-    shard.timers.schedule_if_absent(("regex", group_id), 0, decide)
+    key = _key(group.group_id)
+    if key not in shard.timers:
+        shard.timers.schedule(key, 0, _Resolution(group.group_id, shard.context.image, regexes, may_see_topic))
 
 
 def _is_due(shard: GroupShard, group: ConsumerGroup, regexes: set[str], now_ms: int) -> bool:
@@ -90,31 +90,59 @@ def _is_due(shard: GroupShard, group: ConsumerGroup, regexes: set[str], now_ms: 
     age_ms = now_ms - max(resolved[regex].timestamp_ms for regex in regexes)
     if age_ms >= shard.config.group_consumer_regex_refresh_interval_ms:
         return True
-    has_new_topics = min(resolved[regex].version for regex in regexes) < shard.context.image.offset
+    has_new_topics = group.seen_regex_topics is not shard.context.image.topics
     return has_new_topics and age_ms >= REFRESH_INTERVAL_MIN_MS
 
 
-def _decide_resolution(
-    shard: GroupShard, group_id: str, may_see_topic: Callable[[str], bool], now_ms: int
-) -> Decision[None]:
-    group = shard.groups.get(group_id)
-    if not isinstance(group, ConsumerGroup):
-        return Decision((), None)
-    image = shard.context.image
-    regexes = {member.subscribed_regex for member in group.members.values()} - {""}
-    resolved = dict(group.resolved_regexes)
-    records: list[CoordinatorRecord] = []
-    has_changed = False
-    visible = [name for name in image.topics.by_name if may_see_topic(name)]
-    for regex in sorted(regexes):
-        pattern = check_regex(regex)
-        topics = frozenset(name for name in visible if pattern.matches(name))
-        before = resolved.get(regex)
-        has_changed = has_changed or topics != (frozenset() if before is None else before.topics)
-        resolved[regex] = ResolvedRegex(topics, image.offset, now_ms)
-        records.append(regex_record(group_id, regex, resolved[regex]))
-    new_hash = metadata_hash(topics_of_members(group.members.values(), resolved), shard.context)
-    if has_changed or new_hash != group.metadata_hash:
-        records.append(epoch_record(group_id, group.epoch + 1, new_hash))
-        logger.info("group %s is at epoch %d: other topics match its patterns", group_id, group.epoch + 1)
-    return Decision(records, None)
+class _Resolution:
+    """Matches all topics in portions, a turn of the loop each, and decides when it has seen them all."""
+
+    __slots__ = ("_found", "_group_id", "_image", "_may_see_topic", "_names", "_patterns")
+
+    def __init__(
+        self, group_id: str, image: MetadataImage, regexes: Iterable[str], may_see_topic: Callable[[str], bool]
+    ) -> None:
+        self._group_id = group_id
+        self._image = image
+        self._may_see_topic = may_see_topic
+        self._names = iter(image.topics.by_name)
+        self._patterns = {regex: check_regex(regex) for regex in sorted(regexes)}
+        self._found: dict[str, set[str]] = {regex: set() for regex in self._patterns}
+
+    def __call__(self, shard: GroupShard, now_ms: int) -> Decision[None]:
+        portion = list(islice(self._names, TOPICS_PER_TURN))
+        for name in portion:
+            for regex, pattern in self._patterns.items():
+                if pattern.matches(name) and self._may_see_topic(name):
+                    self._found[regex].add(name)
+        if len(portion) == TOPICS_PER_TURN:
+            shard.timers.schedule(_key(self._group_id), 0, self)
+            return Decision((), None)
+        return self._decide(shard, now_ms)
+
+    def _decide(self, shard: GroupShard, now_ms: int) -> Decision[None]:
+        group = shard.groups.get(self._group_id)
+        if not isinstance(group, ConsumerGroup):
+            return Decision((), None)
+        group.seen_regex_topics = self._image.topics
+        group_id = group.group_id
+        resolved = dict(group.resolved_regexes)
+        records: list[CoordinatorRecord] = []
+        has_changed = False
+        for regex, found in self._found.items():
+            if regex not in group.regexes:
+                # Whoever wanted it has left, or changed its mind.
+                continue
+            before = resolved.get(regex)
+            has_changed = has_changed or found != (frozenset() if before is None else before.topics)
+            resolved[regex] = ResolvedRegex(frozenset(found), self._image.offset, now_ms)
+            records.append(regex_record(group_id, regex, resolved[regex]))
+        new_hash = metadata_hash(topics_of_members(group.members.values(), resolved), shard.context)
+        if has_changed or new_hash != group.metadata_hash:
+            records.append(epoch_record(group_id, group.epoch + 1, new_hash))
+            logger.info("group %s is at epoch %d: other topics match its patterns", group_id, group.epoch + 1)
+        return Decision(records, None)
+
+
+def _key(group_id: str) -> object:
+    return ("regex", group_id)

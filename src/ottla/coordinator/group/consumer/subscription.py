@@ -101,7 +101,8 @@ def metadata_hash(topics: Iterable[str], context: GroupContext) -> int:
 
 def is_metadata_stale(group: ConsumerGroup, image: MetadataImage) -> bool:
     """Whether topics or brokers have changed at all since the group's hash was last computed."""
-    return group.seen_topics is not image.topics or group.seen_cluster is not image.cluster
+    has_new_metadata = group.seen_topics is not image.topics or group.seen_cluster is not image.cluster
+    return has_new_metadata or group.epoch < group.seen_epoch
 
 
 def _topic_digest(topic: TopicImage, cluster: ClusterImage) -> bytes:

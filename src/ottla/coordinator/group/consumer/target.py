@@ -7,7 +7,7 @@ the other cost one assignment (KIP-1263); until then a member is led to the targ
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.coordinator.group.consumer.assignors import ASSIGNORS, AssignmentSpec, MemberSpec, TopicSpec
@@ -46,17 +46,18 @@ def update_target(
     group: ConsumerGroup,
     *,
     group_epoch: int,
-    members: Mapping[str, ConsumerMember],
+    members: Callable[[], Mapping[str, ConsumerMember]],
     member: ConsumerMember,
     context: GroupContext,
     now_ms: int,
     records: list[CoordinatorRecord],
 ) -> TargetOfMember:
-    """The target of `member`, one of `members` (who are as they will be once the records are replayed)."""
+    """The target of `member`, one of `members()` (who are as they will be once the records are replayed)."""
     if group_epoch <= group.assignment_epoch or not may_compute_target(group, context, now_ms):
         return TargetOfMember(group.assignment_epoch, group.target_of(member.member_id, member.instance_id))
-    assignor = preferred_assignor(members, context)
-    spec = _spec(group, members, context.image, group.resolved_regexes)
+    everybody = members()
+    assignor = preferred_assignor(everybody, context)
+    spec = _spec(group, everybody, context.image, group.resolved_regexes)
     targets = ASSIGNORS.get(assignor, ASSIGNORS["uniform"])(spec)
     logger.info("group %s has a target for epoch %d by the %s assignor", group.group_id, group_epoch, assignor)
     for member_id, target in targets.items():

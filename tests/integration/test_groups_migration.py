@@ -1,0 +1,150 @@
+"""Groups whose members move between the classic and the consumer protocol, and patterns that the broker resolves."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from time import monotonic
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupType, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+import ottla.testing
+
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.heartbeat.interval.ms": "100",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.assignment.interval.ms": "0",
+    "offsets.topic.num.partitions": "3",
+}
+PARTITIONS = 6
+DEADLINE_SECONDS = 30.0
+
+CLASSIC = {"partition.assignment.strategy": "cooperative-sticky", "heartbeat.interval.ms": 100}
+CONSUMER = {"group.protocol": "consumer"}
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Iterator[str]:
+    with ottla.testing.cluster(settings=SETTINGS) as running:
+        yield running.bootstrap
+
+
+class Reader:
+    """A consumer that commits what it has read, record by record."""
+
+    def __init__(self, bootstrap: str, group_id: str, *topics: str, **settings: Any) -> None:
+        self.values: list[str] = []
+        self.consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": group_id,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "topic.metadata.refresh.interval.ms": 500,
+                **settings,
+            }
+        )
+        self.consumer.subscribe(list(topics))
+
+    @property
+    def owned(self) -> set[int]:
+        return {each.partition for each in self.consumer.assignment()}
+
+    def poll(self) -> None:
+        message = self.consumer.poll(0.02)
+        if message is not None:
+            assert message.error() is None, message.error()
+            self.values.append(message.value().decode())
+            self.consumer.commit(message, asynchronous=True)
+
+    def close(self) -> None:
+        self.consumer.close()
+
+
+def drive(readers: list[Reader], is_done: Any) -> None:
+    """Polls everybody in turn, which is when clients do their work, until it is so."""
+    deadline = monotonic() + DEADLINE_SECONDS
+    while not is_done():
+        assert monotonic() < deadline, [(reader.owned, len(reader.values)) for reader in readers]
+        for reader in readers:
+            reader.poll()
+
+
+def is_shared(readers: list[Reader]) -> bool:
+    """Everything is owned once, and by everybody something."""
+    owned = [reader.owned for reader in readers]
+    return all(owned) and sum(map(len, owned)) == PARTITIONS and set().union(*owned) == set(range(PARTITIONS))
+
+
+def topic_of(bootstrap: str, partitions: int = PARTITIONS, name: str | None = None) -> str:
+    name = name or f"migration-{uuid.uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(20)
+    return name
+
+
+def fill(bootstrap: str, topic: str, texts: list[str]) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number, text in enumerate(texts):
+        producer.produce(topic, value=text, partition=number % PARTITIONS)
+    assert producer.flush(20) == 0
+
+
+def kind_of(bootstrap: str, group_id: str) -> ConsumerGroupType:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    (listed,) = [each for each in admin.list_consumer_groups().result(20).valid if each.group_id == group_id]
+    return listed.type
+
+
+def test_a_group_moves_to_the_consumer_protocol_and_back_member_by_member(bootstrap: str) -> None:
+    topic, group_id = topic_of(bootstrap), f"group-{uuid.uuid4().hex[:8]}"
+    first, second = (Reader(bootstrap, group_id, topic, **CLASSIC) for _ in range(2))
+    everybody = [first, second]
+    fill(bootstrap, topic, [f"a{number}" for number in range(60)])
+
+    def read() -> set[str]:
+        return {text for reader in everybody for text in reader.values}
+
+    drive([first, second], lambda: is_shared([first, second]) and len(read()) == 60)
+    assert kind_of(bootstrap, group_id) is ConsumerGroupType.CLASSIC
+    # One after the other is replaced by a member of the new protocol; for a while both share the topic.
+    third = Reader(bootstrap, group_id, topic, **CONSUMER)
+    everybody.append(third)
+    drive([first, second, third], lambda: is_shared([first, second, third]))
+    assert kind_of(bootstrap, group_id) is ConsumerGroupType.CONSUMER
+    first.close()
+    fill(bootstrap, topic, [f"b{number}" for number in range(60)])
+    drive([second, third], lambda: is_shared([second, third]) and len(read()) == 120)
+    second.close()
+    drive([third], lambda: is_shared([third]))
+    # And back.
+    fourth = Reader(bootstrap, group_id, topic, **CLASSIC)
+    everybody.append(fourth)
+    drive([third, fourth], lambda: is_shared([third, fourth]))
+    third.close()
+    fill(bootstrap, topic, [f"c{number}" for number in range(60)])
+    drive([fourth], lambda: is_shared([fourth]) and len(read()) == 180)
+    assert kind_of(bootstrap, group_id) is ConsumerGroupType.CLASSIC
+    fourth.close()
+    # Nothing that was committed was read again.
+    texts = [text for reader in everybody for text in reader.values]
+    assert len(texts) == len(set(texts)) == 180
+
+
+def test_the_broker_finds_topics_by_pattern_also_later(bootstrap: str) -> None:
+    prefix = f"pattern-{uuid.uuid4().hex[:8]}"
+    topic_of(bootstrap, 2, f"{prefix}.eu")
+    reader = Reader(bootstrap, f"group-{uuid.uuid4().hex[:8]}", f"^{prefix}[.](eu|us)$", **CONSUMER)
+
+    def topics() -> set[str]:
+        return {each.topic for each in reader.consumer.assignment()}
+
+    drive([reader], lambda: topics() == {f"{prefix}.eu"})
+    topic_of(bootstrap, 1, f"{prefix}.us")
+    topic_of(bootstrap, 1, f"{prefix}.apac")
+    drive([reader], lambda: topics() == {f"{prefix}.eu", f"{prefix}.us"})
+    reader.close()
