@@ -86,3 +86,22 @@ def test_strangers_are_refused(harness: ControllerHarness) -> None:
     unknown = done(harness.controller.assign_replicas_to_dirs(wanted))
     assert unknown.directories[0].topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
     assert directories(harness) == [Uuid.ZERO, Uuid.ZERO]
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_broker_that_comes_back_without_a_directory_leads_nothing_in_it(
+    harness: ControllerHarness, *, is_clean: bool
+) -> None:
+    assign(harness, FIRST, 0)
+    assign(harness, SECOND, 1)
+
+    def leaders_after_start(incarnation: int, log_dirs: list[Uuid]) -> list[int]:
+        # A clean shutdown writes the epoch down (KIP-966).
+        previous = harness.image.brokers[1].broker_epoch if is_clean else -1
+        harness.controller.liveness.forget(1)
+        harness.add_broker(1, incarnation=incarnation, log_dirs=log_dirs, previous_broker_epoch=previous)
+        return [harness.image.topics.by_name["t"].partitions[index].leader for index in (0, 1)]
+
+    assert leaders_after_start(2, [FIRST]) == [1, -1]
+    assert leaders_after_start(3, [FIRST]) == [1, -1]
+    assert leaders_after_start(4, [FIRST, SECOND]) == [1, 1]

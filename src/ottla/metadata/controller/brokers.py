@@ -65,6 +65,9 @@ def decide_register_broker(
     if existing is not None and not same_incarnation and request.previous_broker_epoch != existing.broker_epoch:
         # The epoch of its last run, which only a clean shutdown writes down, is not the one we know (KIP-966).
         records += leader_and_isr_updates(context, stopped_uncleanly=request.broker_id)
+    elif existing is not None and (missing := set(existing.directories) - set(request.log_dirs)):
+        # It stopped cleanly and came back without some of its directories.
+        records += leader_and_isr_updates(context, removed=request.broker_id, directories=missing)
     epoch = existing.broker_epoch if same_incarnation and existing is not None else context.next_offset
     records.append(
         RegisterBrokerRecord(

@@ -162,10 +162,10 @@ def leader_and_isr_updates(
             concerned = partition.leader == NO_LEADER
         if not concerned or (directories is not None and partition.directory(removed) not in directories):
             continue
-        usual = _can_lead(image, partition)
+        usual = _can_lead(image, partition, added=added)
 
         def can_lead(replica: int, usual: Callable[[int], bool] = usual) -> bool:
-            return replica not in gone and (replica == added or usual(replica))
+            return replica not in gone and usual(replica)
 
         change = _change(located, context, can_lead)
         change.isr = tuple(replica for replica in partition.isr if replica not in gone)
@@ -196,10 +196,10 @@ def _all_partitions(image: MetadataImage) -> Iterator[_Located]:
             yield _Located(topic, partition_id, topic.partitions[partition_id])
 
 
-def _can_lead(image: MetadataImage, partition: PartitionImage) -> Callable[[int], bool]:
+def _can_lead(image: MetadataImage, partition: PartitionImage, *, added: int = NO_LEADER) -> Callable[[int], bool]:
     def can_lead(replica: int) -> bool:
         broker = image.brokers.get(replica)
-        if broker is None or not broker.active:
+        if broker is None or not (broker.active or replica == added):
             return False
         directory = partition.directory(replica)
         # A replica in a directory that went offline cannot lead; one without a known directory can.
