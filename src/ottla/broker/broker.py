@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.authorization import AllowAll, Authorizer
 from ottla.broker.context import ListenerInfo, QuotaManager, Unlimited
+from ottla.broker.group_coordination import GroupCoordination
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.statistics import NodeStatistics
-from ottla.coordinator.group.service import GroupCoordinator
 
 if TYPE_CHECKING:
     from ottla.broker.controllers import ControllerGateway
     from ottla.broker.dispatch import Dispatcher
+    from ottla.coordinator.group.service import GroupCoordinator
     from ottla.metadata.controller import Controller
     from ottla.metadata.publishers import Publishers
     from ottla.model.config import BrokerConfig
@@ -38,7 +39,7 @@ class Broker:
         "config",
         "controller",
         "controller_dispatcher",
-        "groups",
+        "group_coordination",
         "listeners",
         "local_controller",
         "logs",
@@ -97,11 +98,15 @@ class Broker:
         self.authorizer: Authorizer = authorizer if authorizer is not None else AllowAll()
         self.quota: QuotaManager = quota if quota is not None else Unlimited()
         self.statistics = NodeStatistics()
-        # Consumer groups and their offsets, as far as this broker leads their topic.
-        self.groups = GroupCoordinator(config=config, world=world, replicas=replicas, image=metadata.image)
+        self.group_coordination = GroupCoordination(self)
         # Called with the new configuration when dynamic settings have changed it.
-        self.on_config_changed: list[Callable[[BrokerConfig], object]] = [self.groups.on_broker_config]
+        self.on_config_changed: list[Callable[[BrokerConfig], object]] = []
         # Topics that the controller was asked to create because a client wants them, and that are not there yet.
         self.topics_in_creation: set[str] = set()
         # By listener name; filled in when the sockets are bound.
         self.listeners: dict[str, ListenerInfo] = {}
+
+    @property
+    def groups(self) -> GroupCoordinator:
+        """Consumer groups and their offsets, as far as this broker leads their topic; made when first asked for."""
+        return self.group_coordination.coordinator

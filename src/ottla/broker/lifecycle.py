@@ -327,11 +327,11 @@ class NodeLifecycle:
         assert session is not None
         broker.replicas.connect(peers=self._peers, controller=broker.controller, broker_epoch=lambda: session.epoch)
         broker.replicas.start(image)
-        broker.groups.start(image)
+        broker.group_coordination.start(image)
         broker.metadata.add(settings)
         broker.metadata.add(broker.replicas)
         # After the replicas, which know by then what they lead.
-        broker.metadata.add(broker.groups)
+        broker.metadata.add(broker.group_coordination)
 
     # -- failing and stopping --------------------------------------------------------------------------------------
 
@@ -375,7 +375,7 @@ class NodeLifecycle:
             closed.resolve(None)
             return closed
         if self._broker is not None:
-            self._broker.groups.close()
+            self._broker.group_coordination.close()
             # What is still on its way from other brokers must not come to a log that is closed.
             self._broker.replicas.close()
         epoch = -1 if self._session is None else self._session.epoch
