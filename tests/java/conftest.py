@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.brokers import ApacheKafka, Broker, OttlaNode
-from tests.support.java import ToolResult, ToolServer, unavailable_reason
+from tests.support.java import PROGRAMS, ToolResult, ToolServer, unavailable_reason
 
 Tool = Callable[..., ToolResult]
 
@@ -37,7 +37,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 @pytest.fixture(scope="session")
 def java() -> Iterator[ToolServer]:
     require_java()
-    with ToolServer() as server:
+    with ToolServer(programs=[PROGRAMS / "GroupMembers.java"]) as server:
         yield server
 
 
