@@ -36,7 +36,7 @@ class ResolvedRegex(NamedTuple):
 
 
 class ConsumerGroup(Group):
-    """Made empty, at epoch 1 with no assignment: even a member that subscribes to nothing then gets an epoch."""
+    """Made empty, with nothing assigned at epoch 1: a member that subscribes to nothing yet gets an epoch then."""
 
     __slots__ = (
         "_owners",
@@ -64,7 +64,7 @@ class ConsumerGroup(Group):
         self.shard = shard
         self.epoch = 1
         self.metadata_hash = 0
-        self.assignment_epoch = 0
+        self.assignment_epoch = 1
         self.assignment_timestamp_ms = 0
         self.members: dict[str, ConsumerMember] = {}
         # Member id by instance id.

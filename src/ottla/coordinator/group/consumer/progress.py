@@ -78,7 +78,7 @@ class GroupProgress:
         return members
 
     def write_member(self) -> None:
-        if self.updated != self.member or self.updated.member_id not in self.group.members:
+        if self.updated != self.member:
             self.records.append(member_record(self.group.group_id, self.updated))
 
     def update_epoch(self, *, has_regex_changed: bool) -> None:

@@ -132,8 +132,7 @@ def group_tombstones(group: ConsumerGroup, member_ids: Iterable[str] | None = No
     records.append((ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), None))
     records += [(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=each), None) for each in ids]
     records += [regex_tombstone(group_id, regex) for regex in group.resolved_regexes]
-    if group.has_partition_metadata_record:
-        records.append(partition_metadata_tombstone(group_id))
+    records.append(partition_metadata_tombstone(group_id))
     records.append((ConsumerGroupMetadataKey(group_id=group_id), None))
     return records
 

@@ -42,6 +42,9 @@ def decide_commit(
     topics: list[OffsetCommitResponseTopic] = []
     for topic in request.topics:
         name, topic_id = topic.name, topic.topic_id
+        # Written down whatever the version, so that an offset never passes to a later topic of the same name.
+        known = shard.context.image.topics.by_name.get(name)
+        stored_id = topic_id if known is None else known.topic_id
         answers: list[OffsetCommitResponsePartition] = []
         for partition in topic.partitions:
             index = partition.partition_index
@@ -56,7 +59,7 @@ def decide_commit(
                 metadata=metadata,
                 commit_timestamp=now_ms,
                 expire_timestamp=expire_timestamp,
-                topic_id=topic_id,
+                topic_id=stored_id,
             )
             records.append((OffsetCommitKey(group=group_id, topic=name, partition=index), value))
             answers.append(OffsetCommitResponsePartition(partition_index=index))
