@@ -5,12 +5,14 @@ A node that never sees a group never pays for the coordinator, neither in memory
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.group import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.coordinator.group.lag import GroupLag
     from ottla.coordinator.group.service import GroupCoordinator
     from ottla.metadata.delta import MetadataDelta
     from ottla.metadata.image import MetadataImage
@@ -43,6 +45,10 @@ class GroupCoordination:
             self._coordinator.publish(delta, image)
         else:
             self._begin_if_needed(image)
+
+    def lags(self) -> Iterator[GroupLag]:
+        """How far groups are behind; asking does not make a coordinator."""
+        return iter(()) if self._coordinator is None else self._coordinator.lags()
 
     def close(self) -> None:
         self._is_closed = True

@@ -7,7 +7,7 @@ Handlers have authorised and translated before they call; errors that concern a 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -39,6 +39,7 @@ from ottla.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetc
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
+    from ottla.coordinator.group.lag import GroupLag
     from ottla.metadata.delta import MetadataDelta
     from ottla.metadata.image import MetadataImage
     from ottla.model.config import BrokerConfig
@@ -62,10 +63,11 @@ _TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_L
 class GroupCoordinator:
     """All groups whose partition of the offsets topic this broker leads."""
 
-    __slots__ = ("_expiry_timer", "_world", "context", "runtime")
+    __slots__ = ("_expiry_timer", "_replicas", "_world", "context", "runtime")
 
     def __init__(self, *, config: BrokerConfig, world: World, replicas: ReplicaManager, image: MetadataImage) -> None:
         self._world = world
+        self._replicas = replicas
         self._expiry_timer: Timer | None = None
         self.context = context = GroupContext(config, image)
 
@@ -247,6 +249,13 @@ class GroupCoordinator:
         return _gather(
             [_or_else(delete_one(group_id), partial(_undeleted, group_id)) for group_id in dict.fromkeys(group_ids)]
         )
+
+    def lags(self) -> Iterator[GroupLag]:
+        """How far the groups coordinated here are behind, as far as this broker knows (`group.lag`)."""
+        from ottla.coordinator.group.lag import lags_of_shard
+
+        for shard in self.runtime.active_shards():
+            yield from lags_of_shard(shard.state, self._replicas)
 
     # What time and deleted topics take away.
 
