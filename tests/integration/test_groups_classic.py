@@ -314,3 +314,32 @@ def test_groups_survive_a_crash_of_the_coordinator() -> None:
         found += read(consumer, 30)
         consumer.close()
         assert sorted(found) == list(range(60))
+
+
+def test_a_group_goes_on_when_its_coordinator_dies() -> None:
+    quick = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "200"}
+    with ottla.testing.cluster(nodes=3, settings={**SETTINGS, **quick}) as cluster:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        admin.create_topics([NewTopic("t", num_partitions=PARTITIONS, replication_factor=3)])["t"].result(10)
+        produce(cluster.bootstrap, "t", 0, 60)
+        # Node 1 is the controller: the group should have another coordinator.
+        group_id, coordinator = next(
+            (name, node_id)
+            for name in (f"group-{number}" for number in range(50))
+            if (node_id := coordinator_of(admin, cluster.bootstrap, name)) != 1
+        )
+        consumer = confluent(cluster.bootstrap, group_id)
+        consumer.subscribe(["t"])
+        found = read(consumer, 30)
+        cluster.node(coordinator).kill()
+        found += read(consumer, 30)
+        assert sorted(found) == list(range(60)), "nothing twice: every commit was there"
+        assert coordinator_of(admin, cluster.bootstrap, group_id) != coordinator
+        consumer.close()
+
+
+def coordinator_of(admin: AdminClient, bootstrap: str, group_id: str) -> int:
+    standalone = confluent(bootstrap, group_id)
+    standalone.committed([TopicPartition("t", 0)], timeout=20)
+    standalone.close()
+    return int(admin.describe_consumer_groups([group_id])[group_id].result(10).coordinator.id)
