@@ -109,12 +109,11 @@ class NodeLifecycle:
         """Hands over what this broker leads, while it still serves; resolves when nothing is left to hand over."""
         if self._session is None or self._session.epoch < 0:
             return Deferred.resolved(None)
-        is_last = self._config.is_controller and not self._has_successors()
-        if is_last or not self._config.controlled_shutdown_enable:
-            # Nobody is left to take over, or to be told; or the others shall find out by themselves.
+        if not self._config.controlled_shutdown_enable:
+            # The others shall find out by themselves.
             self._session.close()
             return Deferred.resolved(None)
-        return self._session.leave()
+        return self._session.leave(is_last=self._config.is_controller and not self._has_successors())
 
     def stop(self) -> Deferred[None]:
         """Ends everything in order; resolves when the clean-shutdown marker is durable."""

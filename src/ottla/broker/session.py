@@ -192,8 +192,12 @@ class BrokerSession:
 
     # -- leaving ----------------------------------------------------------------------------------------------------
 
-    def leave(self) -> Deferred[None]:
-        """Asks to be shut down, and waits until the controller agrees."""
+    def leave(self, *, is_last: bool = False) -> Deferred[None]:
+        """Asks to be shut down, and waits until the controller agrees.
+
+        The last broker has nobody to hand over to, so it is fenced at once: whoever opens its directories next, Apache
+        Kafka included, need not wait for a session to run out.
+        """
         self.close()
         left: Deferred[None] = Deferred()
         deadline = self._world.clock.monotonic() + LEAVE_SECONDS_MAX
@@ -212,7 +216,8 @@ class BrokerSession:
                 self._world.scheduler.call_later(HASTY_HEARTBEAT_SECONDS, beat)
 
         def beat() -> None:
-            self._controller.heartbeat(self._request(want_shut_down=True)).when_done(on_answer)
+            request = self._request(want_shut_down=True, want_fence=is_last)
+            self._controller.heartbeat(request).when_done(on_answer)
 
         beat()
         return left
@@ -249,12 +254,13 @@ class BrokerSession:
             previous_broker_epoch=self._previous_epoch,
         )
 
-    def _request(self, *, want_shut_down: bool = False) -> BrokerHeartbeatRequest:
+    def _request(self, *, want_shut_down: bool = False, want_fence: bool = False) -> BrokerHeartbeatRequest:
         return BrokerHeartbeatRequest(
             broker_id=self._config.node_id,
             broker_epoch=self.epoch,
             current_metadata_offset=self._metadata.image.offset,
             want_shut_down=want_shut_down,
+            want_fence=want_fence,
             offline_log_dirs=sorted(self.offline_directories, key=lambda directory: directory.bytes),
         )
 

@@ -230,6 +230,14 @@ def test_leaving_waits_until_the_controller_agrees(given: Given) -> None:
     assert given.scheduler.pending() == []
 
 
+def test_the_last_broker_is_fenced_at_once(given: Given) -> None:
+    given.controller.answers = [fenced(is_fenced=False), fenced(should_shut_down=True)]
+    given.session.unfence()
+    assert given.session.leave(is_last=True).done
+    last = given.controller.heartbeats[-1]
+    assert (last.want_shut_down, last.want_fence) == (True, True)
+
+
 def test_leaving_without_a_controller_does_not_wait_for_ever(given: Given) -> None:
     given.controller.answers = [fenced(is_fenced=False), KafkaError(ErrorCode.NOT_CONTROLLER)]
     given.session.unfence()
