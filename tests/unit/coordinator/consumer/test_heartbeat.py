@@ -134,6 +134,10 @@ def test_an_answer_that_was_lost_is_given_again(path: GroupPath) -> None:
     first.epoch = before
     first.owned[topic_id(path)] = {0, 1, 2, 17}
     assert first.beat() is ErrorCode.FENCED_MEMBER_EPOCH
+    # Two epochs ago is too long.
+    first.owned = {}
+    first.epoch = before - 1
+    assert first.beat() is ErrorCode.FENCED_MEMBER_EPOCH
     first.epoch = 99
     assert first.beat() is ErrorCode.FENCED_MEMBER_EPOCH
     assert first.join() is ErrorCode.NONE

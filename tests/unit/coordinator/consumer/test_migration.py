@@ -196,3 +196,36 @@ def test_administrators_remove_members_of_either_protocol(path: GroupPath) -> No
     codes = [ErrorCode(each.error_code) for each in response.members]
     assert codes == [ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID]
     assert path.shard("g").groups["g"].is_empty
+
+
+def test_members_that_wait_in_a_rebalance_are_told_to_join_again(path: GroupPath) -> None:
+    first, second = Member(path, "g"), Member(path, "g")
+    classic_group(path, first, assignments=(assignment(0, 1, 2),))
+    assert second.join() is None
+    new = ConsumerMember(path, "g", "n")
+    assert new.join() is ErrorCode.NONE
+    assert second.join_code is ErrorCode.REBALANCE_IN_PROGRESS
+    assert first.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
+    for member in (first, second, first, second):
+        rejoin(member)
+        new.converge()
+    assert sorted(len(partitions_of(member)) for member in (first, second)) == [1, 1]
+    assert new.count == 1
+
+
+def test_classic_members_that_are_left_alone_in_a_consumer_group_share_it(
+    make_consumer: Callable[..., GroupPath],
+) -> None:
+    path = make_consumer(group_consumer_migration_policy="upgrade")
+    old = Member(path, "g", session_timeout_ms=30_000)
+    classic_group(path, old, assignments=(assignment(0, 1, 2),))
+    new = ConsumerMember(path, "g", "n")
+    new.join()
+    rejoin(old)
+    new.beat()
+    assert new.leave() is ErrorCode.NONE
+    # Nobody speaks the new protocol any more, but the group may not go back.
+    assert old.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
+    rejoin(old)
+    assert partitions_of(old) == {0, 1, 2}
+    assert old.heartbeat() is ErrorCode.NONE
