@@ -33,7 +33,7 @@ def handle(request: JoinGroupRequest, context: RequestContext, broker: Broker) -
         client_id=context.client_id or "",
         client_host=f"/{context.connection.client_host}",
     )
-    return joined if context.api_version >= FIRST_VERSION_WITHOUT_PROTOCOL else joined.then(_with_protocol)
+    return joined.then(_without_protocol if context.api_version >= FIRST_VERSION_WITHOUT_PROTOCOL else _with_protocol)
 
 
 def error_response(request: JoinGroupRequest, version: int, error: KafkaError) -> JoinGroupResponse:
@@ -44,4 +44,10 @@ def error_response(request: JoinGroupRequest, version: int, error: KafkaError) -
 def _with_protocol(response: JoinGroupResponse) -> JoinGroupResponse:
     if response.protocol_name is None:
         response.protocol_name = ""
+    return response
+
+
+def _without_protocol(response: JoinGroupResponse) -> JoinGroupResponse:
+    """No protocol is null where it can be said."""
+    response.protocol_name = response.protocol_name or None
     return response
