@@ -36,7 +36,7 @@ from ottla.model.config import BrokerConfig, Endpoint
 from ottla.model.deferred import Deferred
 from ottla.model.ports import World
 
-__all__ = ["NodeProcess", "StartError"]
+__all__ = ["NodeProcess", "StartError", "address"]
 
 logger = logging.getLogger("ottla.host.node_process")
 
@@ -218,7 +218,7 @@ class NodeProcess:
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLDS)
         addresses = [
-            f"{info.advertised_host}:{info.advertised_port}"
+            address(info.advertised_host, info.advertised_port)
             for _, info in self._bound
             if not (info.is_controller and self._config.is_broker)
         ]
@@ -294,6 +294,11 @@ class NodeProcess:
             listener.stop_accepting()
             listener.close_connections()
         self._loop.call_soon(self._loop.stop)
+
+
+def address(host: str, port: int) -> str:
+    """As clients take it; the colons of an IPv6 address need brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _listener_info(
