@@ -9,19 +9,28 @@ own business as long as their number is right, so the scenario names partitions 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from ottla.coordinator.group.records import GROUP_RECORDS
 from ottla.model.errors import ErrorCode
 from ottla.model.ids import Uuid
 from ottla.records.iterate import iterate_batches, iterate_records
+from ottla.wire.codec import encode
 from ottla.wire.message import Message, Structure
 from ottla.wire.messages import create_topics as ct
 from ottla.wire.messages import fetch as f
 from ottla.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from ottla.wire.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicPartition,
+)
 from ottla.wire.messages.delete_groups import DeleteGroupsRequest
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
+from ottla.wire.messages.heartbeat import HeartbeatRequest
+from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.wire.messages.list_groups import ListGroupsRequest
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.wire.messages.offset_commit import (
@@ -30,6 +39,7 @@ from ottla.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from ottla.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.support.raw_client import RawClient
 
 __all__ = ["SETTINGS", "play"]
@@ -38,6 +48,7 @@ SETTINGS: dict[str, str] = {
     "offsets.topic.num.partitions": "1",
     "group.consumer.assignment.interval.ms": "0",
     "group.consumer.max.size": "3",
+    "group.initial.rebalance.delay.ms": "0",
 }
 
 _LEFT_OUT = frozenset(("throttle_time_ms",))
@@ -52,7 +63,7 @@ def play(bootstrap: str) -> dict[str, Any]:
     player = _Player(bootstrap)
     try:
         player.prepare("one", "three", "later")
-        for part in (_joining, _sharing, _static, _patterns, _offsets, _mistakes, _endings):
+        for part in (_joining, _sharing, _static, _patterns, _offsets, _mistakes, _endings, _migration):
             part(player)
         player.records()
     finally:
@@ -66,6 +77,8 @@ class _Player:
         self.heard: dict[str, Any] = {}
         self.ids: dict[str, Uuid] = {}
         self._names: dict[Uuid, str] = {}
+        # What the scenario calls members whose ids the broker has made up.
+        self.given: dict[str, str] = {}
 
     def prepare(self, *topics: str) -> None:
         for name, count in zip(topics, (1, 3, 2), strict=True):
@@ -121,6 +134,8 @@ class _Player:
             return {type(value).__name__: made} if isinstance(value, Message) else made
         if isinstance(value, Uuid):
             return self._names.get(value, bool(value))
+        if isinstance(value, str) and value in self.given:
+            return self.given[value]
         if name in ("error_message", "client_host"):
             return "said" if value else value
         if name in _TIMES:
@@ -135,16 +150,26 @@ class _Player:
         return sorted(plain, key=repr) if name in _UNORDERED else plain
 
     def records(self) -> None:
-        """Everything that was written to the topic of offsets, in order but for what one decision writes at once."""
-        offset, number = 0, 0
+        """Everything that was written to the topic of offsets, in order; tombstones in a row have none."""
+        written: list[list[Any]] = []
+        tombstones: list[list[Any]] = []
+        for key, value in self._fetch_records():
+            pair = [self.plain(key), self.plain(value)]
+            if value is None:
+                tombstones.append(pair)
+            else:
+                written += [*sorted(tombstones, key=repr), pair]
+                tombstones.clear()
+        written += sorted(tombstones, key=repr)
+        self.heard |= {f"record {number}": pair for number, pair in enumerate(written)}
+
+    def _fetch_records(self) -> Iterator[tuple[Message, Message | None]]:
+        offset = 0
         while True:
-            topic = f.FetchTopic(
-                topic="__consumer_offsets", partitions=[f.FetchPartition(partition=0, fetch_offset=offset)]
-            )
-            answer = self.client.call(
-                f.FetchRequest(replica_id=-1, max_wait_ms=0, max_bytes=1 << 24, topics=[topic]), 11
-            )
-            data = answer.responses[0].partitions[0]
+            partition = f.FetchPartition(partition=0, fetch_offset=offset)
+            topic = f.FetchTopic(topic="__consumer_offsets", partitions=[partition])
+            request = f.FetchRequest(replica_id=-1, max_wait_ms=0, max_bytes=1 << 24, topics=[topic])
+            data = self.client.call(request, 11).responses[0].partitions[0]
             assert not data.error_code
             if not data.records:
                 return
@@ -152,9 +177,7 @@ class _Player:
                 for record in iterate_records(batch):
                     assert record.key is not None
                     value = None if record.value is None else memoryview(record.value)
-                    pair = GROUP_RECORDS.decode(memoryview(record.key), value)
-                    number += 1
-                    self.heard[f"record {number}"] = [self.plain(each) for each in pair]
+                    yield GROUP_RECORDS.decode(memoryview(record.key), value)
                 offset = batch.header.next_offset
 
 
@@ -279,3 +302,92 @@ def _endings(player: _Player) -> None:
     player.say("delete", DeleteGroupsRequest(groups_names=["g"]), 2)
     player.say("delete another", DeleteGroupsRequest(groups_names=["static"]), 2)
     player.describe("describe deleted", "g")
+
+
+class _Classic:
+    """A static member of the classic protocol, which gets a new id whenever it joins without one."""
+
+    def __init__(self, player: _Player, name: str) -> None:
+        self.player = player
+        self.name = name
+        self.member_id = ""
+        self.generation = -1
+
+    def join(self, label: str, *topics: str, owned: dict[str, list[int]] | None = None) -> None:
+        subscription = ConsumerProtocolSubscription(
+            topics=list(topics),
+            owned_partitions=[TopicPartition(topic=topic, partitions=each) for topic, each in (owned or {}).items()],
+        )
+        request = JoinGroupRequest(
+            group_id="moves",
+            session_timeout_ms=30_000,
+            rebalance_timeout_ms=30_000,
+            member_id=self.member_id,
+            group_instance_id=self.name,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"\x00\x01" + encode(subscription, 1))],
+        )
+        answer = self.player.client.call(request, 9)
+        if answer.member_id and answer.member_id not in self.player.given:
+            self.player.given[answer.member_id] = f"id {len(self.player.given) + 1} of {self.name}"
+        self.member_id, self.generation = answer.member_id, answer.generation_id
+        self.player.heard[label] = self.player.plain(answer)
+
+    def sync(self, label: str, **assigned: list[int]) -> None:
+        assignments = []
+        if assigned:
+            message = ConsumerProtocolAssignment(
+                assigned_partitions=[TopicPartition(topic=topic, partitions=each) for topic, each in assigned.items()]
+            )
+            data = b"\x00\x01" + encode(message, 1)
+            assignments = [SyncGroupRequestAssignment(member_id=self.member_id, assignment=data)]
+        request = SyncGroupRequest(
+            group_id="moves",
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self.name,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=assignments,
+        )
+        self.player.say(label, request, 5)
+
+    def beat(self, label: str) -> None:
+        request = HeartbeatRequest(
+            group_id="moves",
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self.name,
+        )
+        self.player.say(label, request, 4)
+
+
+def _migration(player: _Player) -> None:
+    """A classic group gets a member of the new protocol, loses it, and is a classic one again; then by replacement."""
+    old = _Classic(player, "old")
+    old.join("classic joins", "three")
+    old.sync("classic syncs", three=[0, 1, 2])
+    old.beat("classic beats")
+    player.describe("describe a classic group", "moves")
+    player.join("upgrade", "new", "three", group="moves")
+    player.describe("describe both", "moves")
+    old.beat("classic hears of it")
+    old.join("classic joins again", "three", owned={"three": [0, 1, 2]})
+    old.sync("classic is given less")
+    old.beat("classic has to join once more")
+    old.join("classic has revoked", "three", owned={"three": [0, 1]})
+    old.sync("classic has what it keeps")
+    old.beat("classic is in step")
+    player.say("list while both are there", ListGroupsRequest(types_filter=["consumer"]), 5)
+    player.beat("new leaves", "new", -1, group="moves")
+    player.say("list after the downgrade", ListGroupsRequest(types_filter=["classic"]), 5)
+    old.beat("classic hears of the downgrade")
+    old.join("classic joins the classic group", "three", owned={"three": [0, 1]})
+    old.sync("classic leads again", three=[0, 1, 2])
+    player.join("replaced by the new protocol", "new2", "three", group="moves", instance_id="old")
+    old.beat("classic is replaced")
+    again = _Classic(player, "old")
+    again.join("replaced by the classic protocol", "three")
+    again.sync("has what the other had")
+    again.beat("goes on")
+    player.beat("new is replaced", "new2", 99, group="moves", owned={})

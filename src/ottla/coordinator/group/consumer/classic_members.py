@@ -22,7 +22,7 @@ from ottla.coordinator.group.consumer.progress import GroupProgress, reconcile_m
 from ottla.coordinator.group.consumer.regex import update_regexes
 from ottla.coordinator.group.consumer.sessions import expect_heartbeat, join_key, sync_key
 from ottla.coordinator.group.consumer.states import MemberState
-from ottla.coordinator.group.consumer.target import may_compute_target
+from ottla.coordinator.group.consumer.target import TargetOfMember, may_compute_target
 from ottla.coordinator.runtime import CoordinatorRecord, Decision
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
@@ -76,7 +76,12 @@ def decide_classic_join(shard: GroupShard, group: ConsumerGroup, attempt: JoinAt
     progress.write_member()
     regex_change = update_regexes(group, member, updated, records)
     progress.update_epoch(has_regex_changed=regex_change.is_resolved)
+    owned = owned_partitions(subscription, shard.context.image.topics)
+    has_subscription_changed = progress.has_subscription_changed or regex_change.has_changed
     if replaced is not None and can_downgrade_replacing(group, replaced):
+        if progress.epoch == group.assignment_epoch:
+            target = TargetOfMember(progress.epoch, group.target_of(member_id, request.group_instance_id))
+            updated = reconcile_member(progress, target, owned=owned, has_subscription_changed=has_subscription_changed)
         on_written = downgrade_replacing(
             shard, group, replaced, updated, records, group_epoch=progress.epoch, now_ms=now_ms
         )
@@ -84,8 +89,8 @@ def decide_classic_join(shard: GroupShard, group: ConsumerGroup, attempt: JoinAt
     reconciled = reconcile_member(
         progress,
         progress.update_target(),
-        owned=owned_partitions(subscription, shard.context.image.topics),
-        has_subscription_changed=progress.has_subscription_changed or regex_change.has_changed,
+        owned=owned,
+        has_subscription_changed=has_subscription_changed,
     )
     return Decision(records, None, on_settled=_answer(shard, attempt, reconciled, group))
 
