@@ -322,6 +322,36 @@ def test_a_regular_expression_finds_topics_now_and_later(path: GroupPath) -> Non
     assert not group_of(path).resolved_regexes
 
 
+def test_a_regular_expression_does_not_find_what_its_subscriber_may_not_see(path: GroupPath) -> None:
+    for name in ("logs-eu", "logs-secret"):
+        path.create_topic(name, 1)
+    request = ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="a",
+        rebalance_timeout_ms=1000,
+        subscribed_topic_regex="logs-.*",
+        topic_partitions=[],
+    )
+    path.groups.consumer_heartbeat(
+        request, api_version=1, client_id="c", client_host="/h", may_see_topic=lambda name: name != "logs-secret"
+    )
+    path.advance(1)
+    assert group_of(path).resolved_regexes["logs-.*"].topics == {"logs-eu"}
+
+
+def test_many_topics_are_matched_a_portion_at_a_time(path: GroupPath, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.coordinator.group.consumer.regex.TOPICS_PER_TURN", 2)
+    for number in range(7):
+        path.create_topic(f"many-{number}", 1)
+    member = ConsumerMember(path, "g", "a", topics=None, regex="many-[0-5]")
+    member.join()
+    for _ in range(10):
+        path.advance(1)
+    assert group_of(path).resolved_regexes["many-[0-5]"].topics == {f"many-{number}" for number in range(6)}
+    member.beat()
+    assert member.count == 6
+
+
 # Offsets.
 
 
