@@ -283,6 +283,17 @@ class ChaosMember:
     # The connection.
 
     async def call(self, request: Message, version: int) -> Any:
+        try:
+            return await self._call(request, version)
+        except (OSError, asyncio.IncompleteReadError) as error:
+            # The node has gone; whether it heard the request is not known.
+            self.witness.counts["disconnected"] += 1
+            if self._writer is not None:
+                self._writer.transport.abort()
+                self._writer = None
+            raise TryAgainError from error
+
+    async def _call(self, request: Message, version: int) -> Any:
         if self._writer is None:
             host, _, port = self.address.rpartition(":")
             self._reader, self._writer = await asyncio.open_connection(host, int(port))

@@ -1,5 +1,7 @@
 """Fifty members that join, leave, crash and freeze at random: what a group promises holds all the time.
 
+The node crashes too, once, in the middle of it.
+
 The choices come from a seed, which is part of every failure's message; how they fall in time does not.
 """
 
@@ -23,7 +25,7 @@ from tests.integration.group_members import create_topic
 MEMBERS = 50
 STATIC_MEMBERS = 5
 PARTITIONS = 60
-CHAOS_SECONDS = 25.0
+CHAOS_SECONDS = 30.0
 SETTLE_SECONDS_MAX = 45.0
 SEED = 20_480
 
@@ -50,6 +52,7 @@ def test_fifty_members_come_and_go(kind: type[ChaosMember]) -> None:
         said = chaos.witness.counts
         assert said["assignments"] > 2 * MEMBERS, said
         assert said["commits"] > PARTITIONS, said
+        assert said["disconnected"] > 0, said
         assert "Traceback" not in cluster.node(1).output, cluster.node(1).output[-3000:]
 
 
@@ -64,7 +67,8 @@ class Chaos:
         # Names that a static member has; they come back to it.
         self.names = [f"static-{number}" for number in range(STATIC_MEMBERS)]
         self.produced = [0] * PARTITIONS
-        self.producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 5, "acks": "all"})
+        # A producer that repeats itself must not make the count wrong.
+        self.producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 5, "enable.idempotence": True})
         answer = ask(cluster.node(1), MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12)
         ConsumerChaosMember.topic_id = answer.topics[0].topic_id
         # Asking for the coordinator is what creates the topic of the offsets.
@@ -78,9 +82,13 @@ class Chaos:
         for _ in range(MEMBERS):
             self.add()
         background = asyncio.create_task(self.produce())
-        deadline = time.monotonic() + CHAOS_SECONDS
-        while time.monotonic() < deadline:
+        begin = time.monotonic()
+        has_crashed = False
+        while time.monotonic() < begin + CHAOS_SECONDS:
             await self.disturb()
+            if time.monotonic() > begin + CHAOS_SECONDS / 2 and not has_crashed:
+                has_crashed = True
+                self.crash_node()
             self.check_alive(background)
             await asyncio.sleep(self.rng.uniform(0.05, 0.5))
         background.cancel()
@@ -116,6 +124,11 @@ class Chaos:
             asyncio.get_running_loop().create_task(self.send_away(member))
             return
         self.give_name_back(member)
+
+    def crash_node(self) -> None:
+        """The coordinator's turn: it comes back with what it had acknowledged."""
+        self.cluster.node(1).kill()
+        self.cluster.node(1).start()
 
     async def send_away(self, member: ChaosMember) -> None:
         await member.leave()
