@@ -3,74 +3,177 @@
 from __future__ import annotations
 
 import argparse
+import compileall
+import os
 import re
+import shutil
+import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from bench import clients
-from bench.cases import Case, full_cases, quick_cases, topic
-from bench.lifecycle import GROUP, NAME
-from bench.report import print_header, print_result, print_summary, write_chart, write_json
+from bench import clients, groups, lifecycle
+from bench.cases import Case, topic
+from bench.chart import write_chart
+from bench.plan import by_settings, choose, planned_seconds
+from bench.publish import Circumstances, circumstances_now, read_results, write_readme, write_results
+from bench.report import print_header, print_progress, print_result, print_summary
 from bench.runner import OURS, PEER, CaseFailedError, Result, run_case, run_lifecycle
 from tests.support.brokers import ApacheKafka, Broker, OttlaNode
 from tests.support.java import unavailable_reason
 
 __all__ = ["main"]
 
-DOCS = Path(__file__).resolve().parent.parent / "docs" / "bench"
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs" / "bench"
+SCRATCH = ROOT / "build" / "bench"
 # Deleted topics give their space back soon, or a full run would fill the disk; both wait the same.
-SETTINGS = {"log.segment.delete.delay.ms": "1000"}
+SETTINGS = {"log.segment.delete.delay.ms": "1000", **groups.SETTINGS}
+# A little more than the plan is still in time; a case that would end later than this is not begun.
+TOLERANCE = 1.1
+
+Makers = dict[str, Callable[[Path, dict[str, str]], Broker]]
 
 
 def main() -> int:
     options = parse_arguments()
+    if options.render:
+        draw(*read_results(options.output / "results.json"), options.output)
+        return 0
+    run = Run(options)
+    if options.list:
+        run.print_plan()
+        return 0
     if reason := unavailable_reason():
         print(f"bench: {reason}")
         return 1
-    cases = [
-        case for case in (quick_cases() if options.quick else full_cases()) if wanted(options, case.group, case.name)
-    ]
-    results: list[Result] = []
-    started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="ottla-bench-") as scratch:
-        makers: dict[str, Callable[[Path], Broker]] = {
-            PEER: lambda directory: ApacheKafka(directory, SETTINGS),
-            OURS: lambda directory: (ApacheKafka if options.peer_only else OttlaNode)(directory, SETTINGS),
-        }
-        print_header()
-        if wanted(options, GROUP, NAME):
-            results.append(run_lifecycle(makers, Path(scratch), runs=options.runs))
-            print_result(results[-1])
+    # Whoever stops a run gets what it has found so far.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        run.go()
+    except KeyboardInterrupt:
+        print("Interrupted.")
+    finally:
+        run.finish()
+    return 1 if any(result.error for result in run.results) else 0
+
+
+class Run:
+    """One run: its plan, what it has found, and where that is kept."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.results: list[Result] = []
+        self._runs: int = options.runs
+        self._minutes: float | None = options.minutes
+        self._output: Path = options.output
+        self._peer_only: bool = options.peer_only
+        lives = re.search(options.cases, f"{lifecycle.GROUP}: {lifecycle.NAME}") is not None
+        self._lifecycle_s = lifecycle.SECONDS * self._runs if lives else 0.0
+        self._cases = choose(
+            quick=options.quick,
+            pattern=options.cases,
+            minutes=self._minutes,
+            runs=self._runs,
+            spent_s=self._lifecycle_s,
+        )
+        self._started = time.monotonic()
+        self._circumstances = circumstances_now(selection=selection_of(options), runs=self._runs)
+
+    @property
+    def expected_s(self) -> float:
+        return self._lifecycle_s + sum(planned_seconds(case, runs=self._runs) for case in self._cases)
+
+    def print_plan(self) -> None:
+        for case in self._cases:
+            print(f"{planned_seconds(case, runs=self._runs):5.0f} s  {case.title}")
+        print(f"{len(self._cases)} cases, about {self.expected_s / 60:.0f} minutes and one for the start")
+
+    def go(self) -> None:
+        with tempfile.TemporaryDirectory(prefix="ottla-bench-") as scratch, static_copy(Path(scratch)):
+            ours = ApacheKafka if self._peer_only else OttlaNode
+            makers: Makers = {PEER: ApacheKafka, OURS: ours}
+            print_header()
+            if self._lifecycle_s:
+                self._measure_lifecycle(makers, Path(scratch))
+            if self._cases:
+                with clients.opened() as opened:
+                    for number, cases in enumerate(by_settings(self._cases)):
+                        self._measure(cases, makers, opened, Path(scratch) / f"brokers-{number}")
+
+    def finish(self) -> None:
+        if self.results:
+            print_summary(self.results)
+            draw(self.results, self._circumstances, self._output)
+        print(f"{time.monotonic() - self._started:.0f} s")
+
+    def _measure_lifecycle(self, makers: Makers, directory: Path) -> None:
+        self._announce(f"{lifecycle.GROUP}: {lifecycle.NAME}")
+        begun = time.monotonic()
+        fresh = {who: (lambda path, make=make: make(path, SETTINGS)) for who, make in makers.items()}
+        self._keep(run_lifecycle(fresh, directory, runs=self._runs), begun)
+
+    def _measure(self, cases: Sequence[Case], makers: Makers, opened: clients.Clients, directory: Path) -> None:
+        """Cases that share a pair of brokers."""
+        settings = {**SETTINGS, **cases[0].settings}
         with ExitStack() as stack:
-            if cases:
-                brokers = {who: stack.enter_context(make(Path(scratch) / who)) for who, make in makers.items()}
-                results += run_all(cases, brokers, runs=options.runs)
-    print_summary(results)
-    print(f"{time.monotonic() - started:.0f} s")
-    name = "quick" if options.quick else "full"
-    write_json(results, options.output / f"{name}.json", mode=name, runs=options.runs)
-    write_chart(results, options.output / f"{name}.svg")
-    print(f"Written: {options.output / name}.json and .svg")
-    return 1 if any(result.error for result in results) else 0
+            brokers = {who: stack.enter_context(make(directory / who, settings)) for who, make in makers.items()}
+            warm_up(brokers, opened)
+            for case in cases:
+                self._announce(case.title)
+                if self._too_late_for(case):
+                    print("    left out: no time is left for it", flush=True)
+                    continue
+                begun = time.monotonic()
+                try:
+                    result = run_case(case, brokers, opened, runs=self._runs)
+                except CaseFailedError as error:
+                    # One case that cannot be measured is reported; the others still are.
+                    result = Result(case.group, case.name, error=str(error))
+                self._keep(result, begun)
+
+    def _too_late_for(self, case: Case) -> bool:
+        if self._minutes is None:
+            return False
+        end = time.monotonic() - self._started + planned_seconds(case, runs=self._runs)
+        return end > self._minutes * 60 * TOLERANCE
+
+    def _announce(self, title: str) -> None:
+        count = len(self._cases) + bool(self._lifecycle_s)
+        elapsed_s = time.monotonic() - self._started
+        print_progress(len(self.results) + 1, count, title, elapsed_s=elapsed_s, expected_s=self.expected_s)
+
+    def _keep(self, result: Result, begun: float) -> None:
+        result.seconds = time.monotonic() - begun
+        self.results.append(result)
+        print_result(result)
+        write_results(self.results, self._circumstances, self._output / "results.json")
+        write_readme(self.results, self._circumstances, self._output / "README.md")
 
 
-def run_all(cases: list[Case], brokers: dict[str, Broker], *, runs: int) -> list[Result]:
-    results = []
-    with clients.opened() as opened:
-        warm_up(brokers, opened)
-        for case in cases:
-            try:
-                result = run_case(case, brokers, opened, runs=runs)
-            except CaseFailedError as error:
-                # One case that cannot be measured is reported; the others still are.
-                result = Result(case.group, case.name, error=str(error))
-            results.append(result)
-            print_result(result)
-    return results
+@contextmanager
+def static_copy(directory: Path) -> Iterator[None]:
+    """The nodes run a copy of the package, so that somebody may go on working on it while they do."""
+    copied = directory / "package"
+    shutil.copytree(ROOT / "src" / "ottla", copied / "ottla")
+    compileall.compile_dir(copied, quiet=2)
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = str(copied)
+    try:
+        yield
+    finally:
+        os.environ.pop("PYTHONPATH")
+        if before is not None:
+            os.environ["PYTHONPATH"] = before
+
+
+def draw(results: Sequence[Result], circumstances: Circumstances, directory: Path) -> None:
+    write_readme(results, circumstances, directory / "README.md")
+    caption = f"Commit {circumstances.commit}, {circumstances.date}."
+    write_chart(results, [directory / "chart.svg", directory / "chart.png"], caption=caption)
+    print(f"Written: {directory}/results.json, README.md, chart.svg and chart.png")
 
 
 def warm_up(brokers: dict[str, Broker], opened: clients.Clients) -> None:
@@ -83,20 +186,36 @@ def warm_up(brokers: dict[str, Broker], opened: clients.Clients) -> None:
                 opened.java_consume(broker.bootstrap, name, partitions=6, records=600_000)
 
 
-def wanted(options: argparse.Namespace, group: str, name: str) -> bool:
-    return re.search(options.only, f"{group}: {name}") is not None
+def selection_of(options: argparse.Namespace) -> str:
+    """In words, for whoever reads the figures later."""
+    words = "quick" if options.quick else "whole matrix"
+    if options.minutes is not None:
+        words = f"{'quick, ' if options.quick else ''}what fits into {options.minutes:g} minutes"
+    words += f", cases matching {options.cases!r}" if options.cases else ""
+    return words + (", Apache Kafka against itself" if options.peer_only else "")
 
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="every axis, not every combination: about five minutes")
+    parser.add_argument("--quick", action="store_true", help="every axis, not every combination: about six minutes")
+    parser.add_argument("--minutes", type=float, metavar="N", help="as many cases as fit, every goal before the rest")
+    parser.add_argument("--cases", "--only", default="", metavar="PATTERN", help="cases whose name matches")
     parser.add_argument("--runs", type=int, default=3, help="runs of each case on each broker (default: 3)")
-    parser.add_argument("--only", default="", metavar="PATTERN", help="cases whose name matches")
-    parser.add_argument("--output", type=Path, default=DOCS, help="where JSON and chart go (default: docs/bench)")
+    parser.add_argument("--list", action="store_true", help="show what would run and how long that takes, and end")
+    parser.add_argument("--render", action="store_true", help="write tables and chart again from results.json, and end")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        help="where results go (default: docs/bench, or build/bench for a quick or partial run)",
+    )
     parser.add_argument(
         "--peer-only", action="store_true", help="Apache Kafka against itself: how noisy is the machine?"
     )
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.output is None:
+        partial = options.quick or options.cases or options.peer_only
+        options.output = SCRATCH if partial else DOCS
+    return options
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +20,16 @@ from bench.clients import TIMEOUT_S, Clients, temporary_topic
 from bench.measure import Meter, touch_memory
 from tests.support.brokers import Broker
 
-__all__ = ["Case", "Goal", "Metrics", "full_cases", "quick_cases", "topic"]
+__all__ = [
+    "Case",
+    "Goal",
+    "Metrics",
+    "full_cases",
+    "quick_cases",
+    "topic",
+    "wait_for_directories",
+    "write_to_each",
+]
 
 Metrics = dict[str, float]
 KIB = 1024
@@ -50,6 +59,14 @@ class Case:
     goals: dict[str, Goal] = field(default_factory=dict)
     # Runs before those that count, on each broker.
     warm_up_runs: int = 0
+    # About how long one run takes, with what it needs before and after; for planning only.
+    seconds: float = 3.0
+    # What its brokers are set to beyond what all are; cases that agree share a pair of brokers.
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        return f"{self.group}: {self.name}"
 
 
 CPU_PRODUCE = Goal(ratio=0.4)
@@ -118,6 +135,7 @@ def produce_case(record_size: int, batch_kib: int, partitions: int, acks: str, c
         name=f"{record_size} B, {batch_kib} KiB batches, {partitions} p, acks={acks}{idempotent}, {codec}",
         run=run,
         goals={"broker CPU s/GB": CPU_PRODUCE, "records/s": THROUGHPUT},
+        seconds=8.0 if codec == "gzip" else 3.5,
     )
 
 
@@ -162,6 +180,7 @@ def consume_case(client: str, record_size: int, batch_kib: int, partitions: int)
         name=f"{record_size} B, {batch_kib} KiB batches, {partitions} p",
         run=run,
         goals={"broker CPU s/GB": CPU_CONSUME, "records/s": THROUGHPUT},
+        seconds=5.0,
     )
 
 
@@ -217,6 +236,7 @@ def fixed_rate_case(acks: str) -> Case:
         name=f"{rate:,} records/s, 100 B, acks={acks}",
         run=run,
         goals={"p99 ms": LATENCY},
+        seconds=6.5,
         warm_up_runs=1,
     )
 
@@ -242,6 +262,7 @@ def many_partitions_case() -> Case:
         run=run,
         goals={"s": PARTITIONS},
         warm_up_runs=1,
+        seconds=5.0,
     )
 
 

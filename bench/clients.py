@@ -66,6 +66,33 @@ class Clients:
         assert int(seen) >= records, f"{seen} of {records} records"
         return Outcome(int(seen) / float(milliseconds) * 1000)
 
+    def java_join(self, bootstrap: str, topic: str, *, protocol: str, group: str, count: int) -> list[float]:
+        """So many new groups of one member each: milliseconds from the subscription to the first record."""
+        result = self._java.run_class("GroupJoin", bootstrap, topic, protocol, group, count)
+        assert result.status == 0, result.stderr
+        return [float(word) for word in result.stdout.split()]
+
+    def java_rebalance(
+        self,
+        bootstrap: str,
+        topic: str,
+        *,
+        partitions: int,
+        members: int,
+        group: str,
+        rounds: int,
+        settings: dict[str, str],
+    ) -> list[tuple[float, float]]:
+        """Milliseconds until a group of so many has settled: after its last member joined, and after it left again."""
+        properties = [f"{key}={value}" for key, value in settings.items()]
+        result = self._java.run_class(
+            "GroupRebalance", bootstrap, topic, partitions, members, group, rounds, *properties
+        )
+        assert result.status == 0, result.stderr
+        pairs = [line.split() for line in result.stdout.splitlines()]
+        assert len(pairs) == rounds, result.stdout + result.stderr
+        return [(float(joined), float(left)) for joined, left in pairs]
+
     def native_produce(
         self, bootstrap: str, topic: str, *, records: int, record_size: int, partitions: int, settings: dict[str, str]
     ) -> Outcome:
@@ -105,7 +132,7 @@ class Clients:
 
 @contextlib.contextmanager
 def opened() -> Iterator[Clients]:
-    programs = [JAVA / "AssignedConsumer.java"]
+    programs = sorted(JAVA.glob("*.java"))
     with ToolServer(programs=programs, heap_megabytes=1024, options=["-Xms1024m"]) as java:
         yield Clients(java)
 

@@ -11,12 +11,14 @@ from bench.clients import wait_for_first_ack
 from bench.measure import cpu_seconds, resident_bytes
 from tests.support.brokers import Broker
 
-__all__ = ["GOALS", "GROUP", "NAME", "measure_lifecycle"]
+__all__ = ["GOALS", "GROUP", "NAME", "SECONDS", "measure_lifecycle"]
 
 GROUP = "life of a broker"
 NAME = "fresh data directory"
 GOALS = {"start to first ack s": Goal(ratio=0.1), "idle RSS MB": Goal(ratio=0.1)}
 IDLE_S = 3.0
+# A life of each, for planning.
+SECONDS = 15.0
 
 
 def measure_lifecycle(make: Callable[[Path], Broker], directory: Path) -> Metrics:

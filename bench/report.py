@@ -1,17 +1,13 @@
-"""One table with ratios and goals, what was lost, and the same as JSON and as a chart."""
+"""What the terminal shows: a line when a case begins, its figures with ratios and goals, and what was lost."""
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import platform
 from collections.abc import Sequence
-from pathlib import Path
 
 from bench.runner import OURS, PEER, Figure, Result
 
-__all__ = ["print_header", "print_result", "print_summary", "write_chart", "write_json"]
+__all__ = ["loss_lines", "number", "print_header", "print_progress", "print_result", "print_summary", "tally"]
 
 WIDTH = 62
 
@@ -20,9 +16,13 @@ def print_header() -> None:
     print(f"\n{'case':{WIDTH}} {'metric':22} {'Kafka':>10} {'Ottla':>10} {'ratio':>7}  goal")
 
 
+def print_progress(place: int, count: int, title: str, *, elapsed_s: float, expected_s: float) -> None:
+    print(f"[{place}/{count}, {clock(elapsed_s)} of about {clock(expected_s)}] {title}", flush=True)
+
+
 def print_result(result: Result) -> None:
     """A line per metric that has a goal, the others in one line below."""
-    title = f"{result.group}: {result.name}"
+    title = result.title
     if result.error:
         print(f"{title:{WIDTH}} {result.error}", flush=True)
         return
@@ -45,77 +45,29 @@ def line_of(figure: Figure) -> str:
 
 
 def print_summary(results: Sequence[Result]) -> None:
-    judged = [(result, figure) for result in results for figure in result.figures if figure.goal is not None]
-    lost = [(result, figure) for result, figure in judged if not figure.met]
-    print(f"\n{len(judged) - len(lost)} of {len(judged)} goals met.")
-    if lost:
+    met, judged = tally(results)
+    print(f"\n{met} of {judged} goals met.")
+    if losses := loss_lines(results):
         print("Where we lose:")
-    for result, figure in lost:
-        what = f"{figure.metric} {figure.ratio:.2f} x Kafka, goal {figure.goal}"
-        print(f"  {result.group}: {result.name}: {what}")
-    for result in results:
-        if result.error:
-            print(f"  {result.group}: {result.name}: not measured: {result.error}")
+        print("\n".join(f"  {line}" for line in losses))
 
 
-def write_json(results: Sequence[Result], path: Path, *, mode: str, runs: int) -> None:
-    cases = [
-        {
-            "group": result.group,
-            "name": result.name,
-            "error": result.error,
-            "others_share": result.others_share,
-            "figures": [as_value(figure) for figure in result.figures if figure.metric != "others"],
-        }
+def tally(results: Sequence[Result]) -> tuple[int, int]:
+    """How many goals were met, of how many."""
+    verdicts = [figure.met for result in results for figure in result.figures if figure.goal is not None]
+    return sum(map(bool, verdicts)), len(verdicts)
+
+
+def loss_lines(results: Sequence[Result]) -> list[str]:
+    """Every goal that was not met, farthest from its goal first, and every case that could not be measured."""
+    lost = [
+        (figure.shortfall, f"{result.title}: {figure.metric} {figure.ratio:.2f} x Kafka, goal {figure.goal}")
         for result in results
+        for figure in result.figures
+        if figure.goal is not None and not figure.met
     ]
-    machine = {"cores": os.cpu_count(), "architecture": platform.machine(), "python": platform.python_version()}
-    value = {"mode": mode, "runs": runs, "peer": "Apache Kafka 4.3.1", "machine": machine, "cases": cases}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(value, indent=1) + "\n")
-
-
-def as_value(figure: Figure) -> dict[str, object]:
-    goal = None if figure.goal is None else str(figure.goal)
-    medians = {name: rounded(figure.median(name)) for name in figure.runs}
-    runs = {name: [rounded(value) for value in values] for name, values in figure.runs.items()}
-    ratio = rounded(figure.ratio) if math.isfinite(figure.ratio) else None
-    return {"metric": figure.metric, **medians, "ratio": ratio, "goal": goal, "met": figure.met, "runs": runs}
-
-
-def write_chart(results: Sequence[Result], path: Path) -> None:
-    """Horizontal bars: each ratio against its goal, on a logarithmic axis. Left of 1 Ottla has the smaller number."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    # Text stays text, and the file does not change when the numbers do not.
-    matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "ottla", "font.size": 8})
-    from matplotlib import pyplot
-
-    bars = [
-        (f"{result.group}: {result.name}", figure) for result in results for figure in result.figures if figure.goal
-    ]
-    bars.reverse()
-    height = 1.2 + 0.2 * len(bars)
-    picture, axes = pyplot.subplots(figsize=(11, height))
-    for place, (_, figure) in enumerate(bars):
-        assert figure.goal is not None
-        axes.barh(place, figure.ratio - 1, left=1, height=0.7, color="#2a9d8f" if figure.met else "#e76f51")
-        axes.plot([figure.goal.ratio] * 2, [place - 0.4, place + 0.4], color="#264653", linewidth=1.5)
-    axes.set_yticks(range(len(bars)), [f"{title}: {figure.metric}" for title, figure in bars])
-    axes.set_xscale("log")
-    ticks = [0.05, 0.1, 0.2, 0.4, 0.7, 1, 2, 5]
-    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    axes.minorticks_off()
-    axes.axvline(1, color="#264653", linewidth=0.8)
-    axes.set_xlabel(
-        "Ottla : Apache Kafka 4.3.1, ratio of medians; the dark mark is the goal; more is better for records/s only"
-    )
-    axes.set_ylim(-1, len(bars))
-    axes.spines[["top", "right"]].set_visible(False)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    picture.savefig(path, bbox_inches="tight", metadata={"Date": None})
-    pyplot.close(picture)
+    failed = [f"{result.title}: not measured: {result.error}" for result in results if result.error]
+    return [line for _, line in sorted(lost, key=lambda pair: -pair[0])] + failed
 
 
 def number(value: float) -> str:
@@ -125,5 +77,5 @@ def number(value: float) -> str:
     return f"{value:,.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
 
 
-def rounded(value: float) -> float:
-    return float(f"{value:.4g}")
+def clock(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from bench.clients import Clients
 from bench.lifecycle import GOALS, GROUP, NAME, measure_lifecycle
 from tests.support.brokers import Broker
 
-__all__ = ["OURS", "PEER", "CaseFailedError", "Figure", "Result", "run_case", "run_lifecycle"]
+__all__ = ["OURS", "PEER", "CaseFailedError", "Figure", "Result", "grouped", "run_case", "run_lifecycle"]
 
 PEER, OURS = "kafka", "ottla"
 
@@ -41,6 +41,13 @@ class Figure:
     def met(self) -> bool | None:
         return None if self.goal is None else self.goal.met_by(self.ratio)
 
+    @property
+    def shortfall(self) -> float:
+        """How many times worse than the goal; below 1 when the goal is exceeded."""
+        assert self.goal is not None
+        distance = self.ratio / self.goal.ratio
+        return distance if self.goal.at_most else 1 / max(distance, 1e-9)
+
 
 @dataclass(slots=True)
 class Result:
@@ -48,12 +55,26 @@ class Result:
     name: str
     figures: list[Figure] = field(default_factory=list)
     error: str | None = None
+    # How long all its runs took, on both.
+    seconds: float = 0.0
+
+    @property
+    def title(self) -> str:
+        return f"{self.group}: {self.name}"
 
     @property
     def others_share(self) -> float | None:
         """How much of the machine went to neither contestant nor client, in the median run."""
         found = [figure for figure in self.figures if figure.metric == "others"]
         return statistics.median(share for runs in found[0].runs.values() for share in runs) if found else None
+
+
+def grouped(results: Sequence[Result]) -> dict[str, list[Result]]:
+    """By group, in the order in which the groups first came; a group need not have been measured in one go."""
+    found: dict[str, list[Result]] = {}
+    for result in results:
+        found.setdefault(result.group, []).append(result)
+    return found
 
 
 def run_case(case: Case, brokers: Mapping[str, Broker], clients: Clients, *, runs: int) -> Result:

@@ -1,0 +1,253 @@
+"""Consumer groups: joining, rebalancing, and offset commits.
+
+Members hear of a rebalance with the answer to a heartbeat, so with Kafka's intervals (3 s, and 5 s in the new protocol)
+one would measure when the next heartbeat happened to be due. `SETTINGS` and the classic members' own setting make it
+100 ms on both sides, and a consumer group is assigned anew whenever it changes instead of once a second; what is left
+is mostly the brokers' and the clients' work. The initial delay of a classic group is 0, as in the server.properties of
+Kafka's distribution; the case named after the default has brokers of its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import time
+
+from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from bench.cases import Case, Goal, Metrics, wait_for_directories, write_to_each
+from bench.clients import TIMEOUT_S, Clients
+from bench.commits import commit_frame, drive_commits
+from bench.measure import Meter
+from tests.support.brokers import Broker
+
+__all__ = ["SETTINGS", "essential_group_cases", "full_group_cases", "quick_group_cases"]
+
+HEARTBEAT_MS = 100
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.heartbeat.interval.ms": str(HEARTBEAT_MS),
+    "group.consumer.min.heartbeat.interval.ms": str(HEARTBEAT_MS),
+    "group.consumer.assignment.interval.ms": "0",
+}
+DEFAULT_DELAY_MS = 3000
+DEFAULT_DELAY = {"group.initial.rebalance.delay.ms": str(DEFAULT_DELAY_MS)}
+
+AT_MOST_PEER = Goal(ratio=1.0)
+AT_LEAST_PEER = Goal(ratio=1.0, at_most=False)
+
+MEMBERS = 10
+PARTITIONS = 900
+JOINS = 6
+ROUNDS = 3
+# Few partitions with a record in each, for joining; many for rebalances; one name each, on every broker.
+SMALL_TOPIC, SMALL_PARTITIONS = "groups-small", 6
+LARGE_TOPIC = "groups-large"
+COMMIT_S = 1.2
+
+numbers = itertools.count()
+
+
+def quick_group_cases() -> list[Case]:
+    """What fits into less than a minute: ten members need longer to gather."""
+    return [
+        join_case("java", "classic"),
+        join_case("java", "consumer"),
+        commit_case(connections=1, groups=1),
+        commit_case(connections=20, groups=1),
+    ]
+
+
+def essential_group_cases() -> list[Case]:
+    """Every goal that has to do with groups."""
+    return [
+        *quick_group_cases(),
+        commit_case(connections=20, groups=1000),
+        rebalance_case("classic", "range"),
+        rebalance_case("consumer", "uniform"),
+        default_delay_case(),
+    ]
+
+
+def full_group_cases() -> list[Case]:
+    return [
+        *essential_group_cases(),
+        join_case("librdkafka", "classic"),
+        join_case("librdkafka", "consumer"),
+        rebalance_case("classic", "cooperative-sticky"),
+        rebalance_case("consumer", "range"),
+        commit_case(connections=20, groups=20, partitions=100),
+    ]
+
+
+def join_case(client: str, protocol: str) -> Case:
+    def run(broker: Broker, clients: Clients) -> Metrics:
+        name = small_topic(broker)
+        group = f"join-{next(numbers)}"
+        with Meter(broker.pid, clients.pids) as meter:
+            if client == "java":
+                times = clients.java_join(broker.bootstrap, name, protocol=protocol, group=group, count=JOINS)
+            else:
+                times = native_join(broker.bootstrap, name, protocol=protocol, group=group, count=JOINS)
+        return {
+            "ms": statistics.median(times),
+            "broker CPU ms/join": meter.broker_cpu_s / JOINS * 1e3,
+            "others": meter.others_share,
+        }
+
+    return Case(
+        group=f"join to first record ({client})",
+        name=f"{protocol} protocol, no initial delay",
+        run=run,
+        goals={"ms": AT_MOST_PEER},
+        warm_up_runs=1,
+        seconds=1.0,
+    )
+
+
+def default_delay_case() -> Case:
+    """Three of the seconds are the delay itself; what the brokers add to it can be compared."""
+
+    def run(broker: Broker, clients: Clients) -> Metrics:
+        name = small_topic(broker)
+        group = f"delayed-{next(numbers)}"
+        with Meter(broker.pid, clients.pids) as meter:
+            (waited_ms,) = clients.java_join(broker.bootstrap, name, protocol="classic", group=group, count=1)
+        assert waited_ms >= DEFAULT_DELAY_MS, f"{waited_ms} ms is less than the initial delay"
+        return {
+            "ms beyond the delay": waited_ms - DEFAULT_DELAY_MS,
+            "ms": waited_ms,
+            "others": meter.others_share,
+        }
+
+    return Case(
+        group="join to first record (java)",
+        name="classic protocol, default initial delay",
+        run=run,
+        goals={"ms beyond the delay": AT_MOST_PEER},
+        warm_up_runs=2,
+        seconds=3.5,
+        settings=DEFAULT_DELAY,
+    )
+
+
+def rebalance_case(protocol: str, assignor: str) -> Case:
+    # A member that leaves waits for the answer to its last fetch first, which here must not take half a second.
+    settings = {"group.protocol": protocol, "fetch.max.wait.ms": "50", **assignor_setting(protocol, assignor)}
+
+    def run(broker: Broker, clients: Clients) -> Metrics:
+        name = lasting_topic(broker, LARGE_TOPIC, PARTITIONS)
+        with Meter(broker.pid, clients.pids) as meter:
+            times = clients.java_rebalance(
+                broker.bootstrap,
+                name,
+                partitions=PARTITIONS,
+                members=MEMBERS,
+                group=f"rebalance-{next(numbers)}",
+                rounds=ROUNDS,
+                settings=settings,
+            )
+        return {
+            "join ms": statistics.median(joined for joined, _ in times),
+            "leave ms": statistics.median(left for _, left in times),
+            "broker CPU s": meter.broker_cpu_s,
+            "others": meter.others_share,
+        }
+
+    return Case(
+        group="rebalance",
+        name=f"{protocol} protocol, {assignor}, {MEMBERS} members, {PARTITIONS} p",
+        run=run,
+        goals={"join ms": AT_MOST_PEER, "leave ms": AT_MOST_PEER},
+        warm_up_runs=1,
+        seconds=4.5,
+    )
+
+
+def assignor_setting(protocol: str, assignor: str) -> dict[str, str]:
+    if protocol == "consumer":
+        return {"group.remote.assignor": assignor}
+    classes = {"range": "RangeAssignor", "cooperative-sticky": "CooperativeStickyAssignor"}
+    return {
+        "partition.assignment.strategy": f"org.apache.kafka.clients.consumer.{classes[assignor]}",
+        "heartbeat.interval.ms": str(HEARTBEAT_MS),
+    }
+
+
+def commit_case(*, connections: int, groups: int, partitions: int = 1) -> Case:
+    """Every connection commits for its share of the groups, or all of them for the one group there is."""
+    own_groups = max(1, groups // connections)
+
+    def run(broker: Broker, clients: Clients) -> Metrics:
+        name = lasting_topic(broker, LARGE_TOPIC, PARTITIONS)
+        frames = [
+            [
+                commit_frame(
+                    f"commit-{(connection * own_groups + number) % groups}",
+                    name,
+                    range(connection % 9 * partitions, (connection % 9 + 1) * partitions),
+                    offset=number,
+                )
+                for number in range(max(own_groups, 10))
+            ]
+            for connection in range(connections)
+        ]
+        # The first commit of a group creates it; that is not what is measured here.
+        drive_commits(broker.bootstrap, frames, seconds=COMMIT_S / 3)
+        with Meter(broker.pid, clients.pids) as meter:
+            outcome = drive_commits(broker.bootstrap, frames, seconds=COMMIT_S)
+        return {
+            "commits/s": outcome.commits_per_s,
+            "p99 ms": outcome.p99_ms,
+            "p50 ms": outcome.p50_ms,
+            "broker CPU us/commit": meter.broker_cpu_s / outcome.commits * 1e6,
+            "others": meter.others_share,
+        }
+
+    of_groups = "one group" if groups == 1 else f"{groups:,} groups"
+    by = "one at a time" if connections == 1 else f"{connections} at a time"
+    return Case(
+        group="offset commits",
+        name=f"{of_groups}, {partitions} p each, {by}",
+        run=run,
+        goals={"commits/s": AT_LEAST_PEER, "p99 ms": AT_MOST_PEER},
+        warm_up_runs=1,
+        seconds=1.7,
+    )
+
+
+def native_join(bootstrap: str, topic: str, *, protocol: str, group: str, count: int) -> list[float]:
+    """What `GroupJoin.java` does, with librdkafka."""
+    times = []
+    for number in range(count):
+        settings = {"bootstrap.servers": bootstrap, "group.id": f"{group}-{number}", "group.protocol": protocol}
+        consumer = Consumer({**settings, "auto.offset.reset": "earliest", "enable.auto.commit": False})
+        try:
+            start = time.monotonic()
+            consumer.subscribe([topic])
+            while (message := consumer.poll(0.5)) is None or message.error() is not None:
+                assert time.monotonic() < start + TIMEOUT_S, "no record"
+            times.append((time.monotonic() - start) * 1e3)
+        finally:
+            consumer.close()
+    return times
+
+
+def small_topic(broker: Broker) -> str:
+    """A topic with a record in each partition, so that a member has something to read wherever it starts."""
+    if not any(broker.log_directory.glob(f"{SMALL_TOPIC}-*")):
+        lasting_topic(broker, SMALL_TOPIC, SMALL_PARTITIONS)
+        write_to_each(broker.bootstrap, SMALL_TOPIC, SMALL_PARTITIONS)
+    return SMALL_TOPIC
+
+
+def lasting_topic(broker: Broker, name: str, partitions: int) -> str:
+    """A topic that is created when first wanted and stays: 900 partitions for every run would take longer than it."""
+    if not any(broker.log_directory.glob(f"{name}-*")):
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 3})
+        for future in admin.create_topics([NewTopic(name, partitions, 1)]).values():
+            future.result(TIMEOUT_S)
+        wait_for_directories(broker.log_directory, name, partitions)
+    return name

@@ -1,0 +1,78 @@
+"""Which cases to run: all of them, the quick ones, those whose name matches, or as many as fit into some minutes.
+
+A plan for some minutes takes the cases that together touch every goal first, one of each group before a second of any,
+and then fills up with the rest of the matrix, spread evenly over it. What is chosen still runs in the usual order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import chain, zip_longest
+
+from bench.cases import Case, full_cases, quick_cases
+from bench.groups import essential_group_cases, full_group_cases, quick_group_cases
+
+__all__ = ["by_settings", "choose", "fitting", "matching", "planned_seconds"]
+
+# Brokers and JVM start and get warm; a fresh pair for cases with settings of their own does so again.
+START_S = 45.0
+# A stride without a common divisor with the matrix's dimensions, so that a part of it is a fair sample.
+STRIDE = 37
+
+
+def choose(*, quick: bool, pattern: str, minutes: float | None, runs: int, spent_s: float = 0.0) -> list[Case]:
+    """The cases of a run; `spent_s` is what goes off the minutes before any of them."""
+    everything = [*full_cases(), *full_group_cases()]
+    cases = matching([*quick_cases(), *quick_group_cases()] if quick else everything, pattern)
+    if minutes is None:
+        return cases
+    titles = {case.title for case in chain(quick_cases(), essential_group_cases())}
+    return fitting(cases, titles, seconds=minutes * 60 - spent_s - START_S, runs=runs)
+
+
+def matching(cases: Sequence[Case], pattern: str) -> list[Case]:
+    return [case for case in cases if re.search(pattern, case.title)]
+
+
+def fitting(cases: Sequence[Case], essential: set[str], *, seconds: float, runs: int) -> list[Case]:
+    """As many as are expected to fit, the essential ones first."""
+    chosen: set[str] = set()
+    first = in_turn([case for case in cases if case.title in essential])
+    rest = in_turn(spread([case for case in cases if case.title not in essential]))
+    pairs: set[tuple[tuple[str, str], ...]] = {()}
+    for case in chain(first, rest):
+        pair = tuple(sorted(case.settings.items()))
+        needed = planned_seconds(case, runs=runs) + (0.0 if pair in pairs else START_S)
+        if needed <= seconds:
+            pairs.add(pair)
+            seconds -= needed
+            chosen.add(case.title)
+    return [case for case in cases if case.title in chosen]
+
+
+def planned_seconds(case: Case, *, runs: int) -> float:
+    return 2 * case.seconds * (runs + case.warm_up_runs)
+
+
+def by_settings(cases: Sequence[Case]) -> list[list[Case]]:
+    """Cases that share their brokers together, those with the common settings first."""
+    found: dict[tuple[tuple[str, str], ...], list[Case]] = defaultdict(list)
+    for case in cases:
+        found[tuple(sorted(case.settings.items()))].append(case)
+    return [found[settings] for settings in sorted(found, key=len)]
+
+
+def in_turn(cases: Sequence[Case]) -> list[Case]:
+    """One of each group, then a second of each, and so on."""
+    groups: dict[str, list[Case]] = defaultdict(list)
+    for case in cases:
+        groups[case.group].append(case)
+    return [case for row in zip_longest(*groups.values()) for case in row if case is not None]
+
+
+def spread(cases: Sequence[Case]) -> list[Case]:
+    """All of them, in an order in which any beginning is spread over the whole."""
+    places = sorted(range(len(cases)), key=lambda place: place * STRIDE % max(1, len(cases)))
+    return [cases[place] for place in places]
