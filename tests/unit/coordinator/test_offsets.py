@@ -6,9 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
+from ottla.coordinator.group.records import GROUP_RECORDS
 from ottla.model.errors import ErrorCode
 from ottla.model.ids import Uuid
+from ottla.records.build import build_batch
+from ottla.records.control import build_end_transaction_marker
+from ottla.records.record import Record
 from ottla.wire.messages import metadata_records as r
+from ottla.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -131,8 +136,6 @@ def test_old_versions_ask_for_one_group(path: GroupPath) -> None:
 
 
 def test_offsets_of_an_open_transaction_are_unstable_until_it_ends(path: GroupPath) -> None:
-    from ottla.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
-
     path.commit_offsets("g", {T0: 1})
     shard = path.shard("g")
     key = OffsetCommitKey(group="g", topic="t", partition=0)
@@ -142,9 +145,55 @@ def test_offsets_of_an_open_transaction_are_unstable_until_it_ends(path: GroupPa
     unstable = -1000 - ErrorCode.UNSTABLE_OFFSET_COMMIT
     assert path.fetch_offsets("g", {"t": [0]}, require_stable=True) == {T0: unstable}
     assert path.fetch_offsets("g", require_stable=True) == {T0: unstable}
-    shard.replay_transaction_end(8, is_commit=False)
     shard.replay_transaction_end(7, is_commit=True)
+    shard.replay_transaction_end(8, is_commit=False)
     assert path.fetch_offsets("g", {"t": [0]}, require_stable=True) == {T0: 10}
+
+
+def test_a_deletion_comes_after_what_is_pending(path: GroupPath) -> None:
+    path.commit_offsets("g", {("t", 1): 1})
+    key = OffsetCommitKey(group="g", topic="t", partition=0)
+    path.shard("g").replay(key, OffsetCommitValue(offset=10, metadata=""), 7)
+    assert delete(path, "g", "t", 0) == (NONE, [NONE])
+    path.shard("g").replay_transaction_end(7, is_commit=True)
+    assert path.fetch_offsets("g") == {("t", 1): 1}
+
+
+def test_transactions_are_read_back_from_the_log(path: GroupPath) -> None:
+    path.commit_offsets("g", {T0: 1})
+    partition = path.partition("__consumer_offsets", path.groups.runtime.partition_of("g"))
+    now_ms = path.virtual.clock.ms
+    for producer_id, index in ((7, 0), (8, 1), (9, 2)):
+        record = Record(
+            key=GROUP_RECORDS.encode_key(OffsetCommitKey(group="g", topic="t", partition=index)),
+            value=GROUP_RECORDS.encode_value(OffsetCommitValue(offset=50, metadata="")),
+            timestamp=now_ms,
+        )
+        batch = build_batch([record], is_transactional=True, producer_id=producer_id, producer_epoch=0, base_sequence=0)
+        partition.append_built(batch, now_ms=now_ms)
+    for producer_id, is_commit in ((7, True), (8, False)):
+        marker = build_end_transaction_marker(
+            is_commit=is_commit, coordinator_epoch=0, producer_id=producer_id, producer_epoch=0, timestamp_ms=now_ms
+        )
+        partition.append_built(marker, now_ms=now_ms)
+    path.stop()
+    path.start()
+    assert path.fetch_offsets("g", {"t": [0, 1, 2]}) == {T0: 50, ("t", 1): -1, ("t", 2): -1}
+    unstable = -1000 - ErrorCode.UNSTABLE_OFFSET_COMMIT
+    asked = path.fetch_offsets("g", {"t": [0, 1, 2]}, require_stable=True)
+    assert asked == {T0: 50, ("t", 1): -1, ("t", 2): unstable}
+
+
+def test_an_offset_of_a_namesake_is_none(path: GroupPath) -> None:
+    path.commit_offsets("g", {T0: 1})
+    topic_id = path.image.topics.by_name["t"].topic_id
+    key = OffsetCommitKey(group="g", topic="t", partition=0)
+    for written, expected in ((topic_id, 9), (Uuid(b"\x05" * 16), -1), (Uuid.ZERO, 9)):
+        path.shard("g").replay(key, OffsetCommitValue(offset=9, metadata="", topic_id=written))
+        asked = OffsetFetchRequestTopics(topic_id=topic_id, partition_indexes=[0])
+        group = OffsetFetchRequestGroup(group_id="g", topics=[asked])
+        (answer,) = path.ask(OffsetFetchRequest(groups=[group]), 10).groups
+        assert answer.topics[0].partitions[0].committed_offset == expected
 
 
 # Going.
@@ -208,6 +257,19 @@ def test_offsets_of_a_topic_nobody_reads_any_more_expire_one_by_one(make: Callab
         path.advance(15 * MINUTE_MS)
         member.heartbeat()
     assert path.fetch_offsets("g") == {T0: 1}
+
+
+def test_a_group_with_members_stays_when_its_last_offset_expires(make: Callable[..., GroupPath]) -> None:
+    path = make(offsets_retention_minutes="60", offsets_retention_check_interval_ms="60000")
+    path.create_topic("u", 1)
+    member = Member(path, "g", session_timeout_ms=1_800_000)
+    stable_group(path, member)
+    member.commit({("u", 0): 2})
+    for _ in range(5):
+        path.advance(15 * MINUTE_MS)
+        assert member.heartbeat() is NONE
+    assert path.fetch_offsets("g") == {}
+    assert member.heartbeat() is NONE
 
 
 def test_offsets_of_standalone_consumers_expire_after_their_commit(make: Callable[..., GroupPath]) -> None:

@@ -96,6 +96,10 @@ def test_a_batch_never_exceeds_what_the_topic_takes(path: GroupPath) -> None:
     answers = [path.begin(commit_request("g", offset, metadata="m" * 300), 9) for offset in range(20)]
     path.run()
     assert [code_of(answer) for answer in answers] == [ErrorCode.NONE] * 20
+    log = path.partition(OFFSETS_TOPIC, path.groups.runtime.partition_of("g")).log
+    found = log.read(0, max_bytes=1 << 20, end_offset=20)
+    assert found.region is not None
+    assert all(batch.header.size <= 2000 for batch in iterate_batches(found.region.read()))
     too_large = path.begin(commit_request("g", 99, metadata="m" * 1990), 9)
     path.run()
     assert code_of(too_large) is ErrorCode.INVALID_COMMIT_OFFSET_SIZE
@@ -133,9 +137,11 @@ def test_too_few_replicas_are_noticed_before_anything_changes(log_directory: str
     path = GroupPath(log_directory)
     path.create_topic("t", 1)
     share(path, isr=(1,), min_insync="2")
+    before = path.shard("g")
     assert path.commit_offsets("g", {T0: 1}) == {T0: ErrorCode.COORDINATOR_NOT_AVAILABLE}
     assert path.fetch_offsets("g") == {}
     assert log_end(path, "g") == 0
+    assert path.shard("g") is before, "nothing had to be loaded again"
     path.stop()
 
 
@@ -149,6 +155,8 @@ def test_an_answer_waits_for_followers_but_not_for_ever(log_directory: str) -> N
     question = path.groups.submit("g", lambda _, now_ms: Decision((), now_ms))
     path.advance(3_999)
     assert not first.done
+    late = path.groups.submit("g", lambda _, now_ms: Decision((), now_ms))
+    assert not late.done
     path.advance(1)
     assert code_of(first) is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert not second.done
@@ -157,6 +165,7 @@ def test_an_answer_waits_for_followers_but_not_for_ever(log_directory: str) -> N
     path.run()
     assert code_of(second) is ErrorCode.NONE
     assert question.done
+    assert late.done
     path.stop()
 
 

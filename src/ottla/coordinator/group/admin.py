@@ -66,7 +66,7 @@ def describe_classic(shard: GroupShard, group_id: str, api_version: int) -> Desc
                 group_instance_id=member.instance_id,
                 client_id=member.client_id,
                 client_host=member.client_host,
-                member_metadata=b"" if protocol is None else member.metadata(protocol),
+                member_metadata=member.metadata(protocol),
                 member_assignment=member.assignment,
             )
             for member in group.members.values()

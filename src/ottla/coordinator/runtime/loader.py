@@ -16,6 +16,7 @@ from ottla.coordinator.runtime.shard import Shard, ShardStatus
 from ottla.model.deferred import Deferred
 from ottla.model.errors import KafkaError
 from ottla.model.ports import World
+from ottla.records.control import read_end_transaction_marker
 from ottla.records.errors import CorruptRecords
 from ottla.records.iterate import Batch, iterate_batches, iterate_records
 from ottla.wire.codec import MalformedMessage
@@ -29,7 +30,6 @@ S = TypeVar("S", bound=CoordinatorState)
 # About a millisecond's worth on the machine it was measured on.
 RECORDS_PER_TURN = 200
 READ_ATTEMPTS_MAX = 5
-_COMMIT_MARKER = b"\x00\x00\x00\x01"
 
 
 class Loader(Generic[S]):
@@ -136,9 +136,9 @@ class Loader(Generic[S]):
 
     def _replay_control(self, batch: Batch) -> None:
         for record in iterate_records(batch):
-            if record.key is not None:
-                is_commit = bytes(record.key[:4]) == _COMMIT_MARKER
-                self._state.replay_transaction_end(batch.header.producer_id, is_commit=is_commit)
+            marker = read_end_transaction_marker(record)
+            if marker is not None:
+                self._state.replay_transaction_end(batch.header.producer_id, is_commit=marker.is_commit)
 
     def _finish(self) -> None:
         logger.debug("loaded %s: %d records", self._shard.partition, self.records)
