@@ -29,7 +29,14 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """Ottla, or Apache Kafka where `BROKER=kafka` asks for it."""
     require_java()
     kind = ApacheKafka if os.environ.get("BROKER") == "kafka" else OttlaNode
-    settings = {"log.segment.bytes": "1048576", "auto.create.topics.enable": "false"}
+    settings = {
+        "log.segment.bytes": "1048576",
+        "auto.create.topics.enable": "false",
+        # Groups should not wait for members that never come, nor members long for their partitions.
+        "group.initial.rebalance.delay.ms": "0",
+        "group.consumer.heartbeat.interval.ms": "200",
+        "group.consumer.min.heartbeat.interval.ms": "200",
+    }
     with kind(tmp_path_factory.mktemp("broker"), settings) as node:
         yield node
 
@@ -37,7 +44,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 @pytest.fixture(scope="session")
 def java() -> Iterator[ToolServer]:
     require_java()
-    with ToolServer(programs=[PROGRAMS / "GroupMembers.java"]) as server:
+    with ToolServer(programs=[PROGRAMS / "GroupMembers.java", PROGRAMS / "ConsumerCalls.java"]) as server:
         yield server
 
 

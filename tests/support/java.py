@@ -28,6 +28,7 @@ OLDEST_JAVA = 17
 SHORT_NAMES = {
     "ConfigCommand": "kafka.admin.ConfigCommand",
     "ConsoleConsumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "ConsumerCalls": "ConsumerCalls",
     "ConsumerGroupCommand": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "GroupMembers": "GroupMembers",
     "StorageTool": "kafka.tools.StorageTool",

@@ -1,0 +1,42 @@
+"""What the calls of the Java consumer return and throw, under both protocols."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.java.conftest import Tool
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_the_calls_of_a_consumer(run: Tool, topic: str, protocol: str) -> None:
+    run("TopicCommand", "--create", "--topic", topic)
+    run("ConsoleProducer", "--topic", topic, stdin="".join(f"value {number}\n" for number in range(10)))
+    said = run("ConsumerCalls", topic, protocol).stdout
+    everything = "0 1 2 3 4 5 6 7 8 9 in polls of up to 4"
+    assert dict(line.split(": ", 1) for line in said.splitlines()) == {
+        "partitionsFor": "1",
+        "poll before subscribing": "IllegalStateException",
+        "assign after subscribing": "IllegalStateException",
+        "first poll of nothing": "0",
+        "records": everything,
+        "assignment": "true",
+        "position": "10",
+        "committed before": "null",
+        "seek": "7 7 8 9 in polls of up to 3",
+        "seekToBeginning": "0",
+        "seekToEnd": "10",
+        "seek out of range is reset": "0",
+        "seek below zero": "IllegalArgumentException",
+        "paused": "0 1",
+        "resumed": everything,
+        "commitSync": "4 four",
+        "commitAsync": "6 null",
+        "another thread": "ConcurrentModificationException, poll: WakeupException",
+        "wakeup before poll": "WakeupException",
+        "next member starts at": "6",
+        "no offset and no policy": "NoOffsetForPartitionException",
+        "subscribe after assigning": "IllegalStateException",
+        "alone": everything,
+        "alone commits": "10",
+        "position of what nobody has": "TimeoutException",
+    }
