@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["handle"]
 
-_HIDDEN = "The group has described topic(s) that the client is not authorized to describe."
+_HIDDEN = "Members of the group read topics that may not be shown to you."
 
 
 def handle(

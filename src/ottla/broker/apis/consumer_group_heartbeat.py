@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["error_response", "handle"]
 
+# An assignment that does not fit into the topic of offsets is not the member's mistake.
+_TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+
 
 def handle(
     request: ConsumerGroupHeartbeatRequest, context: RequestContext, broker: Broker
@@ -52,4 +55,5 @@ def error_response(
 ) -> ConsumerGroupHeartbeatResponse:
     # A sentence that says no more than the code is left out.
     message = None if error.message == error.code.message else error.message
-    return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=message)
+    code = ErrorCode.UNKNOWN_SERVER_ERROR if error.code in _TOO_LARGE else error.code
+    return ConsumerGroupHeartbeatResponse(error_code=code, error_message=message)

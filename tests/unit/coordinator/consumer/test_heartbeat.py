@@ -192,6 +192,16 @@ def test_a_full_group_takes_no_more_members(make_consumer: Callable[..., GroupPa
     assert ConsumerMember(path, "g", "a").join() is ErrorCode.NONE
 
 
+def test_an_assignment_that_cannot_be_written_changes_nothing(make_consumer: Callable[..., GroupPath]) -> None:
+    path = make_consumer()
+    path.commit(
+        ConfigRecord(resource_type=2, resource_name="__consumer_offsets", name="max.message.bytes", value="400")
+    )
+    member = ConsumerMember(path, "g", "a" * 100)
+    assert member.join() is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert "g" not in path.shard("g").groups
+
+
 # Static members.
 
 

@@ -237,7 +237,7 @@ def _check_member(
 
 def _classic_side(member: ConsumerMember) -> ClassicSide:
     if member.classic is None:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member.member_id} does not use the classic protocol.")
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member.member_id} speaks the consumer protocol.")
     return member.classic
 
 

@@ -124,19 +124,17 @@ class ConsumerGroup(Group):
         if not is_transactional and not is_classic and api_version < FIRST_COMMIT_VERSION_OF_MEMBER_EPOCHS:
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION,
-                "OffsetCommit version 9 or above must be used by members using the consumer group protocol",
+                "A member of the consumer protocol commits with version 9 or later: older ones have no member epoch.",
             )
         if generation > member.member_epoch:
-            raise stale_epoch(
-                member, f"Received epoch {generation} is newer than the member's ({member.member_epoch})."
-            )
+            raise stale_epoch(member, f"Epoch {generation} is still to come: the member is at {member.member_epoch}.")
 
     def check_offset_fetch(self, *, member_id: str | None, member_epoch: int) -> None:
         if member_id is None and member_epoch < 0:
             return
         member = self.member(member_id or "")
         if member_epoch != member.member_epoch:
-            raise stale_epoch(member, f"Received epoch {member_epoch} is not the member's ({member.member_epoch}).")
+            raise stale_epoch(member, f"The member is at epoch {member.member_epoch}, not {member_epoch}.")
 
     def check_offset_delete(self) -> None:
         """Only subscribed topics are protected."""
@@ -169,9 +167,7 @@ class ConsumerGroup(Group):
         """Raises UNKNOWN_MEMBER_ID."""
         member = self.members.get(member_id)
         if member is None:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}."
-            )
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {self.group_id} has no member {member_id}.")
         return member
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:

@@ -73,26 +73,27 @@ def check_request(request: ConsumerGroupHeartbeatRequest, api_version: int, assi
     """What can be said about a request without knowing the group."""
     epoch = request.member_epoch
     if api_version >= FIRST_VERSION_WITH_OWN_MEMBER_ID or epoch > 0 or epoch == LEAVING_EPOCH:
-        _check_not_blank(request.member_id, "MemberId can't be empty.")
+        _check_not_blank(request.member_id, "A member has an id of its own (MemberId).")
+    # Kafka's clients and its own tests know this sentence.
     _check_not_blank(request.group_id, "GroupId can't be empty.")
-    _check_not_blank(request.instance_id, "InstanceId can't be empty.")
-    _check_not_blank(request.rack_id, "RackId can't be empty.")
+    _check_not_blank(request.instance_id, "An instance id is null or has characters (InstanceId).")
+    _check_not_blank(request.rack_id, "A rack is null or has a name (RackId).")
     if epoch == JOINING_EPOCH:
         if request.rebalance_timeout_ms == -1:
-            raise _invalid("RebalanceTimeoutMs must be provided in first request.")
+            raise _invalid("Whoever joins says how long it may take to give partitions up (RebalanceTimeoutMs).")
         if request.topic_partitions is None or request.topic_partitions:
-            raise _invalid("TopicPartitions must be empty when (re-)joining.")
+            raise _invalid("Whoever joins owns nothing yet, and says so (TopicPartitions).")
         if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
-            raise _invalid("Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.")
+            raise _invalid("Whoever joins says what it subscribes to, by name or by regular expression.")
     elif epoch == LEAVING_STATIC_EPOCH:
         if request.instance_id is None:
-            raise _invalid("InstanceId can't be null.")
+            raise _invalid("Only a static member leaves for a while, and it says which one it is (InstanceId).")
     elif epoch < LEAVING_STATIC_EPOCH:
-        raise _invalid("MemberEpoch is invalid.")
+        raise _invalid(f"{epoch} is no member epoch.")
     if request.server_assignor is not None and request.server_assignor not in assignors:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
-            f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {', '.join(assignors)}.",
+            f"There is no assignor {request.server_assignor} here, only {', '.join(assignors)}.",
         )
 
 
@@ -143,7 +144,7 @@ def _group(
     if isinstance(group, ConsumerGroup):
         return group
     if group is None and not is_joining:
-        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no group {group_id}.")
     if group is None:
         return ConsumerGroup(group_id, shard)
     if is_joining and isinstance(group, ClassicGroup):
@@ -151,14 +152,14 @@ def _group(
             records += group.tombstones()
             return ConsumerGroup(group_id, shard)
         return upgrade(shard, group, records)
-    raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+    raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is one of another kind.")
 
 
 def _check_room(group: ConsumerGroup, member_id: str, size_max: int) -> None:
     if len(group.members) >= size_max and member_id not in group.members:
         raise KafkaError(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"The consumer group has reached its maximum capacity of {size_max} members.",
+            f"The group is full: it has {size_max} members.",
         )
 
 
@@ -197,8 +198,7 @@ def _static_member(
     if not existing.uses_classic_protocol and existing.member_epoch != LEAVING_STATIC_EPOCH:
         raise KafkaError(
             ErrorCode.UNRELEASED_INSTANCE_ID,
-            f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance id "
-            f"is owned by {existing.member_id} member.",
+            f"Instance {instance_id} is member {existing.member_id}, which has not left: {member_id} has to wait.",
         )
     logger.info("static member %s is back in group %s as %s", instance_id, group.group_id, member_id)
     return replace_member(group, existing, member_id, records)
@@ -270,6 +270,6 @@ def _invalid(message: str) -> KafkaError:
 def _fenced(comparison: str, received: int, known: int) -> KafkaError:
     return KafkaError(
         ErrorCode.FENCED_MEMBER_EPOCH,
-        f"The consumer group member has a {comparison} member epoch ({received}) than the one known by the group "
-        f"coordinator ({known}). The member must abandon all its partitions and rejoin.",
+        f"The member says {received}, which is {comparison} than its epoch {known}. It has to give up everything and "
+        "join again.",
     )

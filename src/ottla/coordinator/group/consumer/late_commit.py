@@ -31,12 +31,9 @@ def check_late_commit(
             index = partition.partition_index
             assigned_at = None if known is None else member.assignment_epoch(known.topic_id, index)
             if assigned_at is None:
-                raise stale_epoch(
-                    member, f"Partition {topic.name}-{index} is not assigned or pending revocation for member."
-                )
+                raise stale_epoch(member, f"The member does not have {topic.name}-{index}.")
             if epoch < assigned_at:
                 raise stale_epoch(
                     member,
-                    f"Received epoch {epoch} is older than assignment epoch {assigned_at} for partition "
-                    f"{topic.name}-{index}.",
+                    f"The member has had {topic.name}-{index} since epoch {assigned_at} only, and commits for {epoch}.",
                 )

@@ -91,11 +91,11 @@ def check_instance(group: ConsumerGroup, member_id: str, instance_id: str) -> Co
     """The static member of that instance, when it is the one that asks."""
     member = group.static_member(instance_id)
     if member is None:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {group.group_id} has no instance {instance_id}.")
     if member.member_id != member_id:
         raise KafkaError(
             ErrorCode.FENCED_INSTANCE_ID,
-            f"Static member {member_id} with instance id {instance_id} was fenced by member {member.member_id}.",
+            f"Instance {instance_id} is member {member.member_id} now, and no longer {member_id}.",
         )
     return member
 

@@ -126,7 +126,7 @@ class TopicPattern:
 
     def _new_state(self) -> int:
         if len(self._arcs) >= _STATES_MAX:
-            raise InvalidPattern("expression too large")
+            raise InvalidPattern("it is too large")
         self._arcs.append(None)
         self._jumps.append([])
         return len(self._arcs) - 1
@@ -240,7 +240,7 @@ class _Parser:
     def parse(self) -> _Node:
         node = self._choice()
         if self._position < len(self._text):
-            raise InvalidPattern("unexpected )")
+            raise InvalidPattern("a ) without its (")
         return node
 
     def _peek(self) -> str:
@@ -280,7 +280,7 @@ class _Parser:
         # Lazy repetition matches the same names.
         self._take("?")
         if self._peek() in ("*", "+", "?"):
-            raise InvalidPattern("invalid nested repetition operator")
+            raise InvalidPattern("a repetition of a repetition")
         return _Repeat(part, *bounds)
 
     def _bounds(self) -> tuple[int, int | None] | None:
@@ -297,12 +297,12 @@ class _Parser:
         low = int(low_text[:5])
         high = low if not comma else int(high_text[:5]) if high_text else None
         if low > _REPEAT_MAX or (high is not None and (high > _REPEAT_MAX or high < low)):
-            raise InvalidPattern("invalid repeat count")
+            raise InvalidPattern("a count that is too large, or bounds in the wrong order")
         self._position = end + 1
         return low, high
 
     def _atom(self) -> _Node | None:
-        character = self._next("missing expression")
+        character = self._next("it ends too early")
         if character == "(":
             return self._group()
         if character == "[":
@@ -314,7 +314,7 @@ class _Parser:
         if character == "$":
             return _Place(_At.END)
         if character in ("*", "+", "?"):
-            raise InvalidPattern(f"missing argument to repetition operator: {character}")
+            raise InvalidPattern(f"nothing before {character} to be repeated")
         if character == "\\":
             return self._escape()
         return self._literal(character)
@@ -326,15 +326,15 @@ class _Parser:
     def _group(self) -> _Node | None:
         self._depth += 1
         if self._depth > _DEPTH_MAX:
-            raise InvalidPattern("expression nests too deeply")
+            raise InvalidPattern("it nests too deeply")
         outer_ignores_case = self._ignores_case
         if self._take("?"):
             if self._take("P<") or self._take("<"):
                 if self._peek() in ("=", "!"):
-                    raise InvalidPattern("invalid or unsupported Perl syntax")
+                    raise InvalidPattern("lookaround or an unknown flag")
                 end = self._text.find(">", self._position)
                 if end < 0 or not self._text[self._position : end].replace("_", "a").isalnum():
-                    raise InvalidPattern("invalid named capture")
+                    raise InvalidPattern("a group without a proper name")
                 self._position = end + 1
             elif self._flags():
                 # Flags without an expression hold to the end of the group they stand in.
@@ -342,7 +342,7 @@ class _Parser:
                 return None
         node = self._choice()
         if not self._take(")"):
-            raise InvalidPattern("missing closing )")
+            raise InvalidPattern("a ( without its )")
         self._ignores_case = outer_ignores_case
         self._depth -= 1
         return node
@@ -351,7 +351,7 @@ class _Parser:
         """Whether the group ends right after its flags; of those only `i` makes a difference to topic names."""
         value = True
         while True:
-            character = self._next("missing closing )")
+            character = self._next("a ( without its )")
             if character == "-":
                 value = False
             elif character == "i":
@@ -359,10 +359,10 @@ class _Parser:
             elif character in (":", ")"):
                 return character == ")"
             elif character not in "msU":
-                raise InvalidPattern("invalid or unsupported Perl syntax")
+                raise InvalidPattern("lookaround or an unknown flag")
 
     def _escape(self) -> _Node:
-        character = self._next("trailing backslash at end of expression")
+        character = self._next("a backslash at the end")
         if character in _CLASSES:
             return _Chars(_CLASSES[character])
         if character == "A":
@@ -387,7 +387,7 @@ class _Parser:
             return self._hexadecimal()
         if character.isascii() and not character.isalnum():
             return character
-        raise InvalidPattern(f"invalid escape sequence: \\{character}")
+        raise InvalidPattern(f"nothing is called \\{character}")
 
     def _hexadecimal(self) -> str:
         if self._take("{"):
@@ -400,7 +400,7 @@ class _Parser:
         try:
             return chr(int(digits, 16))
         except (ValueError, OverflowError) as error:
-            raise InvalidPattern("invalid escape sequence: \\x") from error
+            raise InvalidPattern("no character has that number") from error
 
     def _class(self) -> frozenset[str]:
         is_negated = self._take("^")
@@ -421,13 +421,13 @@ class _Parser:
             is_negated = name.startswith("^")
             known = _POSIX.get(name.removeprefix("^"))
             if known is None:
-                raise InvalidPattern("invalid character class range")
+                raise InvalidPattern("a range in the wrong order, or an unknown class")
             self._position = end + 2
             chars |= _ALL - known if is_negated else known
             return
-        low = self._next("missing closing ]")
+        low = self._next("a [ without its ]")
         if low == "\\":
-            escaped = self._next("trailing backslash at end of expression")
+            escaped = self._next("a backslash at the end")
             if escaped in _CLASSES:
                 chars |= _CLASSES[escaped]
                 return
@@ -437,9 +437,9 @@ class _Parser:
             chars.add(low)
             return
         self._position += 1
-        high = self._next("missing closing ]")
+        high = self._next("a [ without its ]")
         if high == "\\":
-            high = self._escaped_character(self._next("trailing backslash at end of expression"))
+            high = self._escaped_character(self._next("a backslash at the end"))
         if high < low:
-            raise InvalidPattern("invalid character class range")
+            raise InvalidPattern("a range in the wrong order, or an unknown class")
         chars |= {each for each in _ALL if low <= each <= high}

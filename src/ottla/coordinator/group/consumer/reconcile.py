@@ -47,7 +47,7 @@ def reconcile(
         if owned is None or owned:
             raise KafkaError(
                 ErrorCode.FENCED_MEMBER_EPOCH,
-                "The member is in a state unknown to this coordinator; it must abandon all its partitions and rejoin.",
+                "The member's state was written by newer software: it has to give up everything and join again.",
             )
         member = member._replace(member_epoch=target_epoch)
     return step()

@@ -46,7 +46,7 @@ def check_regex(regex: str) -> TopicPattern:
     except InvalidPattern as error:
         raise KafkaError(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
-            f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {error}.",
+            f"{regex!r} is no regular expression: {error}.",
         ) from error
 
 

@@ -48,12 +48,14 @@ def upgrade(shard: GroupShard, group: ClassicGroup, records: list[CoordinatorRec
         members = [_converted(shard, group, member) for member in group.members.values()]
     except MalformedMessage as error:
         logger.warning("group %s cannot be upgraded: %s", group.group_id, error)
-        raise _refusal(group, "the embedded consumer protocol is malformed") from error
+        raise _refusal(group, "what its members say of themselves cannot be read") from error
     except CustomAssignor as error:
-        raise _refusal(
-            group,
-            "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default "
-            "assignor before re-attempting the upgrade",
+        # Kafka's clients and its own tests know this sentence.
+        raise KafkaError(
+            ErrorCode.GROUP_ID_NOT_FOUND,
+            f"Cannot upgrade classic group {group.group_id} to consumer group because an unsupported custom assignor "
+            "is in use. Please refer to the documentation or switch to a default assignor before re-attempting the "
+            "upgrade.",
         ) from error
     for classic in group.members.values():
         group.answer_join(classic, JoinGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
@@ -79,17 +81,17 @@ def upgrade(shard: GroupShard, group: ClassicGroup, records: list[CoordinatorRec
 
 def _check(shard: GroupShard, group: ClassicGroup) -> None:
     if not allows_upgrade(shard):
-        raise _refusal(group, "online upgrade is disabled")
+        raise _refusal(group, "the broker's policy does not let classic groups change")
     if not group.uses_consumer_protocol:
-        raise _refusal(group, "the group does not use the consumer embedded protocol")
+        raise _refusal(group, "its members are not consumers")
     if len(group.members) > shard.config.group_consumer_max_size:
-        raise _refusal(group, "the group size exceeds the consumer group maximum size")
+        raise _refusal(group, "it has more members than a consumer group may have")
 
 
 def _refusal(group: ClassicGroup, reason: str) -> KafkaError:
     return KafkaError(
         ErrorCode.GROUP_ID_NOT_FOUND,
-        f"Cannot upgrade classic group {group.group_id} to consumer group because {reason}.",
+        f"Group {group.group_id} cannot become a consumer group: {reason}.",
     )
 
 
