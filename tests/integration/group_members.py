@@ -42,6 +42,8 @@ class ConfluentMember:
         self.commit_results: list[Any] = []
         # Called in the callback of a revocation, before the partitions are given up.
         self.before_revoke: Callable[[list[TopicPartition]], None] | None = None
+        # Says where to begin in partitions that have been assigned, for those who keep offsets elsewhere.
+        self.positions: Callable[[list[TopicPartition]], list[TopicPartition]] | None = None
         configuration: dict[str, Any] = {
             "bootstrap.servers": bootstrap,
             "group.id": group_id,
@@ -86,8 +88,10 @@ class ConfluentMember:
     def close(self) -> None:
         self.consumer.close()
 
-    def _on_assign(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._note("assigned", partitions)
+        if self.positions is not None:
+            consumer.assign(self.positions(partitions))
 
     def _on_revoke(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         if self.before_revoke is not None:

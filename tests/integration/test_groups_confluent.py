@@ -6,6 +6,7 @@ Scenarios that do not depend on the protocol run under both: the classic one and
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -451,3 +452,34 @@ class TestReading:
             drive([nowhere], lambda: bool(nowhere.errors), "the member says that it does not know where to begin")
             assert nowhere.errors[0].code() == KafkaError._AUTO_OFFSET_RESET
             assert nowhere.records == []
+
+    def test_offsets_in_a_database_with_the_results(self, bootstrap: str) -> None:
+        """Result and offset in one transaction: a reader that fails in the middle loses and repeats nothing."""
+        topic, group = create_topic(bootstrap, 2), unique("group")
+        fill(bootstrap, topic, [EACH, EACH])
+        database = sqlite3.connect(":memory:")
+        database.execute("create table results (partition integer, value text)")
+        database.execute("create table offsets (partition integer primary key, offset integer)")
+
+        def positions(partitions: list[TopicPartition]) -> list[TopicPartition]:
+            known = dict(database.execute("select partition, offset from offsets"))
+            return [TopicPartition(each.topic, each.partition, known.get(each.partition, 0)) for each in partitions]
+
+        for stops_after in (30, 2 * EACH):
+            member = ConfluentMember(bootstrap, "member", group, **CLASSIC)
+            member.positions = positions
+            member.subscribe(topic)
+            with closing(member):
+                while database.execute("select count(*) from results").fetchone()[0] < stops_after:
+                    for message in member.consumer.consume(7, timeout=5):
+                        place = (message.partition(), message.offset() + 1)
+                        database.execute("insert into results values (?, ?)", (place[0], message.value().decode()))
+                        database.execute("insert or replace into offsets values (?, ?)", place)
+                    database.commit()
+                # What is begun and not finished is as if it had never been.
+                for message in member.consumer.consume(5, timeout=0.1):
+                    database.execute("insert into results values (?, ?)", (message.partition(), "unfinished"))
+                database.rollback()
+        found = [value for (value,) in database.execute("select value from results")]
+        database.close()
+        assert sorted(found) == sorted(f"{index}:{number}" for index in (0, 1) for number in range(EACH))
