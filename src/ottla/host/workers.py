@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
+from traceback import clear_frames
 from typing import Any, TypeVar
 
 from ottla.host.loop import EventLoop
@@ -84,6 +85,7 @@ class ThreadWorkers:
             try:
                 value = function(*arguments)
             except BaseException as caught:  # noqa: BLE001 - whatever it is belongs to whoever waits for the result
+                _let_go_of_frames(caught)
                 error = caught
             self._finished.append((deferred, value, error))
             # Dropped now: an idle thread must not keep the last task's buffers alive.
@@ -107,3 +109,15 @@ class ThreadWorkers:
             except Exception:
                 # A defect in what waited for this result is no reason to lose the results after it.
                 logger.exception("what waited for a background task failed")
+
+
+def _let_go_of_frames(error: BaseException) -> None:
+    """Empties the frames of the tracebacks, which still say where it happened.
+
+    They hold what the task worked on, and often lead back to the error itself: refused buffers would stay for as long
+    as anybody holds the error, and longer, until the next collection.
+    """
+    link: BaseException | None = error
+    while link is not None:
+        clear_frames(link.__traceback__)
+        link = link.__context__

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
 
 from ottla.host.workers import ThreadWorkers
 from ottla.model.deferred import Deferred
@@ -81,4 +82,29 @@ def test_results_are_delivered_round_after_round(loop: asyncio.AbstractEventLoop
         result = workers.submit(abs, -number)
         wait(loop, result)
         assert result.result() == number
+    workers.close()
+
+
+def test_an_error_does_not_keep_what_the_task_worked_on(loop: asyncio.AbstractEventLoop) -> None:
+    class Buffer:
+        pass
+
+    left: list[weakref.ref[Buffer]] = []
+
+    def unpack() -> None:
+        buffer = Buffer()
+        left.append(weakref.ref(buffer))
+        raise ValueError("too large")
+
+    def work() -> None:
+        try:
+            unpack()
+        except ValueError:
+            raise KeyError("refused") from None
+
+    workers = ThreadWorkers(loop, threads_max=1)
+    refused = workers.submit(work)
+    wait(loop, refused)
+    assert isinstance(refused.error, KeyError)
+    assert [reference() for reference in left] == [None]
     workers.close()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+import struct
 from typing import Any
 
 import pytest
+from crc32c import crc32c
 
 from ottla.broker.apis import produce
 from ottla.broker.context import CloseConnection
@@ -369,3 +372,23 @@ def test_flush_messages_waits_for_the_disk(node: DataPath) -> None:
     response = waiting.result()
     assert isinstance(response, ProduceResponse)
     assert response.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+
+
+def test_what_was_refused_is_not_kept(node: DataPath) -> None:
+    """Nothing is left of a batch that cannot be unpacked but the answer, and without waiting for a collection."""
+    node.create_topic("t", **{"cleanup.policy": "compact"})
+    damaged = bytearray(batch("x" * 1000, keys=True, codec=Codec.ZSTD))
+    damaged[-20:] = bytes(20)
+    struct.pack_into(">I", damaged, 17, crc32c(damaged[21:]))
+
+    def errors() -> int:
+        return sum(isinstance(each, BaseException) for each in gc.get_objects())
+
+    gc.collect()
+    gc.disable()
+    try:
+        before = errors()
+        assert answered(node.produce("t", memoryview(damaged))).error_code == ErrorCode.INVALID_RECORD
+        assert errors() == before
+    finally:
+        gc.enable()

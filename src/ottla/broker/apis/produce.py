@@ -131,6 +131,8 @@ class _ProduceCall:
                 )
             except KafkaError as error:
                 fill_error(answer, error, partition)
+                # It is an answer now. Its tracebacks lead back here and would keep what was refused until a collection.
+                error.__traceback__ = error.__context__ = error.__cause__ = None
                 self.errors.append(error)
                 continue
             if isinstance(outcome, Deferred):
