@@ -191,9 +191,15 @@ def _log_failures(outcome: Deferred[CreateTopicsResponse]) -> None:
     if outcome.error is not None:
         logger.warning("topics could not be created automatically: %s", outcome.error)
         return
-    for result in outcome.result().topics:
-        if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-            logger.warning("topic %r could not be created automatically: %s", result.name, result.error_message)
+    failed = [
+        result
+        for result in outcome.result().topics
+        if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+    ]
+    if failed:
+        more = f" (and {len(failed) - 1} others)" if len(failed) > 1 else ""
+        name, message = failed[0].name, failed[0].error_message
+        logger.warning("topic %r%s could not be created automatically: %s", name, more, message)
 
 
 def _topic_answer(topic: TopicImage, image: MetadataImage, listener: str, version: int) -> MetadataResponseTopic:
