@@ -203,6 +203,7 @@ def test_an_inert_key_at_its_default_is_not_worth_a_word() -> None:
         ({"log.retention.ms": "0"}, "log.retention.ms is 0"),
         ({"log.roll.ms": "0"}, "log.roll.ms is 0"),
         ({"log.roll.jitter.ms": "-1"}, "log.roll.jitter.ms is -1"),
+        ({"offsets.topic.compression.codec": "5"}, "must be the number of a codec (0 to 4), but is 5."),
         ({"group.consumer.assignors": "uniform,mine"}, "names mine, but only uniform and range are available."),
         (
             {"group.consumer.session.timeout.ms": "1000"},

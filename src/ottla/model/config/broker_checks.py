@@ -14,6 +14,9 @@ __all__ = ["check_together"]
 # Assignors of consumer groups; other ones would be classes of Java.
 _ASSIGNORS = ("uniform", "range")
 
+# none, gzip, snappy, lz4, zstd
+_CODEC_MAX = 4
+
 
 def check_together(config: BrokerConfig) -> None:
     """Raises ConfigError with one sentence for the first thing that does not fit."""
@@ -196,6 +199,12 @@ def _check_connections(config: BrokerConfig) -> None:
 
 
 def _check_groups(config: BrokerConfig) -> None:
+    codec = config.offsets_topic_compression_codec
+    _require(
+        0 <= codec <= _CODEC_MAX,
+        f"offsets.topic.compression.codec must be the number of a codec (0 to {_CODEC_MAX}), but is {codec}.",
+        "offsets.topic.compression.codec",
+    )
     for name in config.group_consumer_assignors:
         _require(
             name in _ASSIGNORS,
