@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from ottla.coordinator.group.records import GROUP_RECORDS
 from ottla.coordinator.runtime import Decision, ShardStatus, UnknownRecord, partition_for
+from ottla.coordinator.runtime.hashing import java_hash
 from ottla.coordinator.runtime.shard import TRANSITIONS
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
@@ -57,6 +59,15 @@ def log_end(path: GroupPath, group_id: str) -> int:
 )
 def test_keys_belong_to_the_partition_java_would_say(key: str, count: int, partition: int) -> None:
     assert partition_for(key, count) == partition
+
+
+def test_long_keys_hash_like_short_ones() -> None:
+    # 31^n of "a" repeated, by Java's definition and arithmetic.
+    code = 0
+    for _ in range(300):
+        code = (31 * code + ord("a")) & 0xFFFFFFFF
+    assert java_hash("a" * 300) & 0xFFFFFFFF == code
+    assert partition_for("a" * 300, 50) == abs(java_hash("a" * 300)) % 50
 
 
 def test_the_table_of_states_is_closed() -> None:
@@ -288,3 +299,30 @@ def test_the_records_read_back_as_they_were_written() -> None:
     ):
         with pytest.raises(error):
             GROUP_RECORDS.decode(memoryview(damaged_key), None if damaged_value is None else memoryview(damaged_value))
+
+
+@pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
+def test_the_codec_of_the_topic_is_used(make: Callable[..., GroupPath], codec: int) -> None:
+    path = make(offsets_topic_compression_codec=str(codec))
+    answers = [path.begin(commit_request("g", offset, metadata="again and again " * 5), 9) for offset in range(20)]
+    path.run()
+    assert {code_of(answer) for answer in answers} == {ErrorCode.NONE}
+    found = path.partition(OFFSETS_TOPIC, path.groups.runtime.partition_of("g")).log.read(
+        0, max_bytes=1 << 20, end_offset=20
+    )
+    assert found.region is not None
+    assert [batch.header.codec for batch in iterate_batches(found.region.read())] == [codec]
+    path.stop()
+    path.start()
+    assert path.fetch_offsets("g") == {T0: 19}
+
+
+def test_records_are_collected_as_long_as_the_setting_says(make: Callable[..., GroupPath]) -> None:
+    path = make(group_coordinator_append_linger_ms="20")
+    first = path.begin(commit_request("g", 1), 9)
+    path.advance(19)
+    second = path.begin(commit_request("g", 2), 9)
+    path.run()
+    assert not first.done
+    path.advance(1)
+    assert code_of(first) is code_of(second) is ErrorCode.NONE

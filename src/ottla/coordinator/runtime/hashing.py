@@ -8,11 +8,13 @@ __all__ = ["java_hash", "partition_for", "table_order"]
 
 _INT_MIN = -(1 << 31)
 
+# What is remembered must have a bound in bytes too, and a name may have 32,767 characters.
+_REMEMBERED_LENGTH_MAX = 200
 
-@lru_cache(maxsize=4096)
+
 def partition_for(key: str, partition_count: int) -> int:
     """The absolute value of Java's `String.hashCode`, modulo the number of partitions."""
-    code = java_hash(key)
+    code = _remembered_hash(key) if len(key) <= _REMEMBERED_LENGTH_MAX else java_hash(key)
     return (0 if code == _INT_MIN else abs(code)) % partition_count
 
 
@@ -31,3 +33,6 @@ def table_order(key: str) -> int:
     Knuth's multiplicative hashing, of which a table of any size takes the highest bits.
     """
     return java_hash(key) * 0x9E3779B9 & 0xFFFFFFFF
+
+
+_remembered_hash = lru_cache(maxsize=4096)(java_hash)
