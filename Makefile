@@ -14,7 +14,7 @@ help:
 	@echo "make test     lint, then every test"
 	@echo "make check    test and compat: all that must hold"
 	@echo "make compat   Apache Kafka's own integration tests against Ottla"
-	@echo "make bench    Apache Kafka and Ottla side by side (QUICK=1: about six minutes; MINUTES=12: what fits)"
+	@echo "make bench    Apache Kafka and Ottla side by side (QUICK=1: about eight minutes; MINUTES=12: what fits)"
 	@echo "make lint     ruff, mypy, import-linter, house rules"
 	@echo "make format   let ruff rewrite what it can"
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from bench import clients, groups, lifecycle
 from bench.cases import Case, topic
 from bench.chart import write_chart
-from bench.plan import by_settings, choose, planned_seconds
+from bench.plan import START_S, by_settings, choose, planned_seconds
 from bench.publish import Circumstances, circumstances_now, read_results, write_readme, write_results
 from bench.report import print_header, print_progress, print_result, print_summary
 from bench.runner import OURS, PEER, CaseFailedError, Result, run_case, run_lifecycle
@@ -84,12 +84,14 @@ class Run:
 
     @property
     def expected_s(self) -> float:
-        return self._lifecycle_s + sum(planned_seconds(case, runs=self._runs) for case in self._cases)
+        starts_s = START_S * len(by_settings(self._cases))
+        return self._lifecycle_s + starts_s + sum(planned_seconds(case, runs=self._runs) for case in self._cases)
 
     def print_plan(self) -> None:
         for case in self._cases:
             print(f"{planned_seconds(case, runs=self._runs):5.0f} s  {case.title}")
-        print(f"{len(self._cases)} cases, about {self.expected_s / 60:.0f} minutes and one for the start")
+        count = len(self._cases) + bool(self._lifecycle_s)
+        print(f"{count} cases, about {self.expected_s / 60:.0f} minutes")
 
     def go(self) -> None:
         with tempfile.TemporaryDirectory(prefix="ottla-bench-") as scratch, static_copy(Path(scratch)):
@@ -197,7 +199,7 @@ def selection_of(options: argparse.Namespace) -> str:
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="every axis, not every combination: about six minutes")
+    parser.add_argument("--quick", action="store_true", help="every axis, not every combination: about eight minutes")
     parser.add_argument("--minutes", type=float, metavar="N", help="as many cases as fit, every goal before the rest")
     parser.add_argument("--cases", "--only", default="", metavar="PATTERN", help="cases whose name matches")
     parser.add_argument("--runs", type=int, default=3, help="runs of each case on each broker (default: 3)")

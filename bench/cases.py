@@ -82,7 +82,7 @@ topic_numbers = itertools.count()
 
 
 def quick_cases() -> list[Case]:
-    """About five minutes with three runs each: every axis of the matrix is touched, not every combination."""
+    """About eight minutes with three runs each: every axis of the matrix is touched, not every combination."""
     produce = [
         produce_case(size, batch, partitions, "1", "none")
         for size, batch, partitions in [(100, 16, 1), (100, 16, 6), (100, 128, 1), (1024, 16, 6), (1024, 128, 1)]
@@ -135,7 +135,7 @@ def produce_case(record_size: int, batch_kib: int, partitions: int, acks: str, c
         name=f"{record_size} B, {batch_kib} KiB batches, {partitions} p, acks={acks}{idempotent}, {codec}",
         run=run,
         goals={"broker CPU s/GB": CPU_PRODUCE, "records/s": THROUGHPUT},
-        seconds=8.0 if codec == "gzip" else 3.5,
+        seconds=6.0 if codec == "gzip" else 2.5,
     )
 
 
@@ -180,7 +180,7 @@ def consume_case(client: str, record_size: int, batch_kib: int, partitions: int)
         name=f"{record_size} B, {batch_kib} KiB batches, {partitions} p",
         run=run,
         goals={"broker CPU s/GB": CPU_CONSUME, "records/s": THROUGHPUT},
-        seconds=5.0,
+        seconds=4.0,
     )
 
 
@@ -236,7 +236,7 @@ def fixed_rate_case(acks: str) -> Case:
         name=f"{rate:,} records/s, 100 B, acks={acks}",
         run=run,
         goals={"p99 ms": LATENCY},
-        seconds=6.5,
+        seconds=6.0,
         warm_up_runs=1,
     )
 

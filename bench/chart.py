@@ -58,8 +58,8 @@ def write_chart(results: Sequence[Result], paths: Sequence[Path], *, caption: st
     axes.tick_params(axis="both", length=0)
     axes.tick_params(axis="x", labeltop=True)
     axes.set_xlabel(
-        "Ottla : Apache Kafka 4.3.1, ratio of medians (inverted where more is better): left of 1 Ottla is better.\n"
-        f"Dark mark: the goal. Green: met, red: lost.  {caption}"
+        "Ottla : Apache Kafka 4.3.1, ratio of medians; dark mark: the goal; green: met, red: lost.\n"
+        f"Bars are inverted where more is better: left of 1 Ottla is better.  {caption}"
     )
     axes.spines[["top", "right", "left", "bottom"]].set_visible(False)
     for path in paths:
@@ -72,10 +72,14 @@ def write_chart(results: Sequence[Result], paths: Sequence[Path], *, caption: st
 def rows_of(results: Sequence[Result]) -> list[Row]:
     rows = []
     for group, members in grouped(results).items():
-        judged = [(result, figure) for result in members for figure in result.figures if figure.goal is not None]
-        if judged:
+        if any(figure.goal for result in members for figure in result.figures):
             rows.append(Row(group, None))
-        rows += [Row(f"{result.name}  ·  {figure.metric}", figure) for result, figure in judged]
+        for result in members:
+            judged = [figure for figure in result.figures if figure.goal is not None]
+            # A case is named once; what else was measured in it follows below.
+            labels = [f"{result.name}  ·  {figure.metric}" for figure in judged[:1]]
+            labels += [figure.metric for figure in judged[1:]]
+            rows += [Row(*pair) for pair in zip(labels, judged, strict=True)]
     return rows
 
 

@@ -103,7 +103,7 @@ def join_case(client: str, protocol: str) -> Case:
         run=run,
         goals={"ms": AT_MOST_PEER},
         warm_up_runs=1,
-        seconds=1.0,
+        seconds=1.5,
     )
 
 
@@ -138,7 +138,7 @@ def rebalance_case(protocol: str, assignor: str) -> Case:
     settings = {"group.protocol": protocol, "fetch.max.wait.ms": "50", **assignor_setting(protocol, assignor)}
 
     def run(broker: Broker, clients: Clients) -> Metrics:
-        name = lasting_topic(broker, LARGE_TOPIC, PARTITIONS)
+        name = large_topic(broker)
         with Meter(broker.pid, clients.pids) as meter:
             times = clients.java_rebalance(
                 broker.bootstrap,
@@ -162,7 +162,7 @@ def rebalance_case(protocol: str, assignor: str) -> Case:
         run=run,
         goals={"join ms": AT_MOST_PEER, "leave ms": AT_MOST_PEER},
         warm_up_runs=1,
-        seconds=4.5,
+        seconds=3.5,
     )
 
 
@@ -179,15 +179,17 @@ def assignor_setting(protocol: str, assignor: str) -> dict[str, str]:
 def commit_case(*, connections: int, groups: int, partitions: int = 1) -> Case:
     """Every connection commits for its share of the groups, or all of them for the one group there is."""
     own_groups = max(1, groups // connections)
+    # The connections do not all commit the same partitions.
+    spans = SMALL_PARTITIONS
 
     def run(broker: Broker, clients: Clients) -> Metrics:
-        name = lasting_topic(broker, LARGE_TOPIC, PARTITIONS)
+        name = small_topic(broker) if spans * partitions <= SMALL_PARTITIONS else large_topic(broker)
         frames = [
             [
                 commit_frame(
                     f"commit-{(connection * own_groups + number) % groups}",
                     name,
-                    range(connection % 9 * partitions, (connection % 9 + 1) * partitions),
+                    range(connection % spans * partitions, (connection % spans + 1) * partitions),
                     offset=number,
                 )
                 for number in range(max(own_groups, 10))
@@ -241,6 +243,10 @@ def small_topic(broker: Broker) -> str:
         lasting_topic(broker, SMALL_TOPIC, SMALL_PARTITIONS)
         write_to_each(broker.bootstrap, SMALL_TOPIC, SMALL_PARTITIONS)
     return SMALL_TOPIC
+
+
+def large_topic(broker: Broker) -> str:
+    return lasting_topic(broker, LARGE_TOPIC, PARTITIONS)
 
 
 def lasting_topic(broker: Broker, name: str, partitions: int) -> str:

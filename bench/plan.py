@@ -14,7 +14,7 @@ from itertools import chain, zip_longest
 from bench.cases import Case, full_cases, quick_cases
 from bench.groups import essential_group_cases, full_group_cases, quick_group_cases
 
-__all__ = ["by_settings", "choose", "fitting", "matching", "planned_seconds"]
+__all__ = ["START_S", "by_settings", "choose", "fitting", "matching", "planned_seconds"]
 
 # Brokers and JVM start and get warm; a fresh pair for cases with settings of their own does so again.
 START_S = 45.0
