@@ -74,30 +74,33 @@ class TryAgainError(Exception):
 class Witness:
     """What all members together know."""
 
-    def __init__(self, partitions: int) -> None:
+    def __init__(self, partitions: int, *, is_mixed: bool) -> None:
         self.partitions = partitions
+        self.is_mixed = is_mixed
         self.delivered: dict[int, set[int]] = defaultdict(set)
         # The furthest commit that was acknowledged.
         self.acknowledged: dict[int, int] = defaultdict(int)
-        # Classic: who owns what in each generation.
+        # Who owns what in each generation; known where members of one protocol are among themselves.
         self.by_generation: dict[int, dict[int, str]] = defaultdict(dict)
-        # Consumer protocol: who holds what now.
-        self.holders: dict[int, dict[str, ConsumerChaosMember]] = defaultdict(dict)
+        # Who holds what now.
+        self.holders: dict[int, dict[str, ChaosMember]] = defaultdict(dict)
         self.counts: dict[str, int] = defaultdict(int)
 
     def assigned(self, generation: int, member: str, partitions: set[int]) -> None:
+        if self.is_mixed:
+            return
         owners = self.by_generation[generation]
         for partition in partitions:
             owner = owners.setdefault(partition, member)
             assert owner == member, f"generation {generation}: partition {partition} of {owner} and of {member}"
 
-    def hold(self, member: ConsumerChaosMember, partition: int) -> None:
+    def hold(self, member: ChaosMember, partition: int) -> None:
         holders = self.holders[partition]
         sure = [other.name for other in holders.values() if other is not member and other.is_surely_alive]
         assert not sure, f"partition {partition} was given to {member.name} while {sure} hold it"
         holders[member.name] = member
 
-    def release(self, member: ConsumerChaosMember, partition: int) -> None:
+    def release(self, member: ChaosMember, partition: int) -> None:
         self.holders[partition].pop(member.name, None)
 
     def read_back(self, partition: int, offset: int, floor: int) -> int:
@@ -128,6 +131,7 @@ class ChaosMember:
         self.stopping = False
         self.leaves = False
         self._frozen_until = 0.0
+        self._alive_at = 0.0
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._correlation_id = 0
@@ -182,8 +186,19 @@ class ChaosMember:
         while (wait := self._frozen_until - time.monotonic()) > 0:
             await asyncio.sleep(wait)
 
+    @property
+    def is_surely_alive(self) -> bool:
+        """Whether the coordinator cannot have given it up, whatever time its requests took."""
+        return time.monotonic() < self._alive_at + min(SESSION_TIMEOUT_MS, REBALANCE_TIMEOUT_MS) / 1000
+
     def _forget_everything(self) -> None:
-        self.positions = {}
+        self._alive_at = 0.0
+        self._give_up(set(self.positions))
+
+    def _give_up(self, partitions: set[int]) -> None:
+        for partition in partitions:
+            self.witness.release(self, partition)
+            del self.positions[partition]
 
     def _id_after_fencing(self) -> str:
         return ""
@@ -262,6 +277,10 @@ class ChaosMember:
         """Asks where the group stands in partitions that have become the member's."""
         if not partitions:
             return
+        for partition in partitions:
+            self.witness.hold(self, partition)
+            # Held from now on, whatever becomes of the question where to begin.
+            self.positions[partition] = self.witness.acknowledged[partition]
         floors = {partition: self.witness.acknowledged[partition] for partition in partitions}
         topics = [OffsetFetchRequestTopics(name=self.topic, partition_indexes=sorted(partitions))]
         group = OffsetFetchRequestGroup(group_id=self.group_id, topics=topics)
@@ -327,18 +346,22 @@ class ClassicChaosMember(ChaosMember):
             member_id=self.member_id,
             group_instance_id=self.instance_id,
         )
+        sent_at = time.monotonic()
         code = (await self.call(request, 4)).error_code
         if code == ErrorCode.REBALANCE_IN_PROGRESS:
             await self._rejoin()
             return
         self.check(code)
+        self._alive_at = sent_at
+        for partition in self.positions:
+            self.witness.hold(self, partition)
         await self.work()
         await asyncio.sleep(TURN_SECONDS)
 
     async def _rejoin(self) -> None:
         await self._thaw()
         await self.commit()
-        self.positions = {}
+        self._give_up(set(self.positions))
         self.joined = False
 
     def _forget_everything(self) -> None:
@@ -364,6 +387,9 @@ class ClassicChaosMember(ChaosMember):
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = answer.member_id
             return await self._join()
+        if answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
+            # The group has become one of the other protocol while it was waiting.
+            raise TryAgainError
         self.check(answer.error_code)
         self.member_id, self.epoch = answer.member_id, answer.generation_id
         shares = []
@@ -379,12 +405,14 @@ class ClassicChaosMember(ChaosMember):
             protocol_name="range",
             assignments=shares,
         )
+        sent_at = time.monotonic()
         synced = await self.call(sync, 5)
         if synced.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
             return None
         self.check(synced.error_code)
         mine, _ = decode(ConsumerProtocolAssignment, memoryview(synced.assignment), 0, 2)
         partitions = {index for each in mine.assigned_partitions for index in each.partitions}
+        self._alive_at = sent_at
         self.witness.assigned(self.epoch, self.name, partitions)
         self.witness.counts["assignments"] += 1
         self.joined = True
@@ -415,13 +443,7 @@ class ConsumerChaosMember(ChaosMember):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.member_id = str(uuid.uuid4())
-        self._alive_at = 0.0
         self._acknowledges = False
-
-    @property
-    def is_surely_alive(self) -> bool:
-        """Whether the coordinator cannot have given it up, whatever time its requests took."""
-        return time.monotonic() < self._alive_at + min(SESSION_TIMEOUT_MS, REBALANCE_TIMEOUT_MS) / 1000
 
     def _id_after_fencing(self) -> str:
         return self.member_id
@@ -429,12 +451,6 @@ class ConsumerChaosMember(ChaosMember):
     def _commit_errors_that_pass(self) -> set[int]:
         # The epoch has moved on meanwhile; the next heartbeat brings the new one.
         return {ErrorCode.STALE_MEMBER_EPOCH}
-
-    def _forget_everything(self) -> None:
-        for partition in self.positions:
-            self.witness.release(self, partition)
-        self._alive_at = 0.0
-        super()._forget_everything()
 
     async def _belong(self) -> None:
         await self._thaw()
@@ -469,21 +485,13 @@ class ConsumerChaosMember(ChaosMember):
         self.witness.counts["assignments"] += 1
         given_up = set(self.positions) - target
         await self.commit(given_up)
-        for partition in given_up:
-            self.witness.release(self, partition)
-            del self.positions[partition]
-        new = target - set(self.positions)
-        for partition in new:
-            self.witness.hold(self, partition)
-            # Held from now on, whatever becomes of the question where to begin.
-            self.positions[partition] = self.witness.acknowledged[partition]
-        await self.take(new)
+        self._give_up(given_up)
+        await self.take(target - set(self.positions))
         self._acknowledges = True
 
     async def _say_goodbye(self) -> None:
         await self.commit()
-        for partition in self.positions:
-            self.witness.release(self, partition)
+        self._give_up(set(self.positions))
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.group_id,
             member_id=self.member_id,

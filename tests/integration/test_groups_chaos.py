@@ -25,7 +25,7 @@ from tests.integration.group_members import create_topic
 MEMBERS = 50
 STATIC_MEMBERS = 5
 PARTITIONS = 60
-CHAOS_SECONDS = 30.0
+CHAOS_SECONDS = 20.0
 SETTLE_SECONDS_MAX = 45.0
 SEED = 20_480
 
@@ -42,11 +42,15 @@ SETTINGS = {
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("kind", [ClassicChaosMember, ConsumerChaosMember], ids=["classic", "consumer"])
-def test_fifty_members_come_and_go(kind: type[ChaosMember]) -> None:
+@pytest.mark.parametrize(
+    "kinds",
+    [[ClassicChaosMember], [ConsumerChaosMember], [ClassicChaosMember, ConsumerChaosMember]],
+    ids=["classic", "consumer", "mixed"],
+)
+def test_fifty_members_come_and_go(kinds: list[type[ChaosMember]]) -> None:
     with ottla.testing.cluster(settings=SETTINGS) as cluster:
         topic = create_topic(cluster.bootstrap, PARTITIONS)
-        chaos = Chaos(cluster, topic, kind)
+        chaos = Chaos(cluster, topic, kinds)
         asyncio.run(chaos.run())
         assert chaos.missing() == {}
         said = chaos.witness.counts
@@ -57,12 +61,12 @@ def test_fifty_members_come_and_go(kind: type[ChaosMember]) -> None:
 
 
 class Chaos:
-    def __init__(self, cluster: ottla.testing.Cluster, topic: str, kind: type[ChaosMember]) -> None:
+    def __init__(self, cluster: ottla.testing.Cluster, topic: str, kinds: list[Any]) -> None:
         self.cluster = cluster
         self.topic = topic
-        self.kind: Any = kind
+        self.kinds = kinds
         self.rng = random.Random(SEED)
-        self.witness = Witness(PARTITIONS)
+        self.witness = Witness(PARTITIONS, is_mixed=len(kinds) > 1)
         self.members: list[ChaosMember] = []
         # Names that a static member has; they come back to it.
         self.names = [f"static-{number}" for number in range(STATIC_MEMBERS)]
@@ -101,14 +105,15 @@ class Chaos:
 
     def add(self) -> None:
         instance_id = self.names.pop() if self.names and self.rng.random() < 0.5 else None
-        member = self.kind(self.cluster.node(1).address, "chaos", self.topic, self.witness, instance_id)
+        kind = self.rng.choice(self.kinds)
+        member = kind(self.cluster.node(1).address, "chaos", self.topic, self.witness, instance_id)
         self.members.append(member)
         member.start()
 
     async def disturb(self) -> None:
         what = self.rng.choices(["join", "leave", "crash", "freeze"], [4, 2, 2, 2])[0]
         self.witness.counts[what] += 1
-        if what == "join":
+        if what == "join" or not self.members:
             if len(self.members) < MEMBERS:
                 self.add()
             return
