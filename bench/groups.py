@@ -45,7 +45,10 @@ ROUNDS = 3
 # Few partitions with a record in each, for joining; many for rebalances; one name each, on every broker.
 SMALL_TOPIC, SMALL_PARTITIONS = "groups-small", 6
 LARGE_TOPIC = "groups-large"
+OFFSETS_TOPIC, OFFSETS_PARTITIONS = "__consumer_offsets", 50
 COMMIT_S = 1.2
+# Coordinators of other partitions may still be loading when the first one answers.
+SETTLE_S = 1.0
 
 numbers = itertools.count()
 
@@ -183,6 +186,7 @@ def commit_case(*, connections: int, groups: int, partitions: int = 1) -> Case:
     spans = SMALL_PARTITIONS
 
     def run(broker: Broker, clients: Clients) -> Metrics:
+        wait_for_coordinator(broker)
         name = small_topic(broker) if spans * partitions <= SMALL_PARTITIONS else large_topic(broker)
         frames = [
             [
@@ -235,6 +239,14 @@ def native_join(bootstrap: str, topic: str, *, protocol: str, group: str, count:
         finally:
             consumer.close()
     return times
+
+
+def wait_for_coordinator(broker: Broker) -> None:
+    """The topic that keeps offsets is created when the first consumer asks for its coordinator; a commit does not."""
+    if not any(broker.log_directory.glob(f"{OFFSETS_TOPIC}-*")):
+        native_join(broker.bootstrap, small_topic(broker), protocol="classic", group="first", count=1)
+        wait_for_directories(broker.log_directory, OFFSETS_TOPIC, OFFSETS_PARTITIONS)
+        time.sleep(SETTLE_S)
 
 
 def small_topic(broker: Broker) -> str:
