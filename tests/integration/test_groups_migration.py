@@ -23,7 +23,9 @@ SETTINGS = {
 PARTITIONS = 6
 DEADLINE_SECONDS = 30.0
 
-CLASSIC = {"partition.assignment.strategy": "cooperative-sticky", "heartbeat.interval.ms": 100}
+# Not cooperative-sticky: after some rounds librdkafka keeps notes of its own in the assignment, and a group whose
+# assignor does that cannot change its protocol, here as in Apache Kafka.
+CLASSIC = {"partition.assignment.strategy": "range", "heartbeat.interval.ms": 100}
 CONSUMER = {"group.protocol": "consumer"}
 
 
