@@ -22,17 +22,18 @@ __all__ = ["up"]
 NEXT_STEPS = """\
 Try it from Python (pip install confluent-kafka):
 
-    from confluent_kafka import Consumer, Producer, TopicPartition
+    from confluent_kafka import Consumer, Producer
 
     producer = Producer({{"bootstrap.servers": "{bootstrap}"}})
     producer.produce("hello", key="first", value="Hello, Ottla!")
     producer.flush()
 
     consumer = Consumer(
-        {{"bootstrap.servers": "{bootstrap}", "group.id": "try", "enable.auto.commit": False}}
+        {{"bootstrap.servers": "{bootstrap}", "group.id": "try", "auto.offset.reset": "earliest"}}
     )
-    consumer.assign([TopicPartition("hello", 0, 0)])
+    consumer.subscribe(["hello"])
     print(consumer.poll(10).value())
+    consumer.close()
 
 Data is kept in {data}. Ctrl-C stops it."""
 
