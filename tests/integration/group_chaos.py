@@ -1,8 +1,7 @@
 """Fifty members of one group that come, go, crash and freeze, and a witness that sees everything they do.
 
 Members speak the protocol themselves, one connection each in one event loop: they are cheap, each behaves exactly as a
-correct client must, and everything the coordinator says to any of them is seen. A `Witness` raises as soon as two
-members own a partition at once, or a committed offset is lost or moves backwards.
+correct client must, and everything the coordinator says to any of them is seen by a `Witness`.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import asyncio
 import contextlib
 import time
 import uuid
-from collections import defaultdict
 from typing import Any, ClassVar
 
 from ottla.model.errors import ErrorCode
@@ -38,8 +36,9 @@ from ottla.wire.messages.offset_commit import (
 )
 from ottla.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.integration.group_witness import Witness
 
-__all__ = ["ChaosMember", "ClassicChaosMember", "ConsumerChaosMember", "Witness"]
+__all__ = ["ChaosMember", "ClassicChaosMember", "ConsumerChaosMember"]
 
 TURN_SECONDS = 0.25
 RETRY_SECONDS = 0.1
@@ -69,47 +68,6 @@ class FencedError(Exception):
 
 class TryAgainError(Exception):
     pass
-
-
-class Witness:
-    """What all members together know."""
-
-    def __init__(self, partitions: int, *, is_mixed: bool) -> None:
-        self.partitions = partitions
-        self.is_mixed = is_mixed
-        self.delivered: dict[int, set[int]] = defaultdict(set)
-        # The furthest commit that was acknowledged.
-        self.acknowledged: dict[int, int] = defaultdict(int)
-        # Who owns what in each generation; known where members of one protocol are among themselves.
-        self.by_generation: dict[int, dict[int, str]] = defaultdict(dict)
-        # Who holds what now.
-        self.holders: dict[int, dict[str, ChaosMember]] = defaultdict(dict)
-        self.counts: dict[str, int] = defaultdict(int)
-
-    def assigned(self, generation: int, member: str, partitions: set[int]) -> None:
-        if self.is_mixed:
-            return
-        owners = self.by_generation[generation]
-        for partition in partitions:
-            owner = owners.setdefault(partition, member)
-            assert owner == member, f"generation {generation}: partition {partition} of {owner} and of {member}"
-
-    def hold(self, member: ChaosMember, partition: int) -> None:
-        holders = self.holders[partition]
-        sure = [other.name for other in holders.values() if other is not member and other.is_surely_alive]
-        assert not sure, f"partition {partition} was given to {member.name} while {sure} hold it"
-        holders[member.name] = member
-
-    def release(self, member: ChaosMember, partition: int) -> None:
-        self.holders[partition].pop(member.name, None)
-
-    def read_back(self, partition: int, offset: int, floor: int) -> int:
-        assert max(offset, 0) >= floor, f"partition {partition}: {floor} was committed, and {offset} is there"
-        return max(offset, 0)
-
-    def committed(self, partition: int, offset: int, floor: int) -> None:
-        assert offset >= floor, f"partition {partition}: a commit of {offset} went after one of {floor}"
-        self.acknowledged[partition] = max(self.acknowledged[partition], offset)
 
 
 class ChaosMember:

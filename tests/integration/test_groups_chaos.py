@@ -19,8 +19,9 @@ import ottla.testing
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.integration.cluster_calls import ask, wait_until
-from tests.integration.group_chaos import ChaosMember, ClassicChaosMember, ConsumerChaosMember, Witness
+from tests.integration.group_chaos import ChaosMember, ClassicChaosMember, ConsumerChaosMember
 from tests.integration.group_members import create_topic
+from tests.integration.group_witness import Witness
 
 MEMBERS = 50
 STATIC_MEMBERS = 5
