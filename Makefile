@@ -7,13 +7,14 @@ BIN    := .venv/bin
 READY  := .venv/ready
 JUNK   := .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
 
-.PHONY: help setup run test lint format check bench compat lock clean
+.PHONY: help setup run test lint format check faults bench compat lock clean
 
 help:
 	@echo "make run      a node on 127.0.0.1:$(PORT), data under ./$(DATA)"
 	@echo "make test     lint, then every test"
 	@echo "make check    test and compat: all that must hold"
 	@echo "make compat   Apache Kafka's own integration tests against Ottla"
+	@echo "make faults   kills, freezes, cuts and full disks under real clients (FAULTS_SECONDS=60 for each)"
 	@echo "make bench    Apache Kafka and Ottla side by side (QUICK=1: about eight minutes; MINUTES=12: what fits)"
 	@echo "make lint     ruff, mypy, import-linter, house rules"
 	@echo "make format   let ruff rewrite what it can"
@@ -56,6 +57,10 @@ bench: $(READY)
 	@# What was changed since set-up is compiled as well, as it would be by an installation.
 	$(BIN)/python -m compileall -q src
 	$(BIN)/python -m bench $(if $(QUICK),--quick) $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
+
+# Longer than `make test` has time for: FAULTS_SECONDS says for how long each fault goes on (tests/faults/README.md).
+faults: $(READY)
+	$(BIN)/python -m pytest -m faults -o timeout=0 tests/faults $(ARGS)
 
 check: test compat
 
