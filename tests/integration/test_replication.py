@@ -229,12 +229,12 @@ def test_a_clean_stop_hands_over_and_comes_back(nodes: ottla.testing.Cluster) ->
         assert [offset for offset, value in acknowledged.items() if found.get(offset) != value] == []
 
 
-def test_a_follower_serves_no_consumer(nodes: ottla.testing.Cluster) -> None:
+def test_a_follower_serves_no_old_consumer(nodes: ottla.testing.Cluster) -> None:
     topic = "followed"
     create_topic(nodes.node(1), topic, assignments={0: [1, 2, 3]})
     wait_until(lambda: bool(partitions_of(nodes.node(2), topic)), "the follower knows the topic")
     wanted = FetchTopic(topic=topic, partitions=[FetchPartition(partition=0, partition_max_bytes=1_000)])
-    answer = ask(nodes.node(2), FetchRequest(topics=[wanted], max_bytes=1_000), 12)
+    answer = ask(nodes.node(2), FetchRequest(topics=[wanted], max_bytes=1_000), 10)
     assert answer.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 

@@ -166,6 +166,8 @@ class ReplicaNode:
 
 
 class ReplicaCluster:
+    """Node n is in rack-n."""
+
     def __init__(self, directory: str, *, nodes: Iterable[int] = (1, 2, 3), **properties: str) -> None:
         self.directory = directory
         self.properties = {key.replace("_", "."): value for key, value in properties.items()}
@@ -215,7 +217,13 @@ class ReplicaCluster:
         epoch = self._offset + 1
         endpoint = r.BrokerEndpoint(name="PLAINTEXT", host="127.0.0.1", port=node.port)
         self.commit(
-            r.RegisterBrokerRecord(broker_id=node.node_id, broker_epoch=epoch, end_points=[endpoint], fenced=fenced)
+            r.RegisterBrokerRecord(
+                broker_id=node.node_id,
+                broker_epoch=epoch,
+                end_points=[endpoint],
+                fenced=fenced,
+                rack=f"rack-{node.node_id}",
+            )
         )
         return epoch
 

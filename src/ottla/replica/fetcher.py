@@ -52,6 +52,10 @@ logger = logging.getLogger("ottla.replica.fetcher")
 
 BACKOFF_MS_MIN = 10
 
+# Consumers that read from this follower (KIP-392) wait for the high watermark, which comes with the next answer: it is
+# not to be parked for long then.
+WATCHED_WAIT_MS = 10
+
 # A new partition need not wait for the end of a long poll, but each such hurry costs a connection.
 HURRY_INTERVAL_MS = 100
 
@@ -117,6 +121,8 @@ class ReplicaFetcher:
         self._is_flushing = False
         self._is_planned = False
         self._is_closed = False
+        # Somebody waits here for what was just received.
+        self._is_watched = False
         self._hurried_ms = -HURRY_INTERVAL_MS
 
     def __len__(self) -> int:
@@ -190,9 +196,11 @@ class ReplicaFetcher:
         if self._is_asking or self._is_closed or not len(self._session):
             return
         settings = self._settings
+        wait_ms = min(settings.wait_max_ms, WATCHED_WAIT_MS) if self._is_watched else settings.wait_max_ms
+        self._is_watched = False
         request = FetchRequest(
             replica_state=ReplicaState(replica_id=self._node_id, replica_epoch=self._broker_epoch()),
-            max_wait_ms=settings.wait_max_ms,
+            max_wait_ms=wait_ms,
             min_bytes=settings.min_bytes,
             max_bytes=settings.response_max_bytes,
         )
@@ -282,6 +290,8 @@ class ReplicaFetcher:
                 followed.attempts = 0
                 if has_moved:
                     self._session.set(followed.key, followed)
+                    if followed.is_watched:
+                        self._is_watched = True
                 if data.diverging_epoch is not None:
                     # The high watermark that came with it was of no use yet: it has to be told anew.
                     self._session.restart()

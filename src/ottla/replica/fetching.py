@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.replica.fetch_sessions import FetchedPartition, FetchEntry, FetchPlan
+from ottla.replica.nearest import NO_PREFERENCE, preferred_replica
 from ottla.replica.parked import Parked
 from ottla.replica.partition import Partition
 from ottla.wire.messages.fetch import (
@@ -62,7 +63,9 @@ class Fetch(Parked[FetchResponse]):
         "listener_name",
         "manager",
         "missing_bytes",
+        "only_from_leader",
         "plan",
+        "rack",
         "read_committed",
         "refused",
         "replica_epoch",
@@ -84,6 +87,8 @@ class Fetch(Parked[FetchResponse]):
         replica_id: int = -1,
         replica_epoch: int = -1,
         listener_name: str = "",
+        only_from_leader: bool = True,
+        rack: str = "",
         throttle: Callable[[int], int] | None = None,
     ) -> None:
         super().__init__(manager.parking)
@@ -95,6 +100,10 @@ class Fetch(Parked[FetchResponse]):
         self.replica_id = replica_id
         self.replica_epoch = replica_epoch
         self.listener_name = listener_name
+        # Consumers that know of other replicas may read from any of them (KIP-392).
+        self.only_from_leader = only_from_leader
+        # Where the consumer is, if that is to decide where it reads.
+        self.rack = rack
         self.throttle = throttle
         # What is read, and what was refused before any reading.
         self.targets: list[tuple[FetchEntry, Partition]] = []
@@ -156,7 +165,7 @@ class Fetch(Parked[FetchResponse]):
         for entry, partition in self.targets:
             if may_skip and entry.fetch_offset == entry.sent_high_watermark:
                 if is_consumer:
-                    if _has_no_news(entry, partition):
+                    if self._is_quiet_consumer(entry, partition):
                         continue
                 elif self._is_quiet_follower(entry, partition, now_ms):
                     continue
@@ -166,10 +175,16 @@ class Fetch(Parked[FetchResponse]):
                 length = len(records)
                 size += length
                 remaining = max(0, remaining - length)
-            elif data.error_code or data.diverging_epoch is not None:
+            elif data.error_code or data.diverging_epoch is not None or data.preferred_read_replica != NO_PREFERENCE:
                 is_urgent = True
             results.append((entry, data))
         return results, size, is_urgent or self.spans_segments
+
+    def _is_quiet_consumer(self, entry: FetchEntry, partition: Partition) -> bool:
+        """Whether there is nothing to tell: no record, and no better place to ask."""
+        if partition.leader_state is None:
+            return not self.only_from_leader and _has_no_news(entry, partition)
+        return not self.rack and _has_no_news(entry, partition)
 
     def _is_quiet_follower(self, entry: FetchEntry, partition: Partition, now_ms: int) -> bool:
         """Whether the follower stands at the end, is in sync and knows it; then all there is to note is the time."""
@@ -195,9 +210,16 @@ class Fetch(Parked[FetchResponse]):
         self, entry: FetchEntry, partition: Partition, remaining: int, *, is_first: bool
     ) -> PartitionData:
         try:
-            partition.check_leader(entry.current_leader_epoch)
-            if self.replica_id >= 0:
-                partition.check_follower(self.replica_id, self.replica_epoch)
+            if self.only_from_leader:
+                partition.check_leader(entry.current_leader_epoch)
+                if self.replica_id >= 0:
+                    partition.check_follower(self.replica_id, self.replica_epoch)
+            else:
+                partition.check_replica(entry.current_leader_epoch)
+                if self.rack:
+                    elsewhere = self._elsewhere(entry, partition)
+                    if elsewhere is not None:
+                        return elsewhere
             if entry.last_fetched_epoch >= 0:
                 diverging = _divergence(partition, entry)
                 if diverging is not None:
@@ -205,6 +227,30 @@ class Fetch(Parked[FetchResponse]):
             return self._read_log(entry, partition, remaining, is_first=is_first)
         except KafkaError as error:
             return _failed(entry.index, error.code)
+
+    def _elsewhere(self, entry: FetchEntry, partition: Partition) -> PartitionData | None:
+        """Instead of records: which replica the consumer should read from, if not from us."""
+        state, image = partition.leader_state, self.manager.image
+        if state is None or image is None:
+            return None
+        replica = preferred_replica(
+            state,
+            image.brokers,
+            rack=self.rack,
+            listener_name=self.listener_name,
+            fetch_offset=entry.fetch_offset,
+        )
+        if replica == NO_PREFERENCE:
+            return None
+        return PartitionData(
+            partition_index=entry.index,
+            high_watermark=partition.high_watermark,
+            last_stable_offset=partition.last_stable_offset,
+            log_start_offset=partition.log.log_start_offset,
+            preferred_read_replica=replica,
+            aborted_transactions=None,
+            records=_NO_RECORDS,
+        )
 
     def _read_log(self, entry: FetchEntry, partition: Partition, remaining: int, *, is_first: bool) -> PartitionData:
         log = partition.log
@@ -287,7 +333,7 @@ def _has_no_news(entry: FetchEntry, partition: Partition) -> bool:
     return (
         log.high_watermark == entry.fetch_offset
         and log.log_start_offset == entry.sent_log_start_offset
-        and partition.leader_state is not None
+        and partition.refusal is None
         and (entry.current_leader_epoch < 0 or entry.current_leader_epoch == partition.leader_epoch)
     )
 

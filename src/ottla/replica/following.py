@@ -61,6 +61,12 @@ class Followed:
         # Nothing more is tried until the metadata names another epoch.
         self.is_failed = False
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether a consumer waits here for records that came, but are not known to be committed."""
+        partition = self.partition
+        return bool(partition.parked_fetches) and partition.log.high_watermark < partition.log.log_end_offset
+
     def start(self) -> None:
         """Without epochs (old formats, a lost checkpoint) only what is known to be committed can be kept."""
         log = self.partition.log
@@ -93,9 +99,7 @@ class Followed:
         end_offset, start_offset = log.log_end_offset, log.log_start_offset
         if data.records:
             self._append(memoryview(data.records))  # type: ignore[arg-type]
-        high_watermark = min(data.high_watermark, log.log_end_offset)
-        if high_watermark > log.high_watermark:
-            log.update_high_watermark(high_watermark)
+        self.partition.follow_high_watermark(data.high_watermark)
         if log.log_start_offset < data.log_start_offset <= log.high_watermark:
             log.advance_log_start_offset(data.log_start_offset)
         return log.log_end_offset != end_offset or log.log_start_offset != start_offset
@@ -155,6 +159,7 @@ class Followed:
             self._restart_at(first.base_offset)
         if has_gaps and not self.cleaner.note_gaps(log):
             raise GapsNotNoted
+        self.partition.unseen_bytes += len(records)
         for start, end in _pieces(batches, log.config.segment_bytes):
             self.flushed = log.append_as_follower(records[start:end]).flushed
 
@@ -164,12 +169,17 @@ class Followed:
             self._restart_at(offset)
             return
         log.truncate_to(offset)
-        self.cleaner.on_log_truncated(log, log.log_end_offset)
+        self._on_truncated(log.log_end_offset)
 
     def _restart_at(self, offset: int) -> None:
         log = self.partition.log
         log.truncate_fully_and_start_at(offset)
-        self.cleaner.on_log_truncated(log, offset)
+        self._on_truncated(offset)
+
+    def _on_truncated(self, offset: int) -> None:
+        self.cleaner.on_log_truncated(self.partition.log, offset)
+        # Consumers that wait here for what has just gone have to be told.
+        self.partition.wake_all()
 
 
 def truncation_offset(log: PartitionLog, *, epoch: int, end_offset: int) -> int:

@@ -22,6 +22,7 @@ from ottla.replica.directory_reporter import DirectoryChannel, DirectoryReporter
 from ottla.replica.fetch_sessions import FetchEntry, FetchSessions
 from ottla.replica.fetchers import FetcherPool
 from ottla.replica.isr import AlterPartitionChannel, IsrKeeper
+from ottla.replica.nearest import RACK_AWARE_SELECTOR
 from ottla.replica.parked import Parking
 from ottla.replica.partition import Partition
 from ottla.replica.views import ClusterView, DeltaView, PartitionView, TopicView
@@ -110,6 +111,7 @@ class ReplicaManager:
         "node_id",
         "offline",
         "parking",
+        "reads_by_rack",
         "sessions",
         "workers",
     )
@@ -125,6 +127,8 @@ class ReplicaManager:
         self._create_retry_planned = False
         self.parking = Parking(world.scheduler)
         self.sessions = FetchSessions(slots_max=config.max_incremental_fetch_session_cache_slots, random=world.random)
+        # Whether consumers are sent to the replica of their rack (KIP-392).
+        self.reads_by_rack = config.replica_selector_class == RACK_AWARE_SELECTOR
         self.by_name: dict[str, HostedTopic] = {}
         self.by_id: dict[Uuid, HostedTopic] = {}
         # Replicas that should be here but are not: their log could not be created, or ...

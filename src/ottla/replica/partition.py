@@ -155,12 +155,13 @@ class Partition:
 
     def become_follower(self, *, leader_id: int, epoch: int, partition_epoch: int) -> None:
         """Hands the lead to another broker; everybody who waits here is told at once."""
-        was_leader = self.leader_state is not None
+        # Consumers may be reading from a follower, too (KIP-392); with a new epoch they have to ask anew.
+        is_new = self.leader_state is not None or epoch != self.leader_epoch
         self.leader_state = None
         self.leader_id = leader_id
         self.leader_epoch = epoch
         self.partition_epoch = partition_epoch
-        if was_leader:
+        if is_new:
             self.wake_all()
 
     def refuse(self, error: ErrorCode) -> None:
@@ -233,12 +234,21 @@ class Partition:
             is_joining = None if keeper is None else keeper.joining_test(self)
             high_watermark = state.high_watermark(high_watermark, is_joining)
         if high_watermark > log.high_watermark:
-            log.update_high_watermark(high_watermark)
-            size, self.unseen_bytes = self.unseen_bytes, 0
-            for parked in self.parked_fetches:
-                parked.on_readable(size)
+            self._raise_high_watermark(high_watermark)
             for parked in self.parked_produces:
                 self.parking.wake(parked)
+
+    def follow_high_watermark(self, high_watermark: int) -> None:
+        """What the leader says is committed, as far as it is here: consumers may read it from a follower (KIP-392)."""
+        high_watermark = min(high_watermark, self.log.log_end_offset)
+        if high_watermark > self.log.high_watermark:
+            self._raise_high_watermark(high_watermark)
+
+    def _raise_high_watermark(self, high_watermark: int) -> None:
+        self.log.update_high_watermark(high_watermark)
+        size, self.unseen_bytes = self.unseen_bytes, 0
+        for parked in self.parked_fetches:
+            parked.on_readable(size)
 
     def wake_all(self) -> None:
         wake = self.parking.wake
@@ -260,7 +270,7 @@ class Partition:
         return state
 
     def check_replica(self, current_leader_epoch: int = NO_EPOCH) -> None:
-        """Enough for a debugging reader: a replica is here, and the client knows the current epoch."""
+        """Enough for a reader that follows a leader's hint: a replica is here, and it knows the current epoch."""
         if self.refusal is not None:
             raise KafkaError(self.refusal)
         if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:

@@ -225,6 +225,7 @@ def test_an_inert_key_at_its_default_is_not_worth_a_word() -> None:
         ({"ssl.keystore.password": "secret"}, "ssl.keystore.password cannot be set to [hidden]"),
         ({"listener.name.a.ssl.keystore.location": "f"}, "TLS and SASL are not available yet"),
         ({"listener.name.a.nonsense": "f"}, "does not end in the name of a broker configuration"),
+        ({"replica.selector.class": "a.b.C"}, "replica.selector.class is a.b.C, but classes cannot be loaded"),
         ({"remote.log.storage.system.enable": "true"}, "tiered storage is not available"),
     ],
 )

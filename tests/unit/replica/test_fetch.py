@@ -218,7 +218,7 @@ class TestLongPoll:
 
     def test_a_lost_lead_is_told_at_once(self, node: DataPath) -> None:
         topic_id = node.create_topic("t", replicas=(1, 2))
-        poll = waiting(node.fetch("t", {0: 0}, max_wait_ms=500))
+        poll = waiting(node.fetch("t", {0: 0}, max_wait_ms=500, version=10))
         node.commit(r.PartitionChangeRecord(partition_id=0, topic_id=topic_id, leader=2))
         node.virtual.scheduler.run()
         assert poll.result().responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -275,7 +275,7 @@ class TestSessions:
         topic_id = node.create_topic("t", replicas=(1, 2), isr=(1,))
         session_id = self.at_the_end(node)
         node.commit(r.PartitionChangeRecord(partition_id=0, topic_id=topic_id, leader=2))
-        data = answered(self.again(node, session_id, 2)).responses[0].partitions[0]
+        data = answered(self.again(node, session_id, 2, version=10)).responses[0].partitions[0]
         assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def test_a_parked_session_wakes(self, node: DataPath) -> None:
@@ -405,7 +405,7 @@ def test_a_read_that_ends_with_its_segment_does_not_wait(node: DataPath) -> None
 
 
 def test_leader_hint(node: DataPath) -> None:
-    topic_id = node.create_topic("t", replicas=(1, 2), leader=2)
+    topic_id = node.create_topic("t", replicas=(2, 3), leader=2)
     data = node.fetch_one("t", 0, topic_id=topic_id, version=16)
     assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert data.current_leader is not None

@@ -5,14 +5,12 @@
 - 7: incremental sessions (KIP-227)
 - 9: the client's idea of the leader epoch is checked (KIP-320)
 - 10: zstd
-- 11: the client's rack, for reading from the nearest replica (KIP-392)
+- 11: the client's rack, for reading from the nearest replica (KIP-392); from here on followers serve consumers
 - 12: flexible; the epoch last fetched, for finding where two logs part (KIP-595)
 - 13: topics are named by id (KIP-516)
 - 15: a follower tells its epoch (KIP-903)
 - 16: answers tell who leads when we do not (KIP-951)
 - 17, 18: directory id and high watermark of a Raft replica; of no meaning for partitions of topics
-
-Deliberate gap: the rack is read and not used while every partition has one replica; only leaders are read from.
 """
 
 from __future__ import annotations
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["error_response", "handle"]
 
 _READ_COMMITTED = 1
+_RACK_VERSION = 11
 _REPLICA_STATE_VERSION = 15
 
 
@@ -58,6 +57,8 @@ def handle(request: FetchRequest, context: RequestContext, broker: Broker) -> Fe
         replica_id=replica_id,
         replica_epoch=replica_epoch,
         listener_name=context.listener_name,
+        only_from_leader=is_follower or version < _RACK_VERSION,
+        rack=request.rack_id if replicas.reads_by_rack else "",
         throttle=None if type(quota) is Unlimited else lambda size: quota.fetched(context, size),
     )
     may_read_all = is_follower and context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)

@@ -14,6 +14,13 @@ __all__ = ["check_together"]
 # Assignors of consumer groups; other ones would be classes of Java.
 _ASSIGNORS = ("uniform", "range")
 
+# Of all classes that could choose replicas for consumers, those that come with Apache Kafka (KIP-392).
+_REPLICA_SELECTORS = (
+    None,
+    "org.apache.kafka.common.replica.LeaderSelector",
+    "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+)
+
 # none, gzip, snappy, lz4, zstd
 _CODEC_MAX = 4
 
@@ -162,6 +169,12 @@ def _check_log(config: BrokerConfig) -> None:
 
 
 def _check_replication(config: BrokerConfig) -> None:
+    _require(
+        config.replica_selector_class in _REPLICA_SELECTORS,
+        f"replica.selector.class is {config.replica_selector_class}, but classes cannot be loaded; it must be one of "
+        f"{', '.join(filter(None, _REPLICA_SELECTORS))}.",
+        "replica.selector.class",
+    )
     wait = config.replica_fetch_wait_max_ms
     _require(
         wait <= config.replica_socket_timeout_ms,
