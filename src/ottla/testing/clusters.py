@@ -37,11 +37,19 @@ class ClusterFailed(Exception):
 
 
 @contextlib.contextmanager
-def cluster(*, nodes: int = 1, settings: Mapping[str, str] | None = None) -> Iterator[Cluster]:
-    """Starts a cluster, and removes every trace of it at the end. `settings` are broker settings for all nodes."""
+def cluster(
+    *,
+    nodes: int = 1,
+    settings: Mapping[str, str] | None = None,
+    node_settings: Mapping[int, Mapping[str, str]] | None = None,
+) -> Iterator[Cluster]:
+    """Starts a cluster, and removes every trace of it at the end.
+
+    `settings` are broker settings for all nodes, `node_settings` by node id go over them.
+    """
     parent = MEMORY_DIRECTORY if os.access(MEMORY_DIRECTORY, os.W_OK) else None
     data = tempfile.mkdtemp(prefix="ottla-", dir=parent)
-    running = Cluster(nodes=nodes, data=Path(data), settings=settings or {})
+    running = Cluster(nodes=nodes, data=Path(data), settings=settings or {}, node_settings=node_settings or {})
     try:
         running.start()
         yield running
@@ -53,9 +61,17 @@ def cluster(*, nodes: int = 1, settings: Mapping[str, str] | None = None) -> Ite
 class Cluster:
     """All nodes; made by `cluster`."""
 
-    def __init__(self, *, nodes: int, data: Path, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        *,
+        nodes: int,
+        data: Path,
+        settings: Mapping[str, str],
+        node_settings: Mapping[int, Mapping[str, str]] | None = None,
+    ) -> None:
         self.data = data
         self.settings = dict(settings)
+        self.node_settings = dict(node_settings or {})
         # One node takes whatever port is free when it binds; several have to know each other's before.
         *ports, controller_port = [0, 0] if nodes == 1 else free_ports(nodes + 1)
         self._nodes = [Node(self, node_id, ports, controller_port) for node_id in range(1, nodes + 1)]
@@ -138,7 +154,7 @@ class Node:
             ports=self._ports,
             controller_port=self._controller_port,
             data=data,
-            settings=self._owner.settings,
+            settings={**self._owner.settings, **self._owner.node_settings.get(self.node_id, {})},
         )
         config_file = write_properties(data, self.node_id, properties)
         command = [sys.executable, "-m", "ottla.cli.main", "node", "--config", config_file]

@@ -1,0 +1,44 @@
+"""Kafka's own consumer reads from the follower in its rack (KIP-392), as it tells itself."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import ottla.testing
+from tests.integration.cluster_calls import broker_ids, create_topic, wait_until
+from tests.support.java import ToolServer
+
+SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+TOPIC = "near"
+
+
+def test_the_consumer_reads_from_the_follower_of_its_rack(java: ToolServer, tmp_path: Path) -> None:
+    racks = {node_id: {"broker.rack": f"rack-{node_id}"} for node_id in (1, 2)}
+    with ottla.testing.cluster(nodes=2, settings={"replica.selector.class": SELECTOR}, node_settings=racks) as nodes:
+        wait_until(lambda: broker_ids(nodes.node(1)) == [1, 2], "both are there")
+        create_topic(nodes.node(1), TOPIC, assignments={0: [1, 2]})
+        written = java.run(
+            "ProducerPerformance",
+            *("--topic", TOPIC, "--num-records", 2_000, "--record-size", 1_000, "--throughput", -1),
+            *("--command-property", "acks=all", "--bootstrap-server", nodes.bootstrap),
+        )
+        assert written.status == 0, written.stdout + written.stderr
+        settings = tmp_path / "consumer.properties"
+        settings.write_text("client.rack=rack-2\nmax.partition.fetch.bytes=100000\n")
+        read = java.run(
+            "ConsumerPerformance",
+            *("--topic", TOPIC, "--num-records", 2_000, "--bootstrap-server", nodes.bootstrap),
+            *("--command-config", settings, "--print-metrics", "--timeout", 30_000),
+        )
+        assert read.status == 0, read.stdout + read.stderr
+        # Two megabytes came from the follower, and nothing to speak of from the leader.
+        assert received(read.stdout, 2) > 2_000_000
+        assert received(read.stdout, 1) < 10_000
+
+
+def received(metrics: str, node_id: int) -> float:
+    """How many bytes the consumer got from a node."""
+    found = re.search(rf"incoming-byte-total:\{{[^}}]*node-id=node-{node_id}\}}\s*: ([0-9.]+)", metrics)
+    assert found is not None, metrics
+    return float(found[1])
