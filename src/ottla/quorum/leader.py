@@ -63,7 +63,8 @@ class QuorumLeader:
         self._log = log
         self._cluster_id = cluster_id
         self._bytes_max = bytes_max
-        self._parked: set[_Parked] = set()
+        # In the order of their arrival, in which they are answered too.
+        self._parked: dict[_Parked, None] = {}
         self._observers: dict[tuple[int, Uuid], ObserverState] = {}
         self._snapshot_files: dict[SnapshotId, File] = {}
         # Called with a replica's id and the offset it has read up to (exclusive) at each of its fetches.
@@ -201,11 +202,11 @@ class QuorumLeader:
         deferred: Deferred[f.FetchResponse] = Deferred()
         parked = _Parked(deferred, lambda: _fetch_response(self._read(asked, max_bytes)))
         parked.timer = self._world.scheduler.call_later(max_wait_ms / 1000, self._release, parked)
-        self._parked.add(parked)
+        self._parked[parked] = None
         return deferred
 
     def _release(self, parked: _Parked) -> None:
-        self._parked.discard(parked)
+        self._parked.pop(parked, None)
         if parked.timer is not None:
             parked.timer.cancel()
         parked.deferred.resolve(parked.answer())
