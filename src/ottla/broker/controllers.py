@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
     from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
     from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+    from ottla.wire.messages.alter_partition_reassignments import (
+        AlterPartitionReassignmentsRequest,
+        AlterPartitionReassignmentsResponse,
+    )
     from ottla.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
     from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
     from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
@@ -39,6 +43,10 @@ if TYPE_CHECKING:
     from ottla.wire.messages.incremental_alter_configs import (
         IncrementalAlterConfigsRequest,
         IncrementalAlterConfigsResponse,
+    )
+    from ottla.wire.messages.list_partition_reassignments import (
+        ListPartitionReassignmentsRequest,
+        ListPartitionReassignmentsResponse,
     )
     from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
     from ottla.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
@@ -85,6 +93,14 @@ class ControllerGateway(Protocol):
     def elect_leaders(
         self, request: ElectLeadersRequest, context: ControllerContext | None = None
     ) -> Deferred[ElectLeadersResponse]: ...
+
+    def alter_partition_reassignments(
+        self, request: AlterPartitionReassignmentsRequest, context: ControllerContext | None = None
+    ) -> Deferred[AlterPartitionReassignmentsResponse]: ...
+
+    def list_partition_reassignments(
+        self, request: ListPartitionReassignmentsRequest, context: ControllerContext | None = None
+    ) -> Deferred[ListPartitionReassignmentsResponse]: ...
 
     def unregister_broker(
         self, request: UnregisterBrokerRequest, context: ControllerContext | None = None
@@ -160,6 +176,16 @@ class RemoteController:
     def elect_leaders(
         self, request: ElectLeadersRequest, context: ControllerContext | None = None
     ) -> Deferred[ElectLeadersResponse]:
+        return self.forward(request, context)
+
+    def alter_partition_reassignments(
+        self, request: AlterPartitionReassignmentsRequest, context: ControllerContext | None = None
+    ) -> Deferred[AlterPartitionReassignmentsResponse]:
+        return self.forward(request, context)
+
+    def list_partition_reassignments(
+        self, request: ListPartitionReassignmentsRequest, context: ControllerContext | None = None
+    ) -> Deferred[ListPartitionReassignmentsResponse]:
         return self.forward(request, context)
 
     def unregister_broker(

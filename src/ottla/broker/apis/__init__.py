@@ -59,6 +59,8 @@ HANDLERS: dict[int, HandlerSpec] = {
     42: HandlerSpec("delete_groups", 0, 2),
     43: HandlerSpec("elect_leaders", 0, 2),
     44: HandlerSpec("incremental_alter_configs", 0, 1),
+    45: HandlerSpec("alter_partition_reassignments", 0, 1),
+    46: HandlerSpec("list_partition_reassignments", 0, 0),
     47: HandlerSpec("offset_delete", 0, 0),
     55: HandlerSpec("describe_quorum", 0, 2),
     57: HandlerSpec("update_features", 0, 2),
@@ -82,6 +84,8 @@ CONTROLLER_HANDLERS: dict[int, HandlerSpec] = {
     37: HandlerSpec("create_partitions", 0, 3),
     43: HandlerSpec("elect_leaders", 0, 2),
     44: HandlerSpec("incremental_alter_configs", 0, 1),
+    45: HandlerSpec("alter_partition_reassignments", 0, 1),
+    46: HandlerSpec("list_partition_reassignments", 0, 0),
     55: HandlerSpec("describe_quorum", 0, 2),
     56: HandlerSpec("alter_partition", 2, 3),
     57: HandlerSpec("update_features", 0, 2),
@@ -97,4 +101,4 @@ CONTROLLER_HANDLERS: dict[int, HandlerSpec] = {
 }
 
 # What a broker may send on in an Envelope, in the name of a client (KIP-590).
-FORWARDABLE = frozenset((19, 20, 33, 37, 43, 44, 55, 57, 64))
+FORWARDABLE = frozenset((19, 20, 33, 37, 43, 44, 45, 46, 55, 57, 64))

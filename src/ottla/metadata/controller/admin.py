@@ -9,7 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from ottla.metadata.controller import brokers, cluster, configs, directories, features, partitions, producer_ids, topics
+from ottla.metadata.controller import (
+    brokers,
+    cluster,
+    configs,
+    directories,
+    elections,
+    features,
+    partitions,
+    producer_ids,
+    reassignments,
+    topics,
+)
 from ottla.metadata.controller.decision import Decision, DecisionContext, Liveness
 from ottla.model.deferred import Deferred
 
@@ -19,6 +30,10 @@ if TYPE_CHECKING:
     from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
     from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
     from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+    from ottla.wire.messages.alter_partition_reassignments import (
+        AlterPartitionReassignmentsRequest,
+        AlterPartitionReassignmentsResponse,
+    )
     from ottla.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
     from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
     from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
@@ -33,6 +48,10 @@ if TYPE_CHECKING:
     from ottla.wire.messages.incremental_alter_configs import (
         IncrementalAlterConfigsRequest,
         IncrementalAlterConfigsResponse,
+    )
+    from ottla.wire.messages.list_partition_reassignments import (
+        ListPartitionReassignmentsRequest,
+        ListPartitionReassignmentsResponse,
     )
     from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
     from ottla.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
@@ -84,7 +103,25 @@ class AdminOperations:
     def elect_leaders(
         self, request: ElectLeadersRequest, context: ControllerContext | None = None
     ) -> Deferred[ElectLeadersResponse]:
-        return self.submit(lambda given: partitions.decide_elect_leaders(request, given), context)
+        return self.submit(lambda given: elections.decide_elect_leaders(request, given), context)
+
+    def balance_leaders(self) -> Deferred[bool]:
+        """To be called every `leader.imbalance.check.interval.seconds`; true when it should be called again at once."""
+        return self.submit(elections.decide_balance_leaders)
+
+    def elect_unclean_leaders(self) -> Deferred[bool]:
+        """To be called now and then, and when unclean elections are allowed; true as above."""
+        return self.submit(elections.decide_unclean_elections)
+
+    def alter_partition_reassignments(
+        self, request: AlterPartitionReassignmentsRequest, context: ControllerContext | None = None
+    ) -> Deferred[AlterPartitionReassignmentsResponse]:
+        return self.submit(lambda given: reassignments.decide_alter_partition_reassignments(request, given), context)
+
+    def list_partition_reassignments(
+        self, request: ListPartitionReassignmentsRequest, context: ControllerContext | None = None
+    ) -> Deferred[ListPartitionReassignmentsResponse]:
+        return self.submit(lambda given: reassignments.decide_list_partition_reassignments(request, given), context)
 
     def register_broker(
         self, request: BrokerRegistrationRequest, context: ControllerContext | None = None

@@ -8,7 +8,8 @@
   to recover.
 - While fewer replicas are in sync than `min.insync.replicas`, whoever leaves the in-sync set becomes an eligible
   leader replica, unless it stopped uncleanly and so may have lost its tail.
-- A reassignment is done as soon as every replica it adds is in sync and at least one that stays is.
+- A reassignment is done as soon as every replica it adds is in sync and at least one that stays is; one that removes
+  more than it adds waits for all that stay, lest the fewer that are left be fewer still.
 - A change of leader, or the removal of a replica, raises the leader epoch.
 """
 
@@ -177,6 +178,8 @@ class _Target:
         staying = tuple(replica for replica in self.replicas if replica not in self.removing)
         isr = tuple(replica for replica in self.isr if replica not in self.removing)
         if not isr or not set(self.adding) <= set(isr) or not staying:
+            return
+        if len(self.adding) < len(self.removing) and not set(staying) <= set(isr):
             return
         self.replicas, self.isr, self.adding, self.removing = staying, isr, (), ()
         self.elr = tuple(replica for replica in self.elr if replica in staying)

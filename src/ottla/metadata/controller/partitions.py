@@ -1,15 +1,15 @@
 """Decisions about leaders and in-sync replicas.
 
-Leaders report changes of their in-sync sets (AlterPartition); brokers coming and going move leadership; an
-administrator may ask for an election. All of them come down to `PartitionChange`.
+Leaders report changes of their in-sync sets (AlterPartition); brokers coming and going move leadership. All of them
+come down to `PartitionChange`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, NamedTuple
 
-from ottla.metadata.controller.decision import Decision, DecisionContext, default_directory, ensure_bounded
+from ottla.metadata.controller.decision import Decision, DecisionContext, default_directory
 from ottla.metadata.controller.effective_config import is_unclean_election_enabled, min_insync_replicas
 from ottla.metadata.controller.partition_change import Election, PartitionChange
 from ottla.metadata.image import NO_LEADER, BrokerImage, MetadataImage, PartitionImage, TopicImage
@@ -24,28 +24,22 @@ from ottla.wire.messages.alter_partition import (
     ResponsePartitionData,
     ResponseTopicData,
 )
-from ottla.wire.messages.elect_leaders import (
-    ElectLeadersRequest,
-    ElectLeadersResponse,
-    PartitionResult,
-    ReplicaElectionResult,
-)
 from ottla.wire.messages.metadata_records import PartitionChangeRecord
 
 __all__ = [
+    "Located",
+    "all_partitions",
     "broker_has_leaderships",
+    "change_of",
     "check_broker_epoch",
     "decide_alter_partition",
-    "decide_elect_leaders",
     "leader_and_isr_updates",
+    "leader_test",
     "without_replica",
 ]
 
-PREFERRED_ELECTION = 0
-UNCLEAN_ELECTION = 1
 
-
-class _Located(NamedTuple):
+class Located(NamedTuple):
     topic: TopicImage
     partition_id: int
     partition: PartitionImage
@@ -83,8 +77,8 @@ def decide_alter_partition(
             if code is not ErrorCode.NONE or partition is None:
                 answer.partitions.append(_refused(wanted, code))
                 continue
-            located = _Located(topic, wanted.partition_index, partition)
-            change = _change(located, context, _can_lead(context.image, partition))
+            located = Located(topic, wanted.partition_index, partition)
+            change = change_of(located, context, leader_test(context.image, partition))
             change.isr = tuple(_new_isr(wanted))
             change.recovery_state = wanted.leader_recovery_state
             record = change.build()
@@ -108,33 +102,6 @@ def decide_alter_partition(
     return Decision(records, response)
 
 
-def decide_elect_leaders(request: ElectLeadersRequest, context: DecisionContext) -> Decision[ElectLeadersResponse]:
-    if request.election_type not in (PREFERRED_ELECTION, UNCLEAN_ELECTION):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no election of type {request.election_type}")
-    election = Election.PREFERRED if request.election_type == PREFERRED_ELECTION else Election.UNCLEAN
-    records: list[Any] = []
-    response = ElectLeadersResponse()
-    topics = context.image.topics
-    everything = request.topic_partitions is None
-    wanted: Iterable[tuple[str, Iterable[int]]]
-    if request.topic_partitions is None:
-        wanted = [(name, sorted(topics.by_name[name].partitions)) for name in sorted(topics.by_name)]
-    else:
-        wanted = [(topic.topic, topic.partitions) for topic in request.topic_partitions]
-    for name, partition_ids in wanted:
-        results = ReplicaElectionResult(topic=name)
-        response.replica_election_results.append(results)
-        for partition_id in partition_ids:
-            code, message = _elect_one(name, partition_id, election, context, records)
-            # Asked about everything, only what was done or failed is told.
-            if not everything or code is not ErrorCode.ELECTION_NOT_NEEDED:
-                results.partition_result.append(
-                    PartitionResult(partition_id=partition_id, error_code=code, error_message=message)
-                )
-    ensure_bounded(len(records))
-    return Decision(records, response)
-
-
 def leader_and_isr_updates(
     context: DecisionContext,
     *,
@@ -152,7 +119,7 @@ def leader_and_isr_updates(
     image = context.image
     gone = {removed, stopped_uncleanly} - {NO_LEADER}
     records = []
-    for located in _all_partitions(image):
+    for located in all_partitions(image):
         partition = located.partition
         if gone:
             concerned = not gone.isdisjoint(partition.isr) or (
@@ -162,12 +129,12 @@ def leader_and_isr_updates(
             concerned = partition.leader == NO_LEADER
         if not concerned or (directories is not None and partition.directory(removed) not in directories):
             continue
-        usual = _can_lead(image, partition, added=added)
+        usual = leader_test(image, partition, added=added)
 
         def can_lead(replica: int, usual: Callable[[int], bool] = usual) -> bool:
             return replica not in gone and usual(replica)
 
-        change = _change(located, context, can_lead)
+        change = change_of(located, context, can_lead)
         change.isr = tuple(replica for replica in partition.isr if replica not in gone)
         if stopped_uncleanly != NO_LEADER:
             change.stopped_uncleanly = (stopped_uncleanly,)
@@ -181,22 +148,22 @@ def without_replica(
     topic: TopicImage, partition_id: int, partition: PartitionImage, replica: int, context: DecisionContext
 ) -> PartitionChangeRecord | None:
     """The change after which a replica neither leads the partition nor is in sync; None when there is none."""
-    change = _change(_Located(topic, partition_id, partition), context, _can_lead(context.image, partition))
+    change = change_of(Located(topic, partition_id, partition), context, leader_test(context.image, partition))
     change.isr = tuple(each for each in partition.isr if each != replica)
     return change.build()
 
 
 def broker_has_leaderships(image: MetadataImage, broker_id: int) -> bool:
-    return any(located.partition.leader == broker_id for located in _all_partitions(image))
+    return any(located.partition.leader == broker_id for located in all_partitions(image))
 
 
-def _all_partitions(image: MetadataImage) -> Iterator[_Located]:
+def all_partitions(image: MetadataImage) -> Iterator[Located]:
     for topic in sorted(image.topics.by_name.values()):
         for partition_id in sorted(topic.partitions):
-            yield _Located(topic, partition_id, topic.partitions[partition_id])
+            yield Located(topic, partition_id, topic.partitions[partition_id])
 
 
-def _can_lead(image: MetadataImage, partition: PartitionImage, *, added: int = NO_LEADER) -> Callable[[int], bool]:
+def leader_test(image: MetadataImage, partition: PartitionImage, *, added: int = NO_LEADER) -> Callable[[int], bool]:
     def can_lead(replica: int) -> bool:
         broker = image.brokers.get(replica)
         if broker is None or not (broker.active or replica == added):
@@ -208,7 +175,7 @@ def _can_lead(image: MetadataImage, partition: PartitionImage, *, added: int = N
     return can_lead
 
 
-def _change(located: _Located, context: DecisionContext, can_lead: Callable[[int], bool]) -> PartitionChange:
+def change_of(located: Located, context: DecisionContext, can_lead: Callable[[int], bool]) -> PartitionChange:
     image = context.image
     overrides = image.configs.of_topic(located.topic.name)
     unclean = is_unclean_election_enabled(context.config, overrides)
@@ -267,27 +234,3 @@ def _alter_partition_error(
         if epochs.get(replica, -1) not in (-1, broker.broker_epoch):
             return ErrorCode.INELIGIBLE_REPLICA
     return ErrorCode.NONE
-
-
-def _elect_one(
-    name: str, partition_id: int, election: Election, context: DecisionContext, records: list[Any]
-) -> tuple[ErrorCode, str | None]:
-    topic = context.image.topics.by_name.get(name)
-    partition = None if topic is None else topic.partitions.get(partition_id)
-    if topic is None or partition is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name}-{partition_id}"
-    if election is Election.PREFERRED:
-        needed = partition.leader != partition.preferred_leader
-    else:
-        needed = partition.leader == NO_LEADER
-    if not needed:
-        return ErrorCode.ELECTION_NOT_NEEDED, "the partition already has such a leader"
-    change = _change(_Located(topic, partition_id, partition), context, _can_lead(context.image, partition))
-    change.election = election
-    record = change.build()
-    if record is None or record.leader in (NO_LEADER, NO_LEADER_CHANGE):
-        if election is Election.PREFERRED:
-            return ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "the preferred replica is not in sync or not alive"
-        return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "no replica of the partition is alive"
-    records.append(record)
-    return ErrorCode.NONE, None

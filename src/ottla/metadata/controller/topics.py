@@ -242,9 +242,12 @@ def _manual_assignments(topic: CreatableTopic, context: DecisionContext) -> Assi
 
 
 def check_manual_assignment(
-    broker_ids: Sequence[int], image: MetadataImage, *, partition: int, size: int | None
+    broker_ids: Sequence[int], image: MetadataImage, *, partition: int, size: int | None, needs_active: bool = True
 ) -> None:
-    """Raises INVALID_REPLICA_ASSIGNMENT unless the replicas are registered, distinct, and one of them can lead."""
+    """Raises INVALID_REPLICA_ASSIGNMENT unless the replicas are registered, distinct, and one of them can lead.
+
+    A reassignment does without the last: the partition has a leader already.
+    """
     if not broker_ids:
         problem = "has no replica"
     elif len(set(broker_ids)) < len(broker_ids):
@@ -255,7 +258,7 @@ def check_manual_assignment(
         unknown = [broker_id for broker_id in broker_ids if broker_id not in image.brokers]
         if unknown:
             problem = f"names broker {unknown[0]}, which is not registered"
-        elif not any(image.brokers[broker_id].active for broker_id in broker_ids):
+        elif needs_active and not any(image.brokers[broker_id].active for broker_id in broker_ids):
             problem = "names only brokers that are fenced or shutting down"
         else:
             return

@@ -1,0 +1,58 @@
+"""AlterPartitionReassignments (key 45), versions 0 to 1: partitions get other replicas, or stay as they were (KIP-455).
+
+- 1: the caller may forbid that the number of replicas changes (KIP-860)
+
+The controller decides, for each partition by itself; the brokers then copy and delete as the metadata says.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.context import RequestContext
+    from ottla.model.deferred import Deferred
+
+__all__ = ["error_response", "handle"]
+
+
+def handle(
+    request: AlterPartitionReassignmentsRequest, context: RequestContext, broker: Broker
+) -> Deferred[AlterPartitionReassignmentsResponse]:
+    if not context.allows(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return broker.controller.alter_partition_reassignments(request, context.for_controller())
+
+
+def error_response(
+    request: AlterPartitionReassignmentsRequest,
+    version: int,  # noqa: ARG001
+    error: KafkaError,
+) -> AlterPartitionReassignmentsResponse:
+    """The code for the request, and again for every partition it names."""
+    return AlterPartitionReassignmentsResponse(
+        error_code=error.code,
+        error_message=error.message,
+        responses=[
+            ReassignableTopicResponse(
+                name=topic.name,
+                partitions=[
+                    ReassignablePartitionResponse(
+                        partition_index=partition.partition_index, error_code=error.code, error_message=error.message
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )

@@ -1,0 +1,30 @@
+"""ListPartitionReassignments (key 46), version 0: which partitions are on the move, and from where to where (KIP-455).
+
+A topic that is not there, or whose partitions stay where they are, is left out of the answer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.context import RequestContext
+    from ottla.model.deferred import Deferred
+
+__all__ = ["handle"]
+
+
+def handle(
+    request: ListPartitionReassignmentsRequest, context: RequestContext, broker: Broker
+) -> Deferred[ListPartitionReassignmentsResponse]:
+    if not context.allows(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return broker.controller.list_partition_reassignments(request, context.for_controller())

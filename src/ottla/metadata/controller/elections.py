@@ -1,0 +1,126 @@
+"""Decisions to elect leaders apart from any failure: on demand, back to the preferred replicas, and uncleanly.
+
+ElectLeaders asks for either kind, of all partitions or of some (KIP-183, KIP-460). On timers the controller hands
+leadership back to preferred replicas (`auto.leader.rebalance.enable`), and looks for leaders of partitions that have
+none where `unclean.leader.election.enable` allows to lose records for it. A look of a timer makes a bounded number of
+changes and says whether it may have left some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ottla.metadata.controller.decision import Decision, DecisionContext, ensure_bounded
+from ottla.metadata.controller.effective_config import is_unclean_election_enabled
+from ottla.metadata.controller.partition_change import Election
+from ottla.metadata.controller.partitions import Located, all_partitions, change_of, leader_test
+from ottla.metadata.image import NO_LEADER
+from ottla.metadata.topics_delta import NO_LEADER_CHANGE
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.wire.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+from ottla.wire.messages.metadata_records import PartitionChangeRecord
+
+__all__ = [
+    "ELECTIONS_PER_LOOK_MAX",
+    "decide_balance_leaders",
+    "decide_elect_leaders",
+    "decide_unclean_elections",
+]
+
+PREFERRED_ELECTION = 0
+UNCLEAN_ELECTION = 1
+
+# Apache Kafka's number: a batch of that size is written and replayed in some milliseconds.
+ELECTIONS_PER_LOOK_MAX = 1000
+
+
+def decide_elect_leaders(request: ElectLeadersRequest, context: DecisionContext) -> Decision[ElectLeadersResponse]:
+    if request.election_type not in (PREFERRED_ELECTION, UNCLEAN_ELECTION):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no election of type {request.election_type}")
+    election = Election.PREFERRED if request.election_type == PREFERRED_ELECTION else Election.UNCLEAN
+    records: list[Any] = []
+    response = ElectLeadersResponse()
+    topics = context.image.topics
+    everything = request.topic_partitions is None
+    wanted: Iterable[tuple[str, Iterable[int]]]
+    if request.topic_partitions is None:
+        wanted = [(name, sorted(topics.by_name[name].partitions)) for name in sorted(topics.by_name)]
+    else:
+        wanted = [(topic.topic, topic.partitions) for topic in request.topic_partitions]
+    for name, partition_ids in wanted:
+        results = ReplicaElectionResult(topic=name)
+        response.replica_election_results.append(results)
+        for partition_id in partition_ids:
+            code, message = _elect_named(name, partition_id, election, context, records)
+            # Asked about everything, only what was done or failed is told.
+            if not everything or code is not ErrorCode.ELECTION_NOT_NEEDED:
+                results.partition_result.append(
+                    PartitionResult(partition_id=partition_id, error_code=code, error_message=message)
+                )
+    ensure_bounded(len(records))
+    return Decision(records, response)
+
+
+def decide_balance_leaders(context: DecisionContext) -> Decision[bool]:
+    """Gives leadership back to preferred replicas that are in sync again; says whether there may be more to do."""
+    records: list[Any] = []
+    for located in all_partitions(context.image):
+        if located.partition.leader != located.partition.preferred_leader:
+            record = _elect(located, Election.PREFERRED, context)
+            if record is not None:
+                records.append(record)
+            if len(records) == ELECTIONS_PER_LOOK_MAX:
+                break
+    return Decision(records, len(records) == ELECTIONS_PER_LOOK_MAX)
+
+
+def decide_unclean_elections(context: DecisionContext) -> Decision[bool]:
+    """Leaders from outside the in-sync replicas where that is allowed; says whether there may be more to do."""
+    records: list[Any] = []
+    for located in all_partitions(context.image):
+        if located.partition.leader != NO_LEADER:
+            continue
+        if not is_unclean_election_enabled(context.config, context.image.configs.of_topic(located.topic.name)):
+            continue
+        record = _elect(located, Election.UNCLEAN, context)
+        if record is not None:
+            records.append(record)
+        if len(records) == ELECTIONS_PER_LOOK_MAX:
+            break
+    return Decision(records, len(records) == ELECTIONS_PER_LOOK_MAX)
+
+
+def _elect_named(
+    name: str, partition_id: int, election: Election, context: DecisionContext, records: list[Any]
+) -> tuple[ErrorCode, str | None]:
+    topic = context.image.topics.by_name.get(name)
+    partition = None if topic is None else topic.partitions.get(partition_id)
+    if topic is None or partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name}-{partition_id}"
+    if election is Election.PREFERRED:
+        needed = partition.leader != partition.preferred_leader
+    else:
+        needed = partition.leader == NO_LEADER
+    if not needed:
+        return ErrorCode.ELECTION_NOT_NEEDED, "the partition already has such a leader"
+    record = _elect(Located(topic, partition_id, partition), election, context)
+    if record is None:
+        if election is Election.PREFERRED:
+            return ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "the preferred replica is not in sync or not alive"
+        return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "no replica of the partition is alive"
+    records.append(record)
+    return ErrorCode.NONE, None
+
+
+def _elect(located: Located, election: Election, context: DecisionContext) -> PartitionChangeRecord | None:
+    """The change that gives the partition another leader; None when there is none that may lead."""
+    change = change_of(located, context, leader_test(context.image, located.partition))
+    change.election = election
+    record = change.build()
+    return None if record is None or record.leader in (NO_LEADER, NO_LEADER_CHANGE) else record

@@ -1,0 +1,153 @@
+"""Decisions to move replicas: AlterPartitionReassignments and ListPartitionReassignments (KIP-455).
+
+A reassignment begins with both sets: the wanted replicas in their order, then those that shall go. Which are new and
+which go is kept beside them. It ends by itself as soon as every wanted replica is in sync (`PartitionChange`), which
+the leader's AlterPartition brings about; another one may take its place before that, and cancelling it takes back what
+was added. The controller moves nothing: brokers see in the metadata which replicas they have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ottla.metadata.controller.decision import Decision, DecisionContext, ensure_bounded
+from ottla.metadata.controller.effective_config import is_unclean_election_enabled
+from ottla.metadata.controller.partitions import Located, change_of, leader_test
+from ottla.metadata.controller.topics import check_manual_assignment
+from ottla.metadata.image import PartitionImage, TopicImage
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from ottla.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+from ottla.wire.messages.metadata_records import PartitionChangeRecord
+
+__all__ = ["decide_alter_partition_reassignments", "decide_list_partition_reassignments"]
+
+
+def decide_alter_partition_reassignments(
+    request: AlterPartitionReassignmentsRequest, context: DecisionContext
+) -> Decision[AlterPartitionReassignmentsResponse]:
+    """Each partition succeeds or fails for itself."""
+    records: list[Any] = []
+    response = AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change, error_message=None
+    )
+    for topic in request.topics:
+        answer = ReassignableTopicResponse(name=topic.name)
+        response.responses.append(answer)
+        for wanted in topic.partitions:
+            result = ReassignablePartitionResponse(partition_index=wanted.partition_index, error_message=None)
+            answer.partitions.append(result)
+            try:
+                record = _alter(topic.name, wanted, context, may_change_factor=request.allow_replication_factor_change)
+            except KafkaError as error:
+                result.error_code, result.error_message = error.code, error.message
+                continue
+            if record is not None:
+                records.append(record)
+    ensure_bounded(len(records))
+    return Decision(records, response)
+
+
+def decide_list_partition_reassignments(
+    request: ListPartitionReassignmentsRequest, context: DecisionContext
+) -> Decision[ListPartitionReassignmentsResponse]:
+    topics = context.image.topics
+    response = ListPartitionReassignmentsResponse(error_message=None)
+    wanted: list[tuple[TopicImage, Sequence[int]]] = []
+    if request.topics is None:
+        wanted += [(topic, sorted(topic.partitions)) for topic in sorted(topics.by_name.values())]
+    else:
+        for named in request.topics:
+            topic = topics.by_name.get(named.name)
+            if topic is not None:
+                wanted.append((topic, named.partition_indexes))
+    for topic, indexes in wanted:
+        ongoing = [
+            OngoingPartitionReassignment(
+                partition_index=index,
+                replicas=list(partition.replicas),
+                adding_replicas=list(partition.adding_replicas),
+                removing_replicas=list(partition.removing_replicas),
+            )
+            for index in indexes
+            if (partition := topic.partitions.get(index)) is not None and partition.is_reassigning
+        ]
+        if ongoing:
+            response.topics.append(OngoingTopicReassignment(name=topic.name, partitions=ongoing))
+    return Decision([], response)
+
+
+def _alter(
+    name: str, wanted: ReassignablePartition, context: DecisionContext, *, may_change_factor: bool
+) -> PartitionChangeRecord | None:
+    topic = context.image.topics.by_name.get(name)
+    partition = None if topic is None else topic.partitions.get(wanted.partition_index)
+    if topic is None or partition is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name}-{wanted.partition_index}")
+    located = Located(topic, wanted.partition_index, partition)
+    if wanted.replicas is None:
+        return _cancel(located, context)
+    check_manual_assignment(
+        wanted.replicas, context.image, partition=wanted.partition_index, size=None, needs_active=False
+    )
+    if not may_change_factor:
+        _check_factor(partition, wanted.replicas)
+    return _reassign(located, wanted.replicas, context)
+
+
+def _reassign(located: Located, wanted: Sequence[int], context: DecisionContext) -> PartitionChangeRecord | None:
+    """Replaces a reassignment that is under way: what that one was adding counts as present, and may go again.
+
+    What was added stays known as such where nothing more is added, so that cancelling still finds what was there first.
+    """
+    present = located.partition.replicas
+    removing = tuple(sorted(set(present) - set(wanted)))
+    change = change_of(located, context, leader_test(context.image, located.partition))
+    change.replicas = (*wanted, *removing)
+    change.removing = removing
+    change.adding = tuple(sorted(set(wanted) - set(present))) or None
+    return change.build()
+
+
+def _cancel(located: Located, context: DecisionContext) -> PartitionChangeRecord | None:
+    partition = located.partition
+    if not partition.is_reassigning:
+        raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+    replicas = tuple(replica for replica in partition.replicas if replica not in partition.adding_replicas)
+    isr = tuple(replica for replica in partition.isr if replica not in partition.adding_replicas)
+    if not replicas:
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "there would be no replica left")
+    if not isr:
+        # Only replicas that were added are in sync: whoever leads then has to be believed.
+        if not is_unclean_election_enabled(context.config, context.image.configs.of_topic(located.topic.name)):
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"the reassignment of {located.topic.name}-{located.partition_id} cannot be cancelled: "
+                "none of the former replicas is in sync, and unclean leader election is not enabled",
+            )
+        isr = replicas[:1]
+    change = change_of(located, context, leader_test(context.image, partition))
+    change.replicas, change.isr, change.adding, change.removing = replicas, isr, (), ()
+    return change.build()
+
+
+def _check_factor(partition: PartitionImage, wanted: Sequence[int]) -> None:
+    """The factor is that of the reassignment under way, as if it had ended (KIP-860)."""
+    present = len(set(partition.replicas) - set(partition.removing_replicas))
+    if present != len(wanted):
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"the replication factor would change from {present} to {len(wanted)}, which the request does not allow",
+        )
