@@ -15,7 +15,11 @@ from confluent_kafka import KafkaError as ClientError
 
 import ottla.testing
 from ottla.model.errors import ErrorCode
+from ottla.records.build import build_batch
+from ottla.records.record import Record
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.integration.cluster_calls import ask, broker_ids, create_topic, partitions_of, wait_until
 
 SETTINGS = {
@@ -236,6 +240,25 @@ def test_a_follower_serves_no_old_consumer(nodes: ottla.testing.Cluster) -> None
     wanted = FetchTopic(topic=topic, partitions=[FetchPartition(partition=0, partition_max_bytes=1_000)])
     answer = ask(nodes.node(2), FetchRequest(topics=[wanted], max_bytes=1_000), 10)
     assert answer.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_who_leads_is_told_with_the_refusal(nodes: ottla.testing.Cluster) -> None:
+    """KIP-951: the client need not ask for metadata first."""
+    topic = "elsewhere"
+    create_topic(nodes.node(1), topic, assignments={0: [3, 1]})
+    wait_until(lambda: bool(partitions_of(nodes.node(2), topic)), "everybody knows the topic")
+    records = memoryview(build_batch([Record(value=b"x")]))
+    data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=records)])
+    topic_id = ask(nodes.node(2), MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12).topics[0].topic_id
+    wanted = FetchTopic(topic_id=topic_id, partitions=[FetchPartition(partition=0, partition_max_bytes=1_000)])
+    host, port = nodes.node(3).address.split(":")
+    produced = ask(nodes.node(2), ProduceRequest(acks=1, timeout_ms=1_000, topic_data=[data]), 10)
+    fetched = ask(nodes.node(2), FetchRequest(topics=[wanted], max_bytes=1_000), 16)
+    refusals = [produced.responses[0].partition_responses[0], fetched.responses[0].partitions[0]]
+    for answer, refusal in zip((produced, fetched), refusals, strict=True):
+        assert refusal.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert refusal.current_leader.leader_id == 3
+        assert [(each.node_id, each.host, each.port) for each in answer.node_endpoints] == [(3, host, int(port))]
 
 
 def test_a_stranger_is_no_follower(nodes: ottla.testing.Cluster) -> None:

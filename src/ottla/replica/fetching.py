@@ -319,7 +319,8 @@ class Fetch(Parked[FetchResponse]):
             data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if self.version >= _LEADER_HINT_VERSION and data.error_code in _LEADER_ERRORS:
             # KIP-951: tell where the leader is, so that the client need not ask for metadata first.
-            leader_id, epoch, endpoint = self.manager.leader_hint(entry.topic, entry.index, self.listener_name)
+            topic = entry.topic or self.manager.topic_name(entry.topic_id) or ""
+            leader_id, epoch, endpoint = self.manager.leader_hint(topic, entry.index, self.listener_name)
             data.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch)
             if endpoint is not None and all(known.node_id != leader_id for known in response.node_endpoints):
                 response.node_endpoints.append(

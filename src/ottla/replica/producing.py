@@ -6,6 +6,7 @@ settles what can be settled, and when nothing is left, or the client's timeout i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.model.deferred import Deferred
@@ -59,11 +60,21 @@ def fill_error(answer: PartitionProduceResponse, error: KafkaError, partition: P
 class WaitingProduce(Parked[ProduceResponse]):
     """A produce request of which some partitions are not decided yet."""
 
-    __slots__ = ("_committing", "_required_acks", "_waits", "response")
+    __slots__ = ("_committing", "_has_errors", "_on_lead_lost", "_required_acks", "_waits", "response")
 
-    def __init__(self, parking: Parking, response: ProduceResponse, *, required_acks: int) -> None:
+    def __init__(
+        self,
+        parking: Parking,
+        response: ProduceResponse,
+        *,
+        required_acks: int,
+        on_lead_lost: Callable[[], None] | None = None,
+    ) -> None:
         super().__init__(parking)
         self.response = response
+        # Called before the answer leaves when another broker has taken over meanwhile: who leads is told with it.
+        self._on_lead_lost = on_lead_lost
+        self._has_errors = False
         self._required_acks = required_acks
         # Partitions whose records are on a worker or on their way to the disk ...
         self._waits: set[_Wait] = set()
@@ -103,12 +114,13 @@ class WaitingProduce(Parked[ProduceResponse]):
                 partition.parked_produces.pop(self, None)
                 if error is not ErrorCode.NONE:
                     fill_error(answer, KafkaError(error))
+                    self._has_errors = True
         for _, partition, _ in undecided:
             # A request may wait twice for one partition, once for each of its topics' names.
             partition.parked_produces[self] = None
         self._committing = undecided
         if not undecided and not self._waits:
-            self.unpark(self.response)
+            self._finish()
 
     def on_timeout(self) -> None:
         error = KafkaError(ErrorCode.REQUEST_TIMED_OUT)
@@ -117,6 +129,11 @@ class WaitingProduce(Parked[ProduceResponse]):
         for wait in self._waits:
             fill_error(wait.answer, error)
         self._waits.clear()
+        self._finish()
+
+    def _finish(self) -> None:
+        if self._has_errors and self._on_lead_lost is not None:
+            self._on_lead_lost()
         self.unpark(self.response)
 
     def leave(self) -> None:
@@ -141,6 +158,7 @@ class WaitingProduce(Parked[ProduceResponse]):
         self._waits.remove(wait)
         if isinstance(error, KafkaError):
             fill_error(wait.answer, error, wait.partition)
+            self._has_errors = True
         elif error is not None:
             if self.is_parked:
                 self.fail(error)

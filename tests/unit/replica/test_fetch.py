@@ -406,7 +406,7 @@ def test_a_read_that_ends_with_its_segment_does_not_wait(node: DataPath) -> None
 
 def test_leader_hint(node: DataPath) -> None:
     topic_id = node.create_topic("t", replicas=(2, 3), leader=2)
-    data = node.fetch_one("t", 0, topic_id=topic_id, version=16)
+    data = node.fetch_one("", 0, topic_id=topic_id, version=16)
     assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert data.current_leader is not None
     assert (data.current_leader.leader_id, data.current_leader.leader_epoch) == (2, 0)

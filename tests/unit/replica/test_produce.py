@@ -132,7 +132,7 @@ def test_internal_topics_are_not_for_clients(node: DataPath) -> None:
     assert answered(node.produce("__consumer_offsets", batch("a"))).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_not_the_leader_tells_who_is(node: DataPath) -> None:
+def register_another_broker(node: DataPath) -> None:
     node.commit(
         r.RegisterBrokerRecord(
             broker_id=2,
@@ -141,6 +141,10 @@ def test_not_the_leader_tells_who_is(node: DataPath) -> None:
             end_points=[r.BrokerEndpoint(name="PLAINTEXT", host="other", port=9, security_protocol=0)],
         )
     )
+
+
+def test_not_the_leader_tells_who_is(node: DataPath) -> None:
+    register_another_broker(node)
     node.create_topic("t", replicas=(1, 2), leader=2)
     data = TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=batch("a"))])
     response = node.call(produce, ProduceRequest(acks=1, topic_data=[data]), 12)
@@ -247,10 +251,15 @@ class TestWaitingForFollowers:
         topic_id = node.create_topic("t", replicas=(1, 2))
         waiting = node.produce("t", batch("a"), acks=-1)
         assert isinstance(waiting, Deferred)
+        register_another_broker(node)
         node.commit(r.PartitionChangeRecord(partition_id=0, topic_id=topic_id, leader=2, isr=[2]))
         node.virtual.scheduler.run()
-        answer = waiting.result().responses[0].partition_responses[0]
+        response = waiting.result()
+        answer = response.responses[0].partition_responses[0]
         assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        # And who has it now (KIP-951).
+        assert (answer.current_leader.leader_id, answer.current_leader.leader_epoch) == (2, 1)
+        assert [(point.node_id, point.host, point.port) for point in response.node_endpoints] == [(2, "other", 9)]
 
     def test_a_deleted_topic_is_told_at_once(self, node: DataPath) -> None:
         topic_id = node.create_topic("t", replicas=(1, 2))

@@ -6,10 +6,9 @@
 - 8: answers name the records at fault (KIP-467)
 - 9: flexible
 - 10: answers tell who leads when we do not (KIP-951)
+- 11: TRANSACTION_ABORTABLE
+- 12: partitions are added to the transaction with its first batch for them (KIP-890)
 - 13: topics are named by id (KIP-516)
-
-Deliberate gap: transactions. A request with a transactional id is refused with INVALID_TXN_STATE, since no transaction
-can be open.
 
 With acks=0 there is no answer; as in Apache Kafka an error then closes the connection, the only sign a client can get.
 """
@@ -25,6 +24,7 @@ from ottla.model.errors import ErrorCode, KafkaError
 from ottla.replica.appends import append
 from ottla.replica.partition import ACKS_ALL, Partition
 from ottla.replica.producing import WaitingProduce, fill_appended, fill_error
+from ottla.replica.transactional import Transaction
 from ottla.wire.messages.produce import (
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -38,11 +38,14 @@ from ottla.wire.messages.produce import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.replica.manager import HostedTopic
+    from ottla.storage.log import AppendResult
     from ottla.wire.message import Records
 
 __all__ = ["error_response", "handle"]
 
 _LEADER_HINT_VERSION = 10
+_ABORTABLE_VERSION = 11
+_ADDING_VERSION = 12
 _TOPIC_ID_VERSION = 13
 _ATTRIBUTES_LOW_BYTE = 22
 _TRANSACTIONAL_BIT = 0x10
@@ -58,6 +61,15 @@ def handle(
     if not -1 <= acks <= 1:
         return error_response(request, context.api_version, KafkaError(ErrorCode.INVALID_REQUIRED_ACKS))
     call = _ProduceCall(request, context, broker)
+    if request.transactional_id is not None and _is_transactional(request):
+        if not context.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
+            error = KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            return error_response(request, context.api_version, error)
+        call.transaction = Transaction(
+            request.transactional_id,
+            adds_partitions=context.api_version >= _ADDING_VERSION,
+            knows_abortable=context.api_version >= _ABORTABLE_VERSION,
+        )
     for topic in request.topic_data:
         call.append_topic(topic)
     if acks == 0:
@@ -89,12 +101,24 @@ def error_response(request: ProduceRequest, version: int, error: KafkaError) -> 
 class _ProduceCall:
     """One request while it is being handled."""
 
-    __slots__ = ("acks", "context", "errors", "is_transactional", "replicas", "response", "uses_topic_ids", "waiting")
+    __slots__ = (
+        "acks",
+        "broker",
+        "context",
+        "errors",
+        "replicas",
+        "response",
+        "transaction",
+        "uses_topic_ids",
+        "waiting",
+    )
 
     def __init__(self, request: ProduceRequest, context: RequestContext, broker: Broker) -> None:
         self.acks = request.acks
-        self.is_transactional = request.transactional_id is not None
+        # Set when records of a transaction are among those of the request.
+        self.transaction: Transaction | None = None
         self.context = context
+        self.broker = broker
         self.replicas = broker.replicas
         self.uses_topic_ids = context.api_version >= _TOPIC_ID_VERSION
         self.response = ProduceResponse()
@@ -102,7 +126,7 @@ class _ProduceCall:
         self.errors: list[KafkaError] = []
 
     def append_topic(self, topic: TopicProduceData) -> None:
-        replicas, context, acks = self.replicas, self.context, self.acks
+        replicas, context, acks, transaction = self.replicas, self.context, self.acks, self.transaction
         answers: list[PartitionProduceResponse] = []
         self.response.responses.append(
             TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
@@ -119,16 +143,20 @@ class _ProduceCall:
                 found = None if hosted is None else hosted.partitions.get(data.index)
                 if found is None:
                     found = self._find(topic, data.index)
-                records = _batch(data.records)
-                partition = found
-                outcome = append(
-                    partition,
-                    records,
-                    required_acks=acks,
-                    now_ms=context.received_ms,
-                    api_version=context.api_version,
-                    workers=replicas.workers,
-                )
+                if transaction is None:
+                    records = _batch(data.records)
+                    partition = found
+                    outcome = append(
+                        partition,
+                        records,
+                        required_acks=acks,
+                        now_ms=context.received_ms,
+                        api_version=context.api_version,
+                        workers=replicas.workers,
+                    )
+                else:
+                    partition = found
+                    outcome = self._append_in_transaction(partition, data.records, transaction)
             except KafkaError as error:
                 fill_error(answer, error, partition)
                 # It is an answer now. Its tracebacks lead back here and would keep what was refused until a collection.
@@ -146,7 +174,7 @@ class _ProduceCall:
         """KIP-951: who leads, for partitions that we do not lead, so that the client need not ask for metadata."""
         response = self.response
         listener_name = self.context.listener_name
-        known: set[int] = set()
+        known = {endpoint.node_id for endpoint in response.node_endpoints}
         for topic in response.responses:
             name = (self.replicas.topic_name(topic.topic_id) or "") if self.uses_topic_ids else topic.name
             for answer in topic.partition_responses:
@@ -171,11 +199,30 @@ class _ProduceCall:
             return KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         if hosted is not None and name in _INTERNAL_TOPICS and self.context.client_id != _ADMIN_CLIENT_ID:
             return KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Clients may not write to the internal topic {name}.")
-        if self.is_transactional:
-            return KafkaError(
-                ErrorCode.INVALID_TXN_STATE, "No transaction is open: this broker does not do transactions yet."
-            )
         return None
+
+    def _append_in_transaction(
+        self, partition: Partition, records: Records, transaction: Transaction
+    ) -> AppendResult | Deferred[AppendResult]:
+        context = self.context
+        if not _is_of_transaction(records):
+            return append(
+                partition,
+                _batch(records),
+                required_acks=self.acks,
+                now_ms=context.received_ms,
+                api_version=context.api_version,
+                workers=self.replicas.workers,
+            )
+        assert isinstance(records, memoryview)
+        return self.broker.transactional_appends.append(
+            partition,
+            records,
+            transaction=transaction,
+            required_acks=self.acks,
+            now_ms=context.received_ms,
+            api_version=context.api_version,
+        )
 
     def _find(self, topic: TopicProduceData, index: int) -> Partition:
         if self.uses_topic_ids:
@@ -184,12 +231,29 @@ class _ProduceCall:
 
     def _waiting(self) -> WaitingProduce:
         if self.waiting is None:
-            self.waiting = WaitingProduce(self.replicas.parking, self.response, required_acks=self.acks)
+            self.waiting = WaitingProduce(
+                self.replicas.parking,
+                self.response,
+                required_acks=self.acks,
+                on_lead_lost=self.add_leader_hints if self.context.api_version >= _LEADER_HINT_VERSION else None,
+            )
         return self.waiting
 
 
 def _size(request: ProduceRequest) -> int:
     return sum(len(data.records or b"") for topic in request.topic_data for data in topic.partition_data)
+
+
+def _is_transactional(request: ProduceRequest) -> bool:
+    return any(_is_of_transaction(data.records) for topic in request.topic_data for data in topic.partition_data)
+
+
+def _is_of_transaction(records: Records) -> bool:
+    return (
+        isinstance(records, memoryview)
+        and len(records) > _ATTRIBUTES_LOW_BYTE
+        and bool(records[_ATTRIBUTES_LOW_BYTE] & _TRANSACTIONAL_BIT)
+    )
 
 
 def _batch(records: Records) -> memoryview:
