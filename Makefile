@@ -22,7 +22,7 @@ help:
 setup: $(READY)
 
 # Set-up runs once, and again when a lock file or the package's own description changes.
-$(READY): pyproject.toml requirements/broker.lock requirements/dev.lock requirements/java.lock
+$(READY): pyproject.toml requirements/broker.lock requirements/cli.lock requirements/dev.lock requirements/java.lock
 	$(PYTHON) -c 'import sys; sys.exit("Ottla needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev.lock
@@ -66,7 +66,7 @@ check: test compat
 
 # Rewrites the lock files; needs `uv`.
 lock:
-	for name in broker dev java; do \
+	for name in broker cli dev java; do \
 	  uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate requirements/$$name.in -o requirements/$$name.lock; done
 
 clean:

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.tidy.files import SOURCE, parsed, relative, source_modules
 
 # The packages that may touch the outside world.
-OUTER = ("host", "cli", "testing")
+OUTER = ("host", "cli", "testing", "client")
 OUTSIDE_WORLD = {
     "asyncio",
     "random",

@@ -1,0 +1,1 @@
+"""Clients of a cluster. See README.md."""

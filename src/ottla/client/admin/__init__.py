@@ -1,0 +1,42 @@
+"""`AdminClient`: everything an administrator asks of a cluster, by area. See README.md."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from ottla.client.admin.configs import Configs
+from ottla.client.admin.groups import Groups
+from ottla.client.admin.nodes import Nodes
+from ottla.client.admin.offsets import Offsets
+from ottla.client.admin.partitions import Partitions
+from ottla.client.admin.topics import Topics
+from ottla.client.admin.transactions import Transactions
+from ottla.client.cluster import Cluster
+from ottla.client.settings import ClientSettings
+
+__all__ = ["AdminClient"]
+
+
+class AdminClient:
+    """An async context manager; each area is an attribute, each call one or few requests for each broker concerned."""
+
+    def __init__(self, settings: ClientSettings | Cluster) -> None:
+        self._owned = isinstance(settings, ClientSettings)
+        self.connections = Cluster(settings) if isinstance(settings, ClientSettings) else settings
+        self.topics = Topics(self.connections)
+        self.configs = Configs(self.connections)
+        self.groups = Groups(self.connections)
+        self.offsets = Offsets(self.connections)
+        self.partitions = Partitions(self.connections)
+        self.transactions = Transactions(self.connections)
+        self.cluster = Nodes(self.connections)
+
+    async def close(self) -> None:
+        if self._owned:
+            await self.connections.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()

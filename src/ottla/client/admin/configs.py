@@ -1,0 +1,219 @@
+"""Settings of topics, brokers, groups and client metrics, and levels of loggers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from ottla.client.cluster import Cluster
+from ottla.client.errors import check, error_of
+from ottla.model.errors import KafkaError
+from ottla.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
+from ottla.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from ottla.wire.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
+
+__all__ = [
+    "ConfigChange",
+    "ConfigEntry",
+    "ConfigOperation",
+    "ConfigResource",
+    "ConfigSource",
+    "ConfigSynonym",
+    "Configs",
+    "ResourceType",
+]
+
+
+class ResourceType(IntEnum):
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from; the names are those of Kafka's tools."""
+
+    UNKNOWN = 0
+    DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    DYNAMIC_CLIENT_METRICS_CONFIG = 7
+    DYNAMIC_GROUP_CONFIG = 8
+
+
+class ConfigOperation(IntEnum):
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ConfigResource(NamedTuple):
+    """What has settings. The name of the default of all brokers is empty."""
+
+    type: ResourceType
+    name: str
+
+
+class ConfigSynonym(NamedTuple):
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+class ConfigEntry(NamedTuple):
+    name: str
+    value: str | None
+    source: ConfigSource
+    is_sensitive: bool
+    is_read_only: bool
+    synonyms: tuple[ConfigSynonym, ...]
+    documentation: str | None
+
+    @property
+    def is_override(self) -> bool:
+        """Whether somebody set it for exactly this resource or, for brokers, for all of them."""
+        return self.source not in (ConfigSource.DEFAULT_CONFIG, ConfigSource.STATIC_BROKER_CONFIG, ConfigSource.UNKNOWN)
+
+
+class ConfigChange(NamedTuple):
+    name: str
+    value: str | None
+    operation: ConfigOperation = ConfigOperation.SET
+
+
+class Configs:
+    """`admin.configs`."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def describe(
+        self,
+        resources: Iterable[ConfigResource],
+        *,
+        keys: Sequence[str] | None = None,
+        synonyms: bool = False,
+        documentation: bool = False,
+    ) -> dict[ConfigResource, list[ConfigEntry] | KafkaError]:
+        """Every setting of every resource. What one broker alone knows is asked from that broker."""
+        found: dict[ConfigResource, list[ConfigEntry] | KafkaError] = {}
+
+        async def ask(node_id: int | None, some: list[ConfigResource]) -> None:
+            request = DescribeConfigsRequest(
+                resources=[
+                    DescribeConfigsResource(
+                        resource_type=one.type,
+                        resource_name=one.name,
+                        configuration_keys=None if keys is None else list(keys),
+                    )
+                    for one in some
+                ],
+                include_synonyms=synonyms,
+                include_documentation=documentation,
+            )
+            response: DescribeConfigsResponse
+            if node_id is None:
+                response = await self._cluster.ask_any(request)
+            else:
+                response = await self._cluster.retry(lambda: self._cluster.ask_node(node_id, request))
+            for result in response.results:
+                resource = ConfigResource(ResourceType(result.resource_type), result.resource_name)
+                found[resource] = error_of(result.error_code, result.error_message) or _entries(result)
+
+        groups = _by_node(resources)
+        if any(node_id is not None for node_id in groups) and not self._cluster.metadata.brokers:
+            await self._cluster.refresh([])
+        await asyncio.gather(*[ask(node_id, some) for node_id, some in groups.items()])
+        return found
+
+    async def alter(
+        self, changes: dict[ConfigResource, Sequence[ConfigChange]], *, validate_only: bool = False
+    ) -> dict[ConfigResource, KafkaError | None]:
+        """Incremental: settings that are not named stay as they are."""
+        found: dict[ConfigResource, KafkaError | None] = {}
+
+        async def ask(node_id: int | None, some: list[ConfigResource]) -> None:
+            request = IncrementalAlterConfigsRequest(
+                resources=[
+                    AlterConfigsResource(
+                        resource_type=one.type,
+                        resource_name=one.name,
+                        configs=[
+                            AlterableConfig(name=change.name, config_operation=change.operation, value=change.value)
+                            for change in changes[one]
+                        ],
+                    )
+                    for one in some
+                ],
+                validate_only=validate_only,
+            )
+            response: IncrementalAlterConfigsResponse
+            if node_id is None:
+                response = await self._cluster.ask_controller(
+                    request, lambda answer: [one.error_code for one in answer.responses]
+                )
+            else:
+                response = await self._cluster.retry(lambda: self._cluster.ask_node(node_id, request))
+            for result in response.responses:
+                resource = ConfigResource(ResourceType(result.resource_type), result.resource_name)
+                found[resource] = error_of(result.error_code, result.error_message)
+
+        await asyncio.gather(*[ask(node_id, some) for node_id, some in _by_node(changes).items()])
+        return found
+
+    async def resources(self, *types: ResourceType) -> list[ConfigResource]:
+        """Everything of these kinds that has settings of its own (KIP-1142)."""
+        response: ListConfigResourcesResponse = await self._cluster.ask_any(
+            ListConfigResourcesRequest(resource_types=[int(one) for one in types])
+        )
+        check(response.error_code)
+        return [ConfigResource(ResourceType(one.resource_type), one.resource_name) for one in response.config_resources]
+
+
+def _by_node(resources: Iterable[ConfigResource]) -> dict[int | None, list[ConfigResource]]:
+    """A broker's own settings and loggers are asked from it; everything else from anybody."""
+    found: dict[int | None, list[ConfigResource]] = {}
+    for one in resources:
+        own = one.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and one.name.isdecimal()
+        found.setdefault(int(one.name) if own else None, []).append(one)
+    return found
+
+
+def _entries(result: DescribeConfigsResult) -> list[ConfigEntry]:
+    return [
+        ConfigEntry(
+            name=one.name,
+            value=one.value,
+            source=_source(one.config_source),
+            is_sensitive=one.is_sensitive,
+            is_read_only=one.read_only,
+            synonyms=tuple(ConfigSynonym(item.name, item.value, _source(item.source)) for item in one.synonyms),
+            documentation=one.documentation,
+        )
+        for one in result.configs
+    ]
+
+
+def _source(number: int) -> ConfigSource:
+    try:
+        return ConfigSource(number)
+    except ValueError:
+        return ConfigSource.UNKNOWN

@@ -1,0 +1,332 @@
+"""Groups: who is in them, how far they are, and moving their offsets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ottla.client.cluster import Cluster
+from ottla.client.errors import check, error_of
+from ottla.client.leaders import by_topic
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import TopicPartition
+from ottla.wire.codec import MalformedMessage, decode
+from ottla.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from ottla.wire.messages.consumer_group_describe import DescribedGroup as ConsumerDescribed
+from ottla.wire.messages.consumer_protocol import ConsumerProtocolAssignment
+from ottla.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from ottla.wire.messages.describe_groups import DescribedGroup as ClassicDescribed
+from ottla.wire.messages.describe_groups import DescribeGroupsRequest
+from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from ottla.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
+from ottla.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+
+__all__ = ["CommittedOffset", "DescribedGroup", "GroupMember", "Groups", "ListedGroup"]
+
+# From version 10 on topics have ids instead of names; names are what people ask with.
+_NAMES_VERSION_MAX = 9
+
+
+class ListedGroup(NamedTuple):
+    group_id: str
+    protocol_type: str
+    state: str
+    type: str
+
+
+class CommittedOffset(NamedTuple):
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMember:
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    assignment: tuple[TopicPartition, ...]
+    target: tuple[TopicPartition, ...] | None = None
+    epoch: int | None = None
+    # Of a group of the new protocol: whether the member speaks the new one itself.
+    upgraded: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedGroup:
+    group_id: str
+    state: str
+    type: str
+    protocol_type: str
+    assignor: str
+    coordinator: int
+    members: tuple[GroupMember, ...]
+    epoch: int | None = None
+    target_epoch: int | None = None
+
+
+class Groups:
+    """`admin.groups`."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def find(self, *, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[ListedGroup]:
+        """Every group of every coordinator."""
+        request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+
+        async def ask(node_id: int) -> ListGroupsResponse:
+            async def attempt() -> ListGroupsResponse:
+                response: ListGroupsResponse = await self._cluster.ask_node(node_id, request)
+                check(response.error_code)
+                return response
+
+            return await self._cluster.retry(attempt)
+
+        responses = await asyncio.gather(*[ask(node_id) for node_id in await self._cluster.all_brokers()])
+        found = {
+            group.group_id: ListedGroup(group.group_id, group.protocol_type, group.group_state, group.group_type)
+            for response in responses
+            for group in response.groups
+        }
+        return [found[group_id] for group_id in sorted(found)]
+
+    async def describe(self, group_ids: Iterable[str]) -> dict[str, DescribedGroup | KafkaError]:
+        """Groups of the new protocol (KIP-848) first; what is none of them is described as a classic group."""
+
+        async def one(group_id: str) -> DescribedGroup | KafkaError:
+            try:
+                return await self._describe_one(group_id)
+            except KafkaError as error:
+                return error
+
+        wanted = list(dict.fromkeys(group_ids))
+        return dict(zip(wanted, await asyncio.gather(*[one(group_id) for group_id in wanted]), strict=True))
+
+    async def _describe_one(self, group_id: str) -> DescribedGroup:
+        cluster = self._cluster
+        response = await cluster.ask_coordinator(
+            cluster.GROUP,
+            group_id,
+            ConsumerGroupDescribeRequest(group_ids=[group_id]),
+            lambda answer: [group.error_code for group in answer.groups],
+        )
+        coordinator = await cluster.coordinator(cluster.GROUP, group_id)
+        described: ConsumerDescribed = response.groups[0]
+        if described.error_code == 0:
+            return _from_consumer(described, coordinator)
+        if described.error_code not in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
+            check(described.error_code, described.error_message)
+        response = await cluster.ask_coordinator(
+            cluster.GROUP,
+            group_id,
+            DescribeGroupsRequest(groups=[group_id]),
+            lambda answer: [group.error_code for group in answer.groups],
+        )
+        classic: ClassicDescribed = response.groups[0]
+        check(classic.error_code, classic.error_message)
+        if classic.group_state == "Dead":
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no group {group_id!r}.")
+        return _from_classic(classic, coordinator)
+
+    async def offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None = None, *, stable: bool = False
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """What a group has committed, for these partitions or for all (None). What it has not is left out."""
+        topics = (
+            None
+            if partitions is None
+            else [
+                OffsetFetchRequestTopics(name=topic, partition_indexes=numbers)
+                for topic, numbers in by_topic(partitions).items()
+            ]
+        )
+        request = OffsetFetchRequest(
+            groups=[OffsetFetchRequestGroup(group_id=group_id, topics=topics)], require_stable=stable
+        )
+        response: OffsetFetchResponse = await self._cluster.ask_coordinator(
+            self._cluster.GROUP,
+            group_id,
+            request,
+            lambda answer: [group.error_code for group in answer.groups],
+            version_max=_NAMES_VERSION_MAX,
+        )
+        group = response.groups[0]
+        check(group.error_code)
+        found = {}
+        for topic in group.topics:
+            for one in topic.partitions:
+                check(one.error_code)
+                if one.committed_offset >= 0:
+                    found[TopicPartition(topic.name, one.partition_index)] = CommittedOffset(
+                        one.committed_offset, one.committed_leader_epoch, one.metadata or ""
+                    )
+        return dict(sorted(found.items()))
+
+    async def alter_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset | int]
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Commits for a group without members."""
+        commits = {
+            one: offset if isinstance(offset, CommittedOffset) else CommittedOffset(offset)
+            for one, offset in offsets.items()
+        }
+        request = OffsetCommitRequest(
+            group_id=group_id,
+            topics=[
+                OffsetCommitRequestTopic(
+                    name=topic,
+                    partitions=[
+                        OffsetCommitRequestPartition(
+                            partition_index=number,
+                            committed_offset=commits[TopicPartition(topic, number)].offset,
+                            committed_leader_epoch=commits[TopicPartition(topic, number)].leader_epoch,
+                            committed_metadata=commits[TopicPartition(topic, number)].metadata,
+                        )
+                        for number in numbers
+                    ],
+                )
+                for topic, numbers in by_topic(commits).items()
+            ],
+        )
+        response: OffsetCommitResponse = await self._cluster.ask_coordinator(
+            self._cluster.GROUP,
+            group_id,
+            request,
+            lambda answer: [one.error_code for topic in answer.topics for one in topic.partitions],
+            version_max=_NAMES_VERSION_MAX,
+        )
+        return {
+            TopicPartition(topic.name, one.partition_index): error_of(one.error_code)
+            for topic in response.topics
+            for one in topic.partitions
+        }
+
+    async def delete_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, KafkaError | None]:
+        request = OffsetDeleteRequest(
+            group_id=group_id,
+            topics=[
+                OffsetDeleteRequestTopic(
+                    name=topic, partitions=[OffsetDeleteRequestPartition(partition_index=one) for one in numbers]
+                )
+                for topic, numbers in by_topic(partitions).items()
+            ],
+        )
+        response: OffsetDeleteResponse = await self._cluster.ask_coordinator(self._cluster.GROUP, group_id, request)
+        check(response.error_code)
+        return {
+            TopicPartition(topic.name, one.partition_index): error_of(one.error_code)
+            for topic in response.topics
+            for one in topic.partitions
+        }
+
+    async def delete(self, group_ids: Iterable[str]) -> dict[str, KafkaError | None]:
+        """One request for each coordinator."""
+        cluster = self._cluster
+        by_coordinator: dict[int, list[str]] = defaultdict(list)
+        for group_id in dict.fromkeys(group_ids):
+            node_id = await cluster.retry(lambda group_id=group_id: cluster.coordinator(cluster.GROUP, group_id))  # type: ignore[misc]
+            by_coordinator[node_id].append(group_id)
+
+        async def ask(some: list[str]) -> DeleteGroupsResponse:
+            response: DeleteGroupsResponse = await cluster.ask_coordinator(
+                cluster.GROUP,
+                some[0],
+                DeleteGroupsRequest(groups_names=some),
+                lambda answer: [one.error_code for one in answer.results],
+            )
+            return response
+
+        responses = await asyncio.gather(*[ask(some) for some in by_coordinator.values()])
+        return {one.group_id: error_of(one.error_code) for response in responses for one in response.results}
+
+
+def _from_consumer(group: ConsumerDescribed, coordinator: int) -> DescribedGroup:
+    return DescribedGroup(
+        group_id=group.group_id,
+        state=group.group_state,
+        type="Consumer",
+        protocol_type="consumer",
+        assignor=group.assignor_name,
+        coordinator=coordinator,
+        epoch=group.group_epoch,
+        target_epoch=group.assignment_epoch,
+        members=tuple(
+            GroupMember(
+                member_id=member.member_id,
+                instance_id=member.instance_id,
+                client_id=member.client_id,
+                host=member.client_host,
+                assignment=tuple(
+                    TopicPartition(topic.topic_name, one)
+                    for topic in member.assignment.topic_partitions
+                    for one in topic.partitions
+                ),
+                target=tuple(
+                    TopicPartition(topic.topic_name, one)
+                    for topic in member.target_assignment.topic_partitions
+                    for one in topic.partitions
+                ),
+                epoch=member.member_epoch,
+                upgraded=None if member.member_type < 0 else member.member_type == 1,
+            )
+            for member in group.members
+        ),
+    )
+
+
+def _from_classic(group: ClassicDescribed, coordinator: int) -> DescribedGroup:
+    return DescribedGroup(
+        group_id=group.group_id,
+        state=group.group_state,
+        type="Classic",
+        protocol_type=group.protocol_type,
+        assignor=group.protocol_data,
+        coordinator=coordinator,
+        members=tuple(
+            GroupMember(
+                member_id=member.member_id,
+                instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                host=member.client_host,
+                assignment=_assignment(group.protocol_type, memoryview(member.member_assignment)),
+            )
+            for member in group.members
+        ),
+    )
+
+
+def _assignment(protocol_type: str, content: memoryview) -> tuple[TopicPartition, ...]:
+    """What consumers put into their assignments; other kinds of groups (Connect, for one) put in what they like."""
+    if protocol_type != "consumer" or len(content) < 2:
+        return ()
+    version = min(int.from_bytes(content[:2], "big"), ConsumerProtocolAssignment.VERSIONS[1])
+    try:
+        assignment, _ = decode(ConsumerProtocolAssignment, content, version, 2)
+    except MalformedMessage:
+        return ()
+    return tuple(
+        TopicPartition(topic.topic, one) for topic in assignment.assigned_partitions for one in topic.partitions
+    )

@@ -1,0 +1,150 @@
+"""Offsets of partitions: the first, the last, by time; and records deleted up to an offset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from ottla.client.cluster import Cluster
+from ottla.client.errors import error_of
+from ottla.client.leaders import ask_leaders, by_topic
+from ottla.model.errors import KafkaError
+from ottla.model.ids import TopicPartition
+from ottla.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+from ottla.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from ottla.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+
+__all__ = ["EARLIEST", "EARLIEST_LOCAL", "LATEST", "LATEST_TIERED", "MAX_TIMESTAMP", "FoundOffset", "Offsets"]
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+
+
+class FoundOffset(NamedTuple):
+    # -1 where no record is that young.
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+class Offsets:
+    """`admin.offsets`."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def find(
+        self, times: Mapping[TopicPartition, int], *, committed: bool = False, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, FoundOffset | KafkaError]:
+        """The first offset whose record is as young as a timestamp, or the special offsets above."""
+
+        async def ask(node_id: int, some: list[TopicPartition]) -> dict[TopicPartition, FoundOffset | KafkaError]:
+            request = ListOffsetsRequest(
+                replica_id=-1,
+                isolation_level=1 if committed else 0,
+                topics=[
+                    ListOffsetsTopic(
+                        name=topic,
+                        partitions=[
+                            ListOffsetsPartition(partition_index=one, timestamp=times[TopicPartition(topic, one)])
+                            for one in partitions
+                        ],
+                    )
+                    for topic, partitions in by_topic(some).items()
+                ],
+                timeout_ms=self._cluster.settings.request_timeout_ms,
+            )
+            response: ListOffsetsResponse = await self._cluster.ask_node(node_id, request)
+            return {
+                TopicPartition(topic.name, one.partition_index): error_of(one.error_code)
+                or FoundOffset(one.offset, one.timestamp, one.leader_epoch)
+                for topic in response.topics
+                for one in topic.partitions
+            }
+
+        return await ask_leaders(self._cluster, times, ask, timeout_ms=timeout_ms)
+
+    async def numbers(
+        self, partitions: Iterable[TopicPartition], time: int, *, committed: bool = False
+    ) -> dict[TopicPartition, int]:
+        """The same offset of many partitions; the first error is raised."""
+        found = await self.find(dict.fromkeys(partitions, time), committed=committed)
+        result = {}
+        for partition, one in found.items():
+            if isinstance(one, KafkaError):
+                raise KafkaError(one.code, f"{partition}: {one.message}")
+            result[partition] = one.offset
+        return result
+
+    async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | KafkaError]:
+        """Deletes what lies before an offset (-1: everything); the answer is the new first offset."""
+
+        async def ask(node_id: int, some: list[TopicPartition]) -> dict[TopicPartition, int | KafkaError]:
+            request = DeleteRecordsRequest(
+                topics=[
+                    DeleteRecordsTopic(
+                        name=topic,
+                        partitions=[
+                            DeleteRecordsPartition(partition_index=one, offset=before[TopicPartition(topic, one)])
+                            for one in partitions
+                        ],
+                    )
+                    for topic, partitions in by_topic(some).items()
+                ],
+                timeout_ms=self._cluster.settings.request_timeout_ms,
+            )
+            response: DeleteRecordsResponse = await self._cluster.ask_node(node_id, request)
+            return {
+                TopicPartition(topic.name, one.partition_index): error_of(one.error_code) or one.low_watermark
+                for topic in response.topics
+                for one in topic.partitions
+            }
+
+        return await ask_leaders(self._cluster, before, ask)
+
+    async def end_of_epoch(
+        self, epochs: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, tuple[int, int] | KafkaError]:
+        """(epoch, end offset) of the newest epoch that is not younger than the given one."""
+
+        async def ask(node_id: int, some: list[TopicPartition]) -> dict[TopicPartition, tuple[int, int] | KafkaError]:
+            request = OffsetForLeaderEpochRequest(
+                replica_id=-1,
+                topics=[
+                    OffsetForLeaderTopic(
+                        topic=topic,
+                        partitions=[
+                            OffsetForLeaderPartition(partition=one, leader_epoch=epochs[TopicPartition(topic, one)])
+                            for one in partitions
+                        ],
+                    )
+                    for topic, partitions in by_topic(some).items()
+                ],
+            )
+            response: OffsetForLeaderEpochResponse = await self._cluster.ask_node(node_id, request)
+            return {
+                TopicPartition(topic.topic, one.partition): error_of(one.error_code)
+                or (one.leader_epoch, one.end_offset)
+                for topic in response.topics
+                for one in topic.partitions
+            }
+
+        return await ask_leaders(self._cluster, epochs, ask)

@@ -1,0 +1,190 @@
+"""Transactions as an administrator sees them (KIP-664): who has one open, and ending one that hangs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from ottla.client.cluster import Cluster
+from ottla.client.errors import check, error_of
+from ottla.client.leaders import ask_leaders, by_topic
+from ottla.model.errors import KafkaError
+from ottla.model.ids import TopicPartition
+from ottla.wire.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    TopicRequest,
+)
+from ottla.wire.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
+from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from ottla.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+__all__ = ["DescribedTransaction", "ListedTransaction", "ProducerState", "Transactions"]
+
+
+class ListedTransaction(NamedTuple):
+    transactional_id: str
+    coordinator: int
+    producer_id: int
+    state: str
+
+
+class DescribedTransaction(NamedTuple):
+    transactional_id: str
+    coordinator: int
+    producer_id: int
+    producer_epoch: int
+    state: str
+    timeout_ms: int
+    start_time_ms: int
+    partitions: tuple[TopicPartition, ...]
+
+
+class ProducerState(NamedTuple):
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    # -1 where the producer has no open transaction in the partition.
+    transaction_start_offset: int
+
+
+class Transactions:
+    """`admin.transactions`."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def find(
+        self,
+        *,
+        states: Sequence[str] = (),
+        producer_ids: Sequence[int] = (),
+        duration_ms: int = -1,
+        pattern: str | None = None,
+        brokers: Iterable[int] | None = None,
+    ) -> list[ListedTransaction]:
+        request = ListTransactionsRequest(
+            state_filters=list(states),
+            producer_id_filters=list(producer_ids),
+            duration_filter=duration_ms,
+            transactional_id_pattern=pattern,
+        )
+
+        async def ask(node_id: int) -> ListTransactionsResponse:
+            async def attempt() -> ListTransactionsResponse:
+                response: ListTransactionsResponse = await self._cluster.ask_node(node_id, request)
+                check(response.error_code)
+                return response
+
+            return await self._cluster.retry(attempt)
+
+        wanted = await self._cluster.all_brokers() if brokers is None else list(brokers)
+        answers = await asyncio.gather(*[ask(node_id) for node_id in wanted])
+        found = [
+            ListedTransaction(one.transactional_id, node_id, one.producer_id, one.transaction_state)
+            for node_id, answer in zip(wanted, answers, strict=True)
+            for one in answer.transaction_states
+        ]
+        return sorted(found)
+
+    async def describe(self, transactional_id: str) -> DescribedTransaction:
+        cluster = self._cluster
+        response: DescribeTransactionsResponse = await cluster.ask_coordinator(
+            cluster.TRANSACTION,
+            transactional_id,
+            DescribeTransactionsRequest(transactional_ids=[transactional_id]),
+            lambda answer: [one.error_code for one in answer.transaction_states],
+        )
+        state = response.transaction_states[0]
+        check(state.error_code)
+        return DescribedTransaction(
+            transactional_id,
+            await cluster.coordinator(cluster.TRANSACTION, transactional_id),
+            state.producer_id,
+            state.producer_epoch,
+            state.transaction_state,
+            state.transaction_timeout_ms,
+            state.transaction_start_time_ms,
+            tuple(TopicPartition(topic.topic, one) for topic in state.topics for one in topic.partitions),
+        )
+
+    async def producers(
+        self, partitions: Iterable[TopicPartition], *, broker: int | None = None
+    ) -> dict[TopicPartition, list[ProducerState] | KafkaError]:
+        """Producers that wrote lately, as the leader (or a given replica) knows them."""
+
+        async def ask(
+            node_id: int, some: list[TopicPartition]
+        ) -> dict[TopicPartition, list[ProducerState] | KafkaError]:
+            request = DescribeProducersRequest(
+                topics=[TopicRequest(name=name, partition_indexes=numbers) for name, numbers in by_topic(some).items()]
+            )
+            response: DescribeProducersResponse = await self._cluster.ask_node(node_id, request)
+            return {
+                TopicPartition(topic.name, one.partition_index): error_of(one.error_code, one.error_message)
+                or [
+                    ProducerState(
+                        item.producer_id,
+                        item.producer_epoch,
+                        item.coordinator_epoch,
+                        item.last_sequence,
+                        item.last_timestamp,
+                        item.current_txn_start_offset,
+                    )
+                    for item in one.active_producers
+                ]
+                for topic in response.topics
+                for one in topic.partitions
+            }
+
+        if broker is not None:
+            return await ask(broker, list(partitions))
+        return await ask_leaders(self._cluster, partitions, ask)
+
+    async def abort(
+        self, partition: TopicPartition, *, producer_id: int, producer_epoch: int, coordinator_epoch: int
+    ) -> None:
+        """Writes an abort marker into one partition, for a transaction that its coordinator has forgotten."""
+
+        async def ask(node_id: int, some: list[TopicPartition]) -> dict[TopicPartition, bool | KafkaError]:
+            marker = WritableTxnMarker(
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                coordinator_epoch=coordinator_epoch,
+                transaction_result=False,
+                topics=[
+                    WritableTxnMarkerTopic(name=name, partition_indexes=numbers)
+                    for name, numbers in by_topic(some).items()
+                ],
+            )
+            response: WriteTxnMarkersResponse = await self._cluster.ask_node(
+                node_id, WriteTxnMarkersRequest(markers=[marker])
+            )
+            return {
+                TopicPartition(topic.name, one.partition_index): error_of(one.error_code) or True
+                for result in response.markers
+                for topic in result.topics
+                for one in topic.partitions
+            }
+
+        answer = (await ask_leaders(self._cluster, [partition], ask))[partition]
+        if isinstance(answer, KafkaError):
+            raise answer
+
+    async def terminate(self, transactional_id: str) -> None:
+        """Fences the producer of a transactional id, which aborts what it has open."""
+        response: InitProducerIdResponse = await self._cluster.ask_coordinator(
+            self._cluster.TRANSACTION,
+            transactional_id,
+            InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=1),
+        )
+        check(response.error_code)

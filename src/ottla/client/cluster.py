@@ -1,0 +1,313 @@
+"""The connection pool of a client: one cluster, its nodes, and how to reach whoever is in charge of something.
+
+Every kind of client sits on a `Cluster`. It keeps one connection for each node and purpose (what waits long, such as
+a fetch, has a purpose of its own, so that nothing quick waits behind it), the metadata of the topics it was asked
+about, and the coordinators it has found. `ask_*` repeat what Kafka calls retriable, with growing pauses, until the
+time of the whole call is spent; the last error is then the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from ottla.client.connection import Connection, Connector, connect_plaintext, open_connection
+from ottla.client.errors import (
+    ClientClosed,
+    ClusterUnreachable,
+    ConnectionLost,
+    TimedOut,
+    check,
+)
+from ottla.client.metadata import MetadataCache, TopicInfo
+from ottla.client.settings import ClientSettings
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.wire.api import API_SPECS, ApiKey
+from ottla.wire.message import Message
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ottla.wire.peers import Endpoint
+
+__all__ = ["Cluster", "CoordinatorKind"]
+
+T = TypeVar("T")
+
+# FindCoordinator's key types.
+CoordinatorKind = int
+GROUP: CoordinatorKind = 0
+TRANSACTION: CoordinatorKind = 1
+
+_COORDINATOR_MOVED = {
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NETWORK_EXCEPTION,
+}
+
+
+class Cluster:
+    """Opened by the first request; `close` ends every connection."""
+
+    GROUP = GROUP
+    TRANSACTION = TRANSACTION
+
+    def __init__(self, settings: ClientSettings, *, connector: Connector = connect_plaintext) -> None:
+        self.settings = settings
+        self.metadata = MetadataCache()
+        self._connector = connector
+        self._connections: dict[tuple[Endpoint, str], asyncio.Task[Connection]] = {}
+        self._coordinators: dict[tuple[CoordinatorKind, str], int] = {}
+        self._closed = False
+        self._random = random.Random()
+
+    async def close(self) -> None:
+        self._closed = True
+        tasks = list(self._connections.values())
+        self._connections.clear()
+        for task in tasks:
+            if not task.done():
+                task.cancel()
+            elif task.exception() is None:
+                task.result().close("the client was closed")
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # Connections.
+
+    async def connection(self, endpoint: Endpoint, purpose: str = "") -> Connection:
+        """The connection to an address, opened where there is none; raises ConnectionLost."""
+        if self._closed:
+            raise ClientClosed("The client is closed.")
+        key = (endpoint, purpose)
+        task = self._connections.get(key)
+        if task is not None and task.done() and (task.exception() is not None or task.result().closed):
+            task = None
+        if task is None:
+            settings = self.settings
+            task = self._connections[key] = asyncio.ensure_future(
+                open_connection(
+                    endpoint,
+                    client_id=settings.client_id,
+                    connector=self._connector,
+                    timeout_ms=settings.connect_timeout_ms,
+                    response_bytes_max=settings.response_bytes_max,
+                )
+            )
+        try:
+            # Shielded, for several may wait for the same connection and one of them may give up.
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.cancelled():
+                raise ClientClosed("The client was closed.") from None
+            raise
+
+    async def node_connection(self, node_id: int, purpose: str = "") -> Connection:
+        """The connection to a node by its id; raises ConnectionLost where the id is not known."""
+        broker = self.metadata.brokers.get(node_id)
+        if broker is None:
+            await self.refresh([])
+            broker = self.metadata.brokers.get(node_id)
+            if broker is None:
+                raise ConnectionLost(f"broker {node_id} is not there at the moment")
+        return await self.connection(Endpoint(broker.host, broker.port), purpose)
+
+    async def any_connection(self) -> Connection:
+        """A connection to whichever node answers first of those that are known; raises ClusterUnreachable."""
+        known = [Endpoint(broker.host, broker.port) for broker in self.metadata.brokers.values()]
+        for key, task in self._connections.items():
+            if key[1] == "" and task.done() and not task.cancelled() and task.exception() is None:
+                connection = task.result()
+                if not connection.closed and (not known or key[0] in known):
+                    return connection
+        self._random.shuffle(known)
+        reasons = []
+        for endpoint in dict.fromkeys([*known, *self.settings.bootstrap_servers]):
+            try:
+                return await self.connection(endpoint)
+            except ConnectionLost as error:
+                reasons.append(str(error))
+        raise ClusterUnreachable(
+            f"Cannot reach the cluster ({'; '.join(reasons[:3])}). Is it running, and is the address right?"
+        )
+
+    # Metadata.
+
+    async def refresh(
+        self, topics: Sequence[str] | None, *, create: bool = False, deadline: float | None = None
+    ) -> MetadataCache:
+        """Asks for these topics, or for all of them (None), and for the brokers in any case."""
+        wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=create)
+        response: MetadataResponse = await self.ask_any(request, deadline=deadline)
+        self.metadata.update(response, all_topics=topics is None)
+        return self.metadata
+
+    async def topic(self, name: str, *, create: bool = False) -> TopicInfo:
+        """A topic whose leaders are known as far as there are any; raises KafkaError where there is no such topic."""
+        info = self.metadata.topics.get(name)
+        if info is not None and info.error is None:
+            return info
+        return await self.fresh_topic(name, create=create)
+
+    async def fresh_topic(self, name: str, *, create: bool = False) -> TopicInfo:
+        async def attempt() -> TopicInfo:
+            await self.refresh([name], create=create)
+            info = self.metadata.topics.get(name)
+            if info is None:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {name!r}.")
+            if info.error is not None:
+                raise info.error
+            return info
+
+        def again(error: KafkaError) -> bool:
+            # A topic that is being created appears in a moment; one that nobody creates does not.
+            return error.code.retriable and (create or error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+        return await self.retry(attempt, again=again)
+
+    # Asking.
+
+    def deadline(self, timeout_ms: int | None = None) -> float:
+        """When a call that begins now must be over, on the event loop's clock."""
+        timeout_ms = self.settings.api_timeout_ms if timeout_ms is None else timeout_ms
+        return asyncio.get_running_loop().time() + timeout_ms / 1000
+
+    async def retry(
+        self,
+        attempt: Callable[[], Awaitable[T]],
+        *,
+        deadline: float | None = None,
+        again: Callable[[KafkaError], bool] | None = None,
+    ) -> T:
+        """Repeats an attempt that fails with a retriable error or a lost connection, until the deadline."""
+        end = self.deadline() if deadline is None else deadline
+        backoff_ms = self.settings.retry_backoff_ms
+        now = asyncio.get_running_loop().time
+        while True:
+            try:
+                async with asyncio.timeout_at(end):
+                    return await attempt()
+            except KafkaError as error:
+                if not (error.code.retriable if again is None else again(error)):
+                    raise
+                last: Exception = error
+            except (ConnectionLost, ClusterUnreachable) as error:
+                last = error
+            except TimeoutError:
+                raise TimedOut(
+                    "The cluster did not answer in time. Look at its health, or allow more time with --timeout."
+                ) from None
+            pause = backoff_ms / 1000 * self._random.uniform(0.8, 1.2)
+            if now() + pause >= end:
+                raise last
+            await asyncio.sleep(pause)
+            backoff_ms = min(backoff_ms * 2, self.settings.retry_backoff_max_ms)
+
+    async def ask_any(self, request: Message, *, deadline: float | None = None, version_max: int = 32767) -> Any:
+        """Any node's answer. Its error codes are the caller's business."""
+
+        async def attempt() -> Any:
+            connection = await self.any_connection()
+            return await connection.ask(request, timeout_ms=self.settings.request_timeout_ms, version_max=version_max)
+
+        return await self.retry(attempt, deadline=deadline)
+
+    async def ask_node(self, node_id: int, request: Message, *, purpose: str = "", version_max: int = 32767) -> Any:
+        """One node's answer, without retry."""
+        connection = await self.node_connection(node_id, purpose)
+        return await connection.ask(request, timeout_ms=self.settings.request_timeout_ms, version_max=version_max)
+
+    async def ask_controller(
+        self, request: Message, codes: Callable[[Any], Iterable[int]] = lambda response: (response.error_code,)
+    ) -> Any:
+        """The controller's answer, through the broker that metadata names for it (any broker, in KRaft).
+
+        `codes` gives the error codes of a response: it is asked again while one of them says that the controller has
+        moved or is busy.
+        """
+
+        async def attempt() -> Any:
+            if self.metadata.controller_id not in self.metadata.brokers:
+                await self.refresh([])
+            node_id = self.metadata.controller_id
+            try:
+                if node_id in self.metadata.brokers:
+                    response = await self.ask_node(node_id, request)
+                else:
+                    response = await (await self.any_connection()).ask(
+                        request, timeout_ms=self.settings.request_timeout_ms
+                    )
+            except ConnectionLost:
+                self.metadata.controller_id = -1
+                raise
+            for code in codes(response):
+                if code in (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT):
+                    self.metadata.controller_id = -1
+                    check(code)
+            return response
+
+        return await self.retry(attempt)
+
+    async def ask_coordinator(
+        self,
+        kind: CoordinatorKind,
+        key: str,
+        request: Message,
+        codes: Callable[[Any], Iterable[int]] = lambda response: (response.error_code,),
+        *,
+        deadline: float | None = None,
+        version_max: int = 32767,
+        purpose: str = "",
+        timeout_ms: int | None = None,
+    ) -> Any:
+        """The answer of the coordinator of a group or transactional id; found again when it has moved."""
+
+        async def attempt() -> Any:
+            node_id = await self.coordinator(kind, key)
+            try:
+                connection = await self.node_connection(node_id, purpose)
+                response = await connection.ask(
+                    request, timeout_ms=timeout_ms or self.settings.request_timeout_ms, version_max=version_max
+                )
+            except ConnectionLost:
+                self.forget_coordinator(kind, key)
+                raise
+            for code in codes(response):
+                if code in _COORDINATOR_MOVED:
+                    self.forget_coordinator(kind, key)
+                if code in _COORDINATOR_MOVED or code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                    check(code)
+            return response
+
+        return await self.retry(attempt, deadline=deadline)
+
+    async def coordinator(self, kind: CoordinatorKind, key: str) -> int:
+        """The node id of a coordinator; raises a retriable KafkaError while there is none."""
+        node_id = self._coordinators.get((kind, key))
+        if node_id is not None and node_id in self.metadata.brokers:
+            return node_id
+        connection = await self.any_connection()
+        if connection.version_of(API_SPECS[ApiKey.FIND_COORDINATOR]) < 4:
+            request = FindCoordinatorRequest(key=key, key_type=kind)
+        else:
+            request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
+        response: FindCoordinatorResponse = await connection.ask(request, timeout_ms=self.settings.request_timeout_ms)
+        if response.coordinators:
+            found = response.coordinators[0]
+            check(found.error_code, found.error_message)
+            node_id = found.node_id
+        else:
+            check(response.error_code, response.error_message)
+            node_id = response.node_id
+        if node_id not in self.metadata.brokers:
+            await self.refresh([])
+        self._coordinators[kind, key] = node_id
+        return node_id
+
+    def forget_coordinator(self, kind: CoordinatorKind, key: str) -> None:
+        self._coordinators.pop((kind, key), None)
+
+    async def all_brokers(self) -> list[int]:
+        """The ids of all live brokers, asked for now."""
+        await self.refresh([])
+        return sorted(self.metadata.brokers)

@@ -1,0 +1,112 @@
+"""Asking the leaders of many partitions at once: one request for each broker, and again only what has to be."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+
+from ottla.client.cluster import Cluster
+from ottla.client.errors import ConnectionLost
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import TopicPartition
+
+__all__ = ["ask_leaders", "by_topic"]
+
+T = TypeVar("T")
+
+
+async def ask_leaders(
+    cluster: Cluster,
+    partitions: Iterable[TopicPartition],
+    ask: Callable[[int, list[TopicPartition]], Awaitable[dict[TopicPartition, T | KafkaError]]],
+    *,
+    timeout_ms: int | None = None,
+) -> dict[TopicPartition, T | KafkaError]:
+    """`ask(node_id, partitions)` gives each partition's answer; retriable errors are asked again until the deadline.
+
+    The result has every partition, with its answer or with the last error.
+    """
+    left = list(dict.fromkeys(partitions))
+    done: dict[TopicPartition, T | KafkaError] = {}
+    end = cluster.deadline(timeout_ms)
+    now = asyncio.get_running_loop().time
+    backoff_ms = cluster.settings.retry_backoff_ms
+    fresh = False
+    while left:
+        await _learn_leaders(cluster, left, fresh=fresh)
+        left_by_node: dict[int, list[TopicPartition]] = defaultdict(list)
+        for one in left:
+            found = _leader(cluster, one)
+            if isinstance(found, KafkaError):
+                done[one] = found
+            else:
+                left_by_node[found].append(one)
+        answers = await asyncio.gather(*[_ask_one(ask, node_id, some) for node_id, some in left_by_node.items()])
+        for answer in answers:
+            done.update(answer)
+        left = [one for one in left if _is_retriable(done[one])]
+        pause = backoff_ms / 1000
+        if not left or now() + pause >= end:
+            return done
+        # A topic that nobody knows stays unknown as a rule: it is looked for once more, in case it is new.
+        if fresh and all(_is_unknown(done[one]) for one in left):
+            return done
+        await asyncio.sleep(pause)
+        backoff_ms = min(backoff_ms * 2, cluster.settings.retry_backoff_max_ms)
+        fresh = True
+    return done
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Partition numbers by topic, in the order they came."""
+    found: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        found.setdefault(topic, []).append(partition)
+    return found
+
+
+async def _ask_one(
+    ask: Callable[[int, list[TopicPartition]], Awaitable[dict[TopicPartition, T | KafkaError]]],
+    node_id: int,
+    partitions: list[TopicPartition],
+) -> dict[TopicPartition, T | KafkaError]:
+    try:
+        return await ask(node_id, partitions)
+    except ConnectionLost as error:
+        return dict.fromkeys(partitions, KafkaError(ErrorCode.NETWORK_EXCEPTION, str(error)))
+
+
+async def _learn_leaders(cluster: Cluster, partitions: list[TopicPartition], *, fresh: bool) -> None:
+    topics = dict.fromkeys(one.topic for one in partitions)
+    unknown = [topic for topic in topics if fresh or _is_incomplete(cluster, topic)]
+    if unknown:
+        await cluster.refresh(unknown)
+
+
+def _is_incomplete(cluster: Cluster, topic: str) -> bool:
+    info = cluster.metadata.topics.get(topic)
+    return info is None or info.error is not None or any(one.leader < 0 for one in info.partitions.values())
+
+
+def _leader(cluster: Cluster, one: TopicPartition) -> int | KafkaError:
+    info = cluster.metadata.topics.get(one.topic)
+    if info is None or (info.error is not None and not info.partitions):
+        return (info and info.error) or KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {one.topic!r}."
+        )
+    partition = info.partitions.get(one.partition)
+    if partition is None:
+        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {one}.")
+    if partition.leader < 0:
+        return KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{one} has no leader at the moment.")
+    return partition.leader
+
+
+def _is_retriable(answer: object) -> bool:
+    return isinstance(answer, KafkaError) and answer.code.retriable
+
+
+def _is_unknown(answer: object) -> bool:
+    return isinstance(answer, KafkaError) and answer.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -1,0 +1,88 @@
+"""What a client knows of the cluster: brokers, topics, who leads what. Plain values; `Cluster` keeps them fresh."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ottla.client.errors import error_of
+from ottla.model.errors import KafkaError
+from ottla.model.ids import Uuid
+from ottla.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
+
+__all__ = ["BrokerNode", "MetadataCache", "PartitionInfo", "TopicInfo"]
+
+
+class BrokerNode(NamedTuple):
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+class PartitionInfo(NamedTuple):
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline_replicas: tuple[int, ...]
+
+
+class TopicInfo(NamedTuple):
+    name: str
+    topic_id: Uuid
+    is_internal: bool
+    partitions: dict[int, PartitionInfo]
+    error: KafkaError | None
+
+
+class MetadataCache:
+    """The newest answer about each topic and about the brokers."""
+
+    def __init__(self) -> None:
+        self.brokers: dict[int, BrokerNode] = {}
+        self.cluster_id: str | None = None
+        self.controller_id = -1
+        self.topics: dict[str, TopicInfo] = {}
+        self.names: dict[Uuid, str] = {}
+
+    def update(self, response: MetadataResponse, *, all_topics: bool) -> None:
+        """Takes over an answer. One about all topics says also which ones are gone."""
+        self.brokers = {
+            broker.node_id: BrokerNode(broker.node_id, broker.host, broker.port, broker.rack)
+            for broker in response.brokers
+        }
+        self.cluster_id = response.cluster_id
+        self.controller_id = response.controller_id
+        if all_topics:
+            self.topics.clear()
+            self.names.clear()
+        for topic in response.topics:
+            if topic.name is not None:
+                self._update_topic(topic.name, topic)
+
+    def leader_of(self, topic: str, partition: int) -> int:
+        """The leader's node id; -1 where nobody knows."""
+        info = self.topics.get(topic)
+        found = None if info is None else info.partitions.get(partition)
+        return -1 if found is None else found.leader
+
+    def _update_topic(self, name: str, topic: MetadataResponseTopic) -> None:
+        partitions = {
+            one.partition_index: PartitionInfo(
+                one.partition_index,
+                one.leader_id,
+                one.leader_epoch,
+                tuple(one.replica_nodes),
+                tuple(one.isr_nodes),
+                tuple(one.offline_replicas),
+            )
+            for one in sorted(topic.partitions, key=lambda one: one.partition_index)
+        }
+        self.topics[name] = TopicInfo(name, topic.topic_id, topic.is_internal, partitions, error_of(topic.error_code))
+        if topic.topic_id:
+            self.names[topic.topic_id] = name
