@@ -51,6 +51,7 @@ __all__ = [
     "TRANSACTIONAL_BIT",
     "read_header",
     "set_base_offset_and_epoch",
+    "stamp",
     "write_header",
 ]
 
@@ -89,6 +90,10 @@ NO_SEQUENCE = -1
 NO_PARTITION_LEADER_EPOCH = -1
 
 _PREFIX = Struct(">qiib")
+
+stamp = Struct(">qii").pack_into
+"""stamp(buffer, position, base_offset, batch_length, leader_epoch): what `set_base_offset_and_epoch` does, in one call
+for whoever knows the length that lies between the two."""
 
 
 class BatchHeader:

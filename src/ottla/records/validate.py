@@ -168,31 +168,42 @@ def validate_produce(
     """
     size = len(records)
     if size > HEADER_SIZE and settings.opens_no_records and origin == _CLIENT and api_version >= PRODUCE_VERSION_ZSTD:
-        header = BatchHeader(*_unpack_header(records))
-        count = header.record_count
-        last_offset_delta = header.last_offset_delta
-        attributes = header.attributes
-        max_timestamp = header.max_timestamp
-        base_timestamp = header.base_timestamp
+        fields = _unpack_header(records)
+        (
+            base_offset,
+            batch_length,
+            _,
+            magic,
+            checksum,
+            attributes,
+            last_offset_delta,
+            base_timestamp,
+            max_timestamp,
+            producer_id,
+            _,
+            base_sequence,
+            count,
+        ) = fields
         if (
-            header.magic == 2
-            and header.batch_length == size - LENGTH_OVERHEAD
+            magic == 2
+            and batch_length == size - LENGTH_OVERHEAD
             and size <= settings.max_message_bytes
-            and header.base_offset == 0
+            and base_offset == 0
             and 0 < count == last_offset_delta + 1
             # Offsets are handed out by the claimed count, so a claim that the bytes do not make likely is looked at
             # closely: an unpacked record has at least seven bytes, a packed one seldom less than one.
             and (count <= size if attributes & CODEC_MASK else count * RECORD_SIZE_MIN <= size - HEADER_SIZE)
             and attributes & _UNUSUAL_ATTRIBUTES == 0
             and attributes & CODEC_MASK <= _CODEC_LAST
-            and (header.base_sequence >= 0 if header.producer_id >= 0 else not attributes & TRANSACTIONAL_BIT)
+            and (base_sequence >= 0 if producer_id >= 0 else not attributes & TRANSACTIONAL_BIT)
             and max_timestamp >= base_timestamp
             and max_timestamp - now_ms <= settings.timestamp_after_max_ms
             and now_ms - base_timestamp <= settings.timestamp_before_max_ms
-            and crc32c(records[ATTRIBUTES_POSITION:]) == header.crc
+            and crc32c(records[ATTRIBUTES_POSITION:]) == checksum
         ):
             if records.readonly:
                 records = memoryview(bytearray(records))
+            header = BatchHeader(*fields)
             return ValidatedRecords(records, [header], [0], max_timestamp, last_offset_delta, count, -1)
     from ottla.records.validate_slow import validate_closely
 

@@ -15,19 +15,18 @@ directory's owner (`on_failure`) and the log refuses work from then on with `Log
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import NamedTuple
 
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ports import FileRegion
 from ottla.records.header import (
-    BASE_OFFSET,
     CONTROL_BIT,
-    LEADER_EPOCH,
-    LEADER_EPOCH_POSITION,
     LENGTH_OVERHEAD,
     BatchHeader,
     read_header,
+    stamp,
 )
 from ottla.records.iterate import iterate_batches
 from ottla.records.validate import AppendOrigin, ValidatedRecords
@@ -37,6 +36,7 @@ from ottla.storage.log_files import LogFiles
 from ottla.storage.lookups import ReadResult
 from ottla.storage.producer_state import ProducerBatch, ProducerEntry
 from ottla.storage.producers import marker_of
+from ottla.storage.rolling import RollBounds, must_roll
 from ottla.storage.segment import Segment
 from ottla.storage.time_index import TimestampOffset
 from ottla.storage.transaction_index import AbortedTransaction
@@ -44,7 +44,10 @@ from ottla.storage.transaction_index import AbortedTransaction
 __all__ = ["AppendResult", "PartitionLog", "ReadResult"]
 
 _RECENT_MAX = 64
-"""Batches of the active segment whose place is remembered, so that reads near the end need no search."""
+_RECENT_MIN = _RECENT_MAX // 2
+"""Batches of the active segment whose place is remembered, so that reads near the end need no search.
+
+The older half is forgotten at once when there are too many: one by one would cost every append."""
 
 
 class AppendResult(NamedTuple):
@@ -92,13 +95,16 @@ class PartitionLog(LogFiles):
         buffer = records.buffer
         headers = records.headers
         offset = first_offset = self._next_offset
-        for header, position in zip(headers, records.positions, strict=True):
+        header = headers[0]
+        if len(headers) == 1:
+            # Nearly all of them: a producer sends one batch for a partition.
             header.base_offset = offset
             header.leader_epoch = leader_epoch
-            BASE_OFFSET.pack_into(buffer, position, offset)
-            LEADER_EPOCH.pack_into(buffer, position + LEADER_EPOCH_POSITION, leader_epoch)
+            stamp(buffer, 0, offset, header.batch_length, leader_epoch)
             offset += header.last_offset_delta + 1
-        if headers[0].producer_id >= 0 or len(headers) > 1:
+        else:
+            offset = self._stamp_all(records, offset, leader_epoch)
+        if header.producer_id >= 0 or len(headers) > 1:
             duplicate = self._check_producers(headers, records.positions, buffer, origin)
             if duplicate is not None:
                 return AppendResult(
@@ -146,39 +152,80 @@ class PartitionLog(LogFiles):
     ) -> Deferred[None] | None:
         if self._offline is not None:
             raise self._offline
+        size = len(buffer)
+        header = headers[0]
+        is_single = len(headers) == 1
         config = self.config
-        if len(buffer) > config.segment_bytes:
-            raise KafkaError(
-                ErrorCode.RECORD_LIST_TOO_LARGE,
-                f"{len(buffer)} bytes are more than a whole segment of {self.topic_partition} "
-                f"({config.segment_bytes} bytes)",
-            )
+        segment = self.segments.active
+        bounds = self._roll_bounds
         try:
-            if headers[0].leader_epoch != self.epochs.latest or len(headers) > 1:
-                self._assign_epochs(headers)
-            segment = self.segments.active
-            if segment.size > config.segment_bytes - len(buffer) or self._should_roll(
-                segment, headers, next_offset, now_ms
+            if (
+                bounds is None
+                or bounds.segment is not segment
+                or bounds.config is not config
+                or segment.size + size > bounds.size_max
+                or header.max_timestamp > bounds.timestamp_max
+                or next_offset > bounds.next_offset_max
+                or not is_single
             ):
-                segment = self._roll(max(headers[0].base_offset, self._next_offset), now_ms)
+                segment = self._segment_for(size, headers, next_offset, now_ms)
+            if header.leader_epoch != self.epochs.latest or not is_single:
+                self._assign_epochs(headers)
             position = segment.size
             segment.append(buffer, headers, index_interval_bytes=config.index_interval_bytes, now_ms=now_ms)
         except OSError as error:
             raise self._failure(error, "append to") from error
         self._next_offset = next_offset
-        if headers[0].producer_id >= 0 or len(headers) > 1:
-            self._update_producers(headers, buffer, segment)
-        self.producers.state.end_offset = next_offset
+        producers = self.producers
         recent = self._recent
-        for header in headers:
+        if is_single:
+            if header.producer_id >= 0:
+                self._update_producers(headers, buffer, segment)
             if header.magic == 2:
                 recent[header.base_offset] = position
-            position += LENGTH_OVERHEAD + header.batch_length
-        while len(recent) > _RECENT_MAX:
-            del recent[next(iter(recent))]
+        else:
+            self._update_producers(headers, buffer, segment)
+            for header in headers:
+                if header.magic == 2:
+                    recent[header.base_offset] = position
+                position += LENGTH_OVERHEAD + header.batch_length
+        producers.state.end_offset = next_offset
+        if len(recent) > _RECENT_MAX:
+            self._recent = dict(islice(recent.items(), len(recent) - _RECENT_MIN, None))
         if next_offset - self.recovery_point >= config.flush_messages:
             return self.flush()
         return None
+
+    def _segment_for(self, size: int, headers: list[BatchHeader], next_offset: int, now_ms: int) -> Segment:
+        """The segment that takes these batches: the active one, or a new one where that is full or too old."""
+        config = self.config
+        if size > config.segment_bytes:
+            raise KafkaError(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"{size} bytes are more than a whole segment of {self.topic_partition} ({config.segment_bytes} bytes)",
+            )
+        segment = self.segments.active
+        if must_roll(
+            segment,
+            config,
+            added_bytes=size,
+            max_timestamp=max(header.max_timestamp for header in headers),
+            next_offset=next_offset,
+            now_ms=now_ms,
+            jitter_ms=self._roll_jitter_ms,
+        ):
+            segment = self._roll(max(headers[0].base_offset, self._next_offset), now_ms)
+        self._roll_bounds = RollBounds(segment, config, jitter_ms=self._roll_jitter_ms)
+        return segment
+
+    def _stamp_all(self, records: ValidatedRecords, offset: int, leader_epoch: int) -> int:
+        """Gives every batch its offset, from this one on, and the epoch; returns the offset after the last."""
+        for header, position in zip(records.headers, records.positions, strict=True):
+            header.base_offset = offset
+            header.leader_epoch = leader_epoch
+            stamp(records.buffer, position, offset, header.batch_length, leader_epoch)
+            offset += header.last_offset_delta + 1
+        return offset
 
     def _assign_epochs(self, headers: list[BatchHeader]) -> None:
         epochs = self.epochs
@@ -218,29 +265,6 @@ class PartitionLog(LogFiles):
                     # The marker is in the log, its entry is not in the transaction index: only recovery can mend it.
                     raise self._fail(error, f"index the marker at {header.base_offset} of") from error
             position = end
-
-    def _should_roll(self, segment: Segment, headers: list[BatchHeader], next_offset: int, now_ms: int) -> bool:
-        if segment.size == 0:
-            return not segment.holds_relative(next_offset - 1)
-        config = self.config
-        age_limit = config.segment_ms
-        if config.max_compaction_lag_ms < age_limit and config.compacts:
-            # The active segment is never cleaned, so it has to be closed in time for the cleaner (KIP-354).
-            age_limit = config.max_compaction_lag_ms
-        age_limit -= self._roll_jitter_ms
-        first = segment.first_timestamp
-        if first >= 0:
-            largest = headers[0].max_timestamp if len(headers) == 1 else max(h.max_timestamp for h in headers)
-            is_old = largest - first > age_limit
-        else:
-            is_old = now_ms - segment.created_ms > age_limit
-        return (
-            is_old
-            or segment.is_index_full(
-                index_interval_bytes=config.index_interval_bytes, bytes_max=config.segment_index_bytes
-            )
-            or not segment.holds_relative(next_offset - 1)
-        )
 
     # ---- reading
 

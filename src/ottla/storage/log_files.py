@@ -20,6 +20,7 @@ from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.names import SWAP_SUFFIX
 from ottla.storage.open_files import OpenFiles
 from ottla.storage.producers import ProducerLedger
+from ottla.storage.rolling import RollBounds
 from ottla.storage.segment import Segment
 from ottla.storage.segments import Segments
 
@@ -43,6 +44,7 @@ class LogFiles:
         "_on_failure",
         "_pool",
         "_recent",
+        "_roll_bounds",
         "_roll_jitter_ms",
         "_unsynced_paths",
         "_world",
@@ -91,6 +93,8 @@ class LogFiles:
         self._offline: StorageError | None = None
         self._recent: dict[int, int] = {}
         self._roll_jitter_ms = self._draw_jitter()
+        # What the active segment surely has room for; made at the first append, and again when it no longer holds.
+        self._roll_bounds: RollBounds | None = None
         self._unsynced_paths: list[str] = []
         self._flush_target = next_offset
         self._full_logged_ms = 0
@@ -278,6 +282,7 @@ class LogFiles:
     def _reset_end(self, offset: int) -> None:
         self._next_offset = offset
         self._recent.clear()
+        self._roll_bounds = None
         self.recovery_point = min(self.recovery_point, offset)
         self.high_watermark = min(self.high_watermark, offset)
         # A flush on its way has synced bytes that are gone: it may not move the recovery point past the cut.

@@ -143,37 +143,44 @@ class Segment:
 
     def append(self, buffer: Buffer, batches: Sequence[BatchHeader], *, index_interval_bytes: int, now_ms: int) -> int:
         """Writes whole batches with one write and returns their position; on OSError nothing has changed."""
-        position = self.size
-        self.file.append(buffer)
+        start = position = self.size
+        file = self._file or self.file
+        self.recently_used = True
+        file.append(buffer)
         if position == 0:
             self._first_timestamp = batches[0].max_timestamp
         largest = self._largest or self.largest
+        unindexed = self.bytes_since_index_entry
         for batch in batches:
-            size = LENGTH_OVERHEAD + batch.batch_length
             if batch.max_timestamp > largest[0]:
                 self._largest = largest = TimestampOffset(
                     batch.max_timestamp, batch.base_offset + batch.last_offset_delta
                 )
-            if self.bytes_since_index_entry > index_interval_bytes:
-                self.offset_index.append(batch.last_offset, position)
-                self.time_index.append(*largest)
-                self.bytes_since_index_entry = 0
-            self.bytes_since_index_entry += size
+            if unindexed > index_interval_bytes:
+                self.offset_index.append(batch.base_offset + batch.last_offset_delta, position)
+                self.time_index.append(largest[0], largest[1])
+                unindexed = 0
+            size = LENGTH_OVERHEAD + batch.batch_length
+            unindexed += size
             position += size
-        self.size += len(buffer)
+        self.bytes_since_index_entry = unindexed
+        self.size = position
         self.modified_ms = now_ms
-        assert self.size == position, "the buffer is not exactly the batches it was announced as"
+        assert position - start == len(buffer), "the buffer is not exactly the batches it was announced as"
         return position
 
     def is_index_full(self, *, index_interval_bytes: int, bytes_max: int) -> bool:
         """Whether `segment.index.bytes` has no room for another entry; the time index keeps a place for closing."""
-        if self.size <= index_interval_bytes * (bytes_max // _TIME_ENTRY_BYTES - 1):
-            # An entry stands for more than an interval of log: there cannot be that many yet.
+        if self.size <= self.size_without_full_index(index_interval_bytes=index_interval_bytes, bytes_max=bytes_max):
             return False
         return (
             self.offset_index.bytes_used + _OFFSET_ENTRY_BYTES > bytes_max
             or self.time_index.bytes_used + 2 * _TIME_ENTRY_BYTES > bytes_max
         )
+
+    def size_without_full_index(self, *, index_interval_bytes: int, bytes_max: int) -> int:
+        """Up to this size no index is full: an entry stands for more than an interval of log."""
+        return index_interval_bytes * (bytes_max // _TIME_ENTRY_BYTES - 1)
 
     def close_for_appends(self) -> None:
         """The segment is not the active one any more: give the time index its last entry, trim what was reserved."""
