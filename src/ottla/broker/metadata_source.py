@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.controllers import ControllerGateway, RemoteController
 from ottla.metadata.controller import Controller
+from ottla.metadata.controller.upkeep import LeaderUpkeep
 from ottla.metadata.delta import CorruptMetadataError, MetadataDelta
 from ottla.metadata.follower import MetadataFollower
 from ottla.metadata.versions import SUPPORTED_FEATURES
@@ -133,6 +134,7 @@ class LocalMetadata:
         )
         self.quorum.on_fetched.append(self._on_fetched)
         controller.publishers.add(self)
+        self._upkeep = LeaderUpkeep(world=world, controller=controller, config=config)
 
     @property
     def publishers(self) -> Publishers:
@@ -148,6 +150,7 @@ class LocalMetadata:
 
     def start(self) -> Deferred[None]:
         self._plan_liveness_check()
+        self._upkeep.start()
         if not self._listeners:
             return Deferred.resolved(None)
         registered = self._controller.register_controller(
@@ -178,6 +181,7 @@ class LocalMetadata:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._upkeep.stop()
         assert self.quorum is not None
         self.quorum.close()
 

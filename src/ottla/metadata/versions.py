@@ -20,6 +20,8 @@ __all__ = [
     "METADATA_VERSION_MIN",
     "SUPPORTED_FEATURES",
     "encode_for",
+    "feature_dependencies",
+    "loses_metadata",
     "metadata_version_name",
     "record_version",
 ]
@@ -51,6 +53,14 @@ DEFAULT_FEATURE_LEVELS: Final[dict[str, int]] = {
     "transaction.version": 2,
 }
 
+# What else a feature at a level needs, as (feature, lowest level).
+_DEPENDENCIES: Final[dict[tuple[str, int], tuple[tuple[str, int], ...]]] = {
+    ("eligible.leader.replicas.version", 1): ((METADATA_VERSION, 23),),
+}
+
+# Levels that brought records, or fields of records, which no level below knows.
+_CHANGING_LEVELS: Final = frozenset((7, 8, 11, 13, 14, 15, 17, 23, 30))
+
 _NAMES: Final = {
     7: "3.3-IV3", 8: "3.4-IV0", 9: "3.5-IV0", 10: "3.5-IV1", 11: "3.5-IV2", 12: "3.6-IV0", 13: "3.6-IV1",
     14: "3.6-IV2", 15: "3.7-IV0", 16: "3.7-IV1", 17: "3.7-IV2", 18: "3.7-IV3", 19: "3.7-IV4", 20: "3.8-IV0",
@@ -69,6 +79,15 @@ _RECORD_VERSIONS: Final[dict[type[Message], tuple[tuple[int, int], ...]]] = {
 
 def metadata_version_name(level: int) -> str:
     return _NAMES.get(level, f"level {level}")
+
+
+def feature_dependencies(name: str, level: int) -> tuple[tuple[str, int], ...]:
+    return _DEPENDENCIES.get((name, level), ())
+
+
+def loses_metadata(*, present: int, wanted: int) -> bool:
+    """Whether a log written at one level of `metadata.version` may hold what a lower level cannot express."""
+    return any(wanted < level <= present for level in _CHANGING_LEVELS)
 
 
 def record_version(record_type: type[Message], metadata_version: int) -> int:

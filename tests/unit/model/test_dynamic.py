@@ -39,7 +39,7 @@ def test_what_may_change_passes(name: str, for_all_brokers: bool) -> None:
     [
         ("message.max.bytes", "-1"),
         ("message.max.bytes", "many"),
-        ("leader.replication.throttled.rate", "1"),
+        ("leader.replication.throttled.rate", "-1"),
         ("listener.name.a.ssl.keystore.password", "x"),
     ],
 )

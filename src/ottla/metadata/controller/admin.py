@@ -60,6 +60,8 @@ __all__ = ["AdminOperations"]
 
 R = TypeVar("R")
 
+UNCLEAN_ELECTION_KEY = "unclean.leader.election.enable"
+
 
 class AdminOperations:
     """Mixed into `Controller`, which brings `submit`."""
@@ -177,12 +179,22 @@ class AdminOperations:
     def incremental_alter_configs(
         self, request: IncrementalAlterConfigsRequest, context: ControllerContext | None = None
     ) -> Deferred[IncrementalAlterConfigsResponse]:
-        return self.submit(lambda given: configs.decide_incremental_alter_configs(request, given), context)
+        altered = self.submit(lambda given: configs.decide_incremental_alter_configs(request, given), context)
+        self._after_configs(request)
+        return altered
 
     def alter_configs(
         self, request: AlterConfigsRequest, context: ControllerContext | None = None
     ) -> Deferred[AlterConfigsResponse]:
-        return self.submit(lambda given: configs.decide_alter_configs(request, given), context)
+        altered = self.submit(lambda given: configs.decide_alter_configs(request, given), context)
+        self._after_configs(request)
+        return altered
+
+    def _after_configs(self, request: IncrementalAlterConfigsRequest | AlterConfigsRequest) -> None:
+        """Where an unclean election has become possible, those who wait for it need not wait for the timer."""
+        named = {config.name for resource in request.resources for config in resource.configs}
+        if UNCLEAN_ELECTION_KEY in named and not request.validate_only:
+            self.elect_unclean_leaders()
 
     def update_features(
         self, request: UpdateFeaturesRequest, context: ControllerContext | None = None

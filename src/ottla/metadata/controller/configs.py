@@ -25,7 +25,7 @@ from ottla.model.config.resource_keys import (
 )
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages import alter_configs, incremental_alter_configs
-from ottla.wire.messages.metadata_records import ConfigRecord
+from ottla.wire.messages.metadata_records import ClearElrRecord, ConfigRecord
 
 __all__ = ["AlterOperation", "decide_alter_configs", "decide_incremental_alter_configs"]
 
@@ -118,6 +118,7 @@ def _alter_one(
         wanted = change(dict(present))
         _check_values(target, present, wanted, context)
         changes = _records(target, present, wanted, named)
+        changes += _eligibility_records(changes, context)
         ensure_bounded(len(records) + len(changes))
     except KafkaError as error:
         return error.code, error.message
@@ -135,6 +136,31 @@ def _records(
         for name in sorted({*present, *wanted})
         if present.get(name) != wanted.get(name) or name in always
     ]
+
+
+def _eligibility_records(changes: list[Any], context: DecisionContext) -> list[Any]:
+    """Who is eligible to lead was found with the former `min.insync.replicas`; from now on nobody is (KIP-966)."""
+    if not context.image.features.eligible_leader_replicas_enabled:
+        return []
+    records: list[Any] = []
+    for change in changes:
+        if change.name != "min.insync.replicas":
+            continue
+        if change.resource_type == ResourceType.TOPIC:
+            records.append(ClearElrRecord(topic_name=change.resource_name))
+        elif change.resource_name:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                "with eligible leader replicas min.insync.replicas is the same for all brokers",
+            )
+        elif change.value is None:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                "with eligible leader replicas min.insync.replicas needs a value for all brokers",
+            )
+        else:
+            records.append(ClearElrRecord())
+    return records
 
 
 def _check_resource(target: ConfigResource, context: DecisionContext) -> None:

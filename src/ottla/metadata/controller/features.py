@@ -1,20 +1,21 @@
 """Decisions about feature levels (KIP-584, KIP-1022): what the whole cluster may rely on.
 
-A level is raised only when every registered node supports it. It is lowered only when the caller says that it may be,
-and then only where nothing that was written under the higher level would be lost on reading. All updates of a request
-go together or not at all.
+A level is raised only when every registered node supports it, and what it depends on is there too. It is lowered only
+when the caller says that it may be; `metadata.version` only to a level that can express all the log may hold. All
+updates of a request go together or not at all.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any
 
 from ottla.metadata.controller.decision import Decision, DecisionContext
-from ottla.metadata.image import MetadataImage
-from ottla.metadata.versions import METADATA_VERSION, SUPPORTED_FEATURES, metadata_version_name
+from ottla.metadata.image import MetadataImage, ResourceType
+from ottla.metadata.versions import METADATA_VERSION, SUPPORTED_FEATURES, feature_dependencies, loses_metadata
 from ottla.model.errors import ErrorCode, KafkaError
-from ottla.wire.messages.metadata_records import FeatureLevelRecord
+from ottla.wire.messages.metadata_records import ConfigRecord, FeatureLevelRecord
 from ottla.wire.messages.update_features import (
     FeatureUpdateKey,
     UpdatableFeatureResult,
@@ -23,6 +24,9 @@ from ottla.wire.messages.update_features import (
 )
 
 __all__ = ["UpgradeType", "decide_update_features"]
+
+ELIGIBLE_LEADER_REPLICAS = "eligible.leader.replicas.version"
+MIN_INSYNC_REPLICAS = "min.insync.replicas"
 
 
 class UpgradeType(IntEnum):
@@ -35,6 +39,12 @@ class UpgradeType(IntEnum):
 def decide_update_features(
     request: UpdateFeaturesRequest, context: DecisionContext
 ) -> Decision[UpdateFeaturesResponse]:
+    image = context.image
+    # What the levels would be if every update were made: features may depend on each other.
+    proposed = {
+        **image.features.finalized,
+        **{each.feature: each.max_version_level for each in request.feature_updates},
+    }
     records: list[Any] = []
     seen: set[str] = set()
     for update in request.feature_updates:
@@ -42,16 +52,20 @@ def decide_update_features(
             if update.feature in seen:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"{update.feature} is given more than once")
             seen.add(update.feature)
-            records += _update_one(update, context.image, context.api_version)
+            records += _update_one(update, proposed, image, context.api_version)
         except KafkaError as error:
             return Decision([], UpdateFeaturesResponse(error_code=error.code, error_message=error.message))
+    if proposed.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0 and ELIGIBLE_LEADER_REPLICAS in seen:
+        records = [*_shared_min_insync_replicas(context), *records]
     results = [UpdatableFeatureResult(feature=update.feature) for update in request.feature_updates]
     return Decision(
         [] if request.validate_only else records, UpdateFeaturesResponse(error_message=None, results=results)
     )
 
 
-def _update_one(update: FeatureUpdateKey, image: MetadataImage, api_version: int) -> list[Any]:
+def _update_one(
+    update: FeatureUpdateKey, proposed: Mapping[str, int], image: MetadataImage, api_version: int
+) -> list[Any]:
     name, wanted = update.feature, update.max_version_level
     present = image.features.finalized.get(name, 0)
     upgrade_type = update.upgrade_type
@@ -59,43 +73,54 @@ def _update_one(update: FeatureUpdateKey, image: MetadataImage, api_version: int
         # That version's own flag for downgrades is not honoured in Apache Kafka either.
         upgrade_type = UpgradeType.UPGRADE
     if upgrade_type not in (UpgradeType.UPGRADE, UpgradeType.SAFE_DOWNGRADE, UpgradeType.UNSAFE_DOWNGRADE):
-        raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, f"there is no upgrade of type {upgrade_type}")
+        raise _refusal(name, wanted, f"there is no upgrade of type {upgrade_type}")
+    if wanted < 0:
+        raise _refusal(name, wanted, "levels begin at 0")
     _check_supported(name, wanted, image)
     if wanted < present and upgrade_type == UpgradeType.UPGRADE:
-        raise KafkaError(
-            ErrorCode.INVALID_UPDATE_VERSION,
-            f"{name} is at level {present}; going down to {wanted} has to be asked for as a downgrade",
-        )
+        raise _refusal(name, wanted, f"it is at {present}, and going down has to be asked for as a downgrade")
     if wanted > present and upgrade_type != UpgradeType.UPGRADE:
-        raise KafkaError(
-            ErrorCode.INVALID_UPDATE_VERSION, f"{name} is at level {present}; going up to {wanted} is no downgrade"
-        )
-    if name == METADATA_VERSION and wanted < present:
-        # Lower levels cannot express parts of what the log holds, and dropping them silently is no answer.
-        raise KafkaError(
-            ErrorCode.INVALID_UPDATE_VERSION,
-            f"metadata.version cannot go from {metadata_version_name(present)} down to "
-            f"{metadata_version_name(wanted)}: metadata would be lost",
-        )
+        raise _refusal(name, wanted, f"it is at {present}, and going up is no downgrade")
+    if name == METADATA_VERSION and loses_metadata(present=present, wanted=wanted):
+        # An unsafe downgrade would be allowed to lose it, but no release of Apache Kafka does that either.
+        raise _refusal(name, wanted, f"the log may hold what only levels up to {present} can express")
     if name == "kraft.version" and wanted != present:
-        raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, "kraft.version cannot be changed with a single voter yet")
+        raise _refusal(name, wanted, "the voters of this quorum cannot change yet, so neither can its version")
+    for needed, level in feature_dependencies(name, wanted):
+        if proposed.get(needed, 0) < level:
+            raise _refusal(name, wanted, f"that needs {needed} at {level} or above")
     return [] if wanted == present else [FeatureLevelRecord(name=name, feature_level=wanted)]
 
 
+def _refusal(name: str, wanted: int, reason: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_UPDATE_VERSION, f"{name} cannot be set to {wanted}: {reason}")
+
+
 def _check_supported(name: str, wanted: int, image: MetadataImage) -> None:
-    supported = SUPPORTED_FEATURES.get(name)
-    if supported is None:
-        raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, f"there is no feature named {name!r}")
-    lowest, highest = supported
+    """A level is taken only when every node of the cluster, of which this one speaks first, can run at it."""
+    if name not in SUPPORTED_FEATURES:
+        raise _refusal(name, wanted, "this release has no such feature")
+    lowest, highest = SUPPORTED_FEATURES[name]
     if not lowest <= wanted <= highest:
-        raise KafkaError(
-            ErrorCode.INVALID_UPDATE_VERSION,
-            f"{name} has levels {lowest} to {highest} in this release, and {wanted} is none of them",
-        )
-    for broker in image.brokers.values():
-        least, most = broker.features.get(name, (0, 0))
+        raise _refusal(name, wanted, f"this release has the levels {lowest} to {highest}")
+    nodes = [("controller", each.controller_id, each.features) for each in image.cluster.controllers.values()]
+    nodes += [("broker", each.broker_id, each.features) for each in image.brokers.values()]
+    for kind, node_id, features in nodes:
+        least, most = features.get(name, (0, 0))
         if not least <= wanted <= most:
-            raise KafkaError(
-                ErrorCode.INVALID_UPDATE_VERSION,
-                f"broker {broker.broker_id} supports levels {least} to {most} of {name}, not {wanted}",
-            )
+            raise _refusal(name, wanted, f"{kind} {node_id} has the levels {least} to {most}")
+
+
+def _shared_min_insync_replicas(context: DecisionContext) -> list[Any]:
+    """While replicas are eligible by `min.insync.replicas`, all brokers must mean the same number (KIP-966)."""
+    configs, name = context.image.configs, MIN_INSYNC_REPLICAS
+    records: list[Any] = []
+    if name not in configs.of_all_brokers():
+        value = str(context.config.min_insync_replicas)
+        records.append(ConfigRecord(resource_type=ResourceType.BROKER, resource_name="", name=name, value=value))
+    records += [
+        ConfigRecord(resource_type=ResourceType.BROKER, resource_name=resource.name, name=name, value=None)
+        for resource, values in sorted(configs.by_resource.items())
+        if resource.type == ResourceType.BROKER and resource.name and name in values
+    ]
+    return records

@@ -23,16 +23,15 @@ __all__ = [
     "ONE_LOOP",
     "ONE_NODE",
     "ONE_PROCESS",
-    "ELECTIONS",
     "ONE_VOTER",
     "OWN_BUFFERS",
     "PARKED",
     "PLUG_INS",
-    "QUOTAS",
     "QUOTA_WINDOWS",
     "SECURITY",
     "SYSTEM_BUFFERS",
     "TELEMETRY",
+    "THROTTLES",
     "TIERED_STORAGE",
     "TOKENS",
     "TRANSACTIONS",
@@ -51,13 +50,13 @@ NO_AUTHENTICATION: Final = inert("there is no authentication yet that could fail
 ONE_LOOP: Final = inert("one thread owns a node's state and a host runs one node per core, so there is no pool to size")
 ONE_NODE: Final = inert("a connection to another node that was not made in time is tried again at the asker's own pace")
 ONE_PROCESS: Final = inert("a failed directory is told with the next heartbeat that reaches the controller")
-ELECTIONS: Final = inert("leaderships move when brokers come or go, and when an election is asked for")
 ONE_VOTER: Final = inert("the quorum has one voter for now, which neither fetches nor stands for election")
 OWN_BUFFERS: Final = inert("compaction chooses the size of its buffers itself")
 PARKED: Final = inert("a waiting request leaves its list the moment it is finished")
 QUOTA_WINDOWS: Final = inert("quotas are not available yet")
 SYSTEM_BUFFERS: Final = inert("the operating system sizes the buffers of connections between nodes")
 TELEMETRY: Final = inert("clients cannot push metrics yet")
+THROTTLES: Final = inert("copies of replicas go as fast as they can")
 TRANSACTIONS: Final = inert("it is kept for the transaction coordinator, which this node does not have yet")
 
 # Refused: doing without would not be what was asked for.
@@ -65,7 +64,6 @@ DYNAMIC_QUORUM: Final = refused("the set of voters cannot change yet")
 KERBEROS: Final = refused("Kerberos is not available")
 NO_AUTHORIZER: Final = refused("there is no authorizer yet, and a node must not look protected when it is not")
 PLUG_INS: Final = refused("plug-in classes of Apache Kafka cannot be loaded")
-QUOTAS: Final = refused("quotas are not available yet")
 SECURITY: Final = refused("TLS and SASL are not available yet")
 TIERED_STORAGE: Final = refused("tiered storage is not available")
 TOKENS: Final = refused("delegation tokens are not available yet")
