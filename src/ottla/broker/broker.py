@@ -13,17 +13,20 @@ from ottla.broker.context import ListenerInfo, QuotaManager, Unlimited
 from ottla.broker.group_coordination import GroupCoordination
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.statistics import NodeStatistics
+from ottla.broker.transaction_coordination import TransactionCoordination
 
 if TYPE_CHECKING:
     from ottla.broker.controllers import ControllerGateway
     from ottla.broker.dispatch import Dispatcher
     from ottla.coordinator.group.service import GroupCoordinator
+    from ottla.coordinator.txn.service import TransactionCoordinator
     from ottla.metadata.controller import Controller
     from ottla.metadata.publishers import Publishers
     from ottla.model.config import BrokerConfig
     from ottla.model.ports import World
     from ottla.quorum.leader import QuorumLeader
     from ottla.replica.manager import ReplicaManager
+    from ottla.replica.transactional import TransactionalAppends
     from ottla.storage.manager import LogManager
     from ottla.wire.peers import Peers
 
@@ -34,6 +37,7 @@ class Broker:
     """Where the machines meet."""
 
     __slots__ = (
+        "_transactional_appends",
         "authorizer",
         "cluster_id",
         "config",
@@ -54,6 +58,7 @@ class Broker:
         "statistics",
         "supported_features",
         "topics_in_creation",
+        "transaction_coordination",
         "world",
     )
 
@@ -99,10 +104,12 @@ class Broker:
         self.quota: QuotaManager = quota if quota is not None else Unlimited()
         self.statistics = NodeStatistics()
         self.group_coordination = GroupCoordination(self)
+        self.transaction_coordination = TransactionCoordination(self)
         # Called with the new configuration when dynamic settings have changed it.
         self.on_config_changed: list[Callable[[BrokerConfig], object]] = []
         # Topics that the controller was asked to create because a client wants them, and that are not there yet.
         self.topics_in_creation: set[str] = set()
+        self._transactional_appends: TransactionalAppends | None = None
         # By listener name; filled in when the sockets are bound.
         self.listeners: dict[str, ListenerInfo] = {}
 
@@ -110,3 +117,18 @@ class Broker:
     def groups(self) -> GroupCoordinator:
         """Consumer groups and their offsets, as far as this broker leads their topic; made when first asked for."""
         return self.group_coordination.coordinator
+
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        """Transactional producers, as far as this broker leads the topic of their states; made when first asked for."""
+        return self.transaction_coordination.coordinator
+
+    @property
+    def transactional_appends(self) -> TransactionalAppends:
+        """Batches of transactions, which their coordinators have to confirm; made with the first of them."""
+        if self._transactional_appends is None:
+            from ottla.broker.transaction_verifier import CoordinatorQuestions
+            from ottla.replica.transactional import TransactionalAppends
+
+            self._transactional_appends = TransactionalAppends(CoordinatorQuestions(self), self.world.workers)
+        return self._transactional_appends

@@ -7,6 +7,11 @@ failed append leaves it as it was. It does no input/output: snapshots are in `pr
 
 A transaction is *ongoing* from its first batch to its marker, and *unreplicated* until the high watermark passes the
 marker; the first offset of either kind is where a read-committed fetch has to stop.
+
+Where transactions are verified (KIP-890), the first batch of a transaction is only taken when the coordinator has said
+that the partition belongs to it: otherwise a batch that comes after its transaction's marker would begin one that
+nobody ever ends. A `Verification` stands for one such question. It goes with the batch or the marker that comes next,
+so that an answer that is late finds nothing to confirm.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ from typing import NamedTuple
 
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.records.control import EndTransactionMarker
-from ottla.records.header import BatchHeader
+from ottla.records.header import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader
 from ottla.records.validate import AppendOrigin
 
 __all__ = [
@@ -25,6 +30,7 @@ __all__ = [
     "ProducerBatch",
     "ProducerEntry",
     "ProducerState",
+    "Verification",
     "is_expired",
 ]
 
@@ -33,6 +39,10 @@ BATCHES_KEPT = 5
 
 _NONE = -1
 _SEQUENCE_MASK = 0x7FFFFFFF
+_EPOCH_MAX = 32767
+
+# The version of transactions in which every end of a transaction raises the producer's epoch (KIP-890).
+_EPOCH_BUMP_VERSION = 2
 
 
 class ProducerBatch(NamedTuple):
@@ -56,6 +66,20 @@ class CompletedTransaction(NamedTuple):
     last_offset: int
     """Of the marker."""
     is_aborted: bool
+
+
+class Verification:
+    """Whether the coordinator knows of a producer's transaction in this partition: asked, and perhaps confirmed."""
+
+    __slots__ = ("epoch", "is_confirmed", "lowest_sequence", "started_ms", "supports_epoch_bump")
+
+    def __init__(self, *, epoch: int, sequence: int, supports_epoch_bump: bool, started_ms: int) -> None:
+        self.epoch = epoch
+        # A batch that is asked about again may not be overtaken by the ones behind it.
+        self.lowest_sequence = sequence
+        self.supports_epoch_bump = supports_epoch_bump
+        self.started_ms = started_ms
+        self.is_confirmed = False
 
 
 class ProducerEntry:
@@ -121,11 +145,7 @@ class ProducerEntry:
     def check(self, header: BatchHeader, origin: AppendOrigin) -> None:
         """Raises what is wrong with this batch as the producer's next one."""
         if header.producer_epoch < self.epoch and origin is not AppendOrigin.REPLICATION:
-            raise KafkaError(
-                ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"Producer {self.producer_id} wrote with epoch {header.producer_epoch}, "
-                f"but epoch {self.epoch} has been seen",
-            )
+            raise _old_epoch(self.producer_id, header.producer_epoch, self.epoch)
         if header.is_control:
             return
         if origin is AppendOrigin.CLIENT:
@@ -175,10 +195,14 @@ class ProducerEntry:
 class ProducerState:
     """All producers of one log. `end_offset` is the offset up to which batches have been taken into account."""
 
-    __slots__ = ("_ongoing", "_producers", "_unreplicated", "end_offset")
+    __slots__ = ("_ongoing", "_producers", "_unreplicated", "_verifications", "end_offset", "verifies_transactions")
 
     def __init__(self) -> None:
         self._producers: dict[int, ProducerEntry] = {}
+        # By producer id: transactions whose first batch waits for the coordinator's word.
+        self._verifications: dict[int, Verification] = {}
+        # `transaction.partition.verification.enable`; whoever lets clients write here sets it.
+        self.verifies_transactions = False
         # First offset of each open transaction -> producer id. Offsets only grow, so insertion order is their order.
         self._ongoing: dict[int, int] = {}
         # First offset -> offset of the marker, for transactions that ended above the high watermark.
@@ -201,17 +225,81 @@ class ProducerState:
             self._ongoing[entry.current_transaction_first_offset] = entry.producer_id
             self._ongoing = dict(sorted(self._ongoing.items()))
 
+    def begin_verification(
+        self, producer_id: int, *, epoch: int, sequence: int, supports_epoch_bump: bool, now_ms: int
+    ) -> Verification | None:
+        """What the coordinator has to confirm before this batch may be written; None when nothing has to be asked."""
+        entry = self._producers.get(producer_id)
+        if entry is not None:
+            if epoch < entry.epoch:
+                raise _old_epoch(producer_id, epoch, entry.epoch)
+            if entry.epoch == epoch and entry.current_transaction_first_offset >= 0:
+                return None
+        found = self._verifications.get(producer_id)
+        if found is None or found.epoch < epoch:
+            found = self._verifications[producer_id] = Verification(
+                epoch=epoch, sequence=sequence, supports_epoch_bump=supports_epoch_bump, started_ms=now_ms
+            )
+        elif found.epoch == epoch and sequence < found.lowest_sequence:
+            found.lowest_sequence = sequence
+        return found
+
+    def confirm(self, producer_id: int, verification: Verification) -> None:
+        """The coordinator knows of the transaction. A word about one that has ended since changes nothing."""
+        if self._verifications.get(producer_id) is verification:
+            verification.is_confirmed = True
+
+    def check_in_transaction(self, producer_id: int, epoch: int) -> Verification | None:
+        """Raises unless the producer's transaction is open here, or its coordinator has confirmed it.
+
+        What has been asked, where the transaction is still to begin; None also where nothing is verified.
+        """
+        entry = self._producers.get(producer_id)
+        if entry is not None:
+            if epoch < entry.epoch:
+                raise _old_epoch(producer_id, epoch, entry.epoch)
+            if entry.current_transaction_first_offset >= 0 and entry.epoch == epoch:
+                return None
+        verification = self._verifications.get(producer_id)
+        if self.verifies_transactions and (
+            verification is None or not verification.is_confirmed or verification.epoch != epoch
+        ):
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"Producer {producer_id} has no open transaction in this partition that its coordinator knows of",
+            )
+        return verification
+
     def check(self, header: BatchHeader, origin: AppendOrigin) -> ProducerBatch | None:
         """Raises, or returns the duplicate to be answered with, or None when the batch may be appended."""
         entry = self._producers.get(header.producer_id)
-        if entry is None:
-            return None
-        if origin is AppendOrigin.CLIENT:
+        if entry is not None and origin is AppendOrigin.CLIENT:
             duplicate = entry.find_duplicate(header)
             if duplicate is not None:
                 return duplicate
-        entry.check(header, origin)
+        if header.attributes & TRANSACTIONAL_BIT and not header.attributes & CONTROL_BIT:
+            self._check_verified(header, origin, entry)
+        if entry is not None:
+            entry.check(header, origin)
         return None
+
+    def _check_verified(self, header: BatchHeader, origin: AppendOrigin, entry: ProducerEntry | None) -> None:
+        producer_id = header.producer_id
+        verification = self.check_in_transaction(producer_id, header.producer_epoch)
+        sequence = header.base_sequence
+        if verification is None or origin is not AppendOrigin.CLIENT or sequence == 0:
+            return
+        if verification.supports_epoch_bump and (entry is None or not entry.batches):
+            # With a new epoch for each transaction nothing can have come before it, not even something forgotten.
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"Producer {producer_id} began its transaction with sequence {sequence} instead of 0",
+            )
+        if sequence > verification.lowest_sequence:
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"Producer {producer_id} sent sequence {sequence} while {verification.lowest_sequence} is awaited",
+            )
 
     def check_all(self, headers: list[BatchHeader], origin: AppendOrigin) -> ProducerBatch | None:
         """`check` for several batches of one append, each seen in the light of those before it."""
@@ -234,15 +322,34 @@ class ProducerState:
                 entry.add(header)
         return None
 
+    def check_end(
+        self, producer_id: int, *, producer_epoch: int, coordinator_epoch: int, transaction_version: int
+    ) -> None:
+        """Raises unless a coordinator may end the producer's transaction with this epoch.
+
+        From version 2 of transactions on every end has a higher epoch than what it ends, so that a marker of an earlier
+        transaction cannot end a later one (KIP-890). The same marker once more is let through, for its first answer may
+        have been lost.
+        """
+        entry = self._producers.get(producer_id)
+        if entry is None:
+            return
+        is_repeated = producer_epoch == entry.epoch and (
+            entry.current_transaction_first_offset < 0 or producer_epoch == _EPOCH_MAX
+        )
+        is_old = producer_epoch < entry.epoch
+        if transaction_version >= _EPOCH_BUMP_VERSION:
+            is_old = producer_epoch <= entry.epoch and not is_repeated
+        if is_old:
+            raise _old_epoch(producer_id, producer_epoch, entry.epoch)
+        if entry.coordinator_epoch > coordinator_epoch:
+            raise _fenced_coordinator(producer_id, coordinator_epoch, entry.coordinator_epoch)
+
     def check_marker(self, header: BatchHeader, marker: EndTransactionMarker) -> None:
         """A coordinator that has been replaced may not end a transaction any more."""
         entry = self._producers.get(header.producer_id)
         if entry is not None and entry.coordinator_epoch > marker.coordinator_epoch:
-            raise KafkaError(
-                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
-                f"The marker for producer {header.producer_id} comes from coordinator epoch "
-                f"{marker.coordinator_epoch}, but epoch {entry.coordinator_epoch} has been seen",
-            )
+            raise _fenced_coordinator(header.producer_id, marker.coordinator_epoch, entry.coordinator_epoch)
 
     def update(self, header: BatchHeader) -> None:
         """A data batch of a producer is in the log."""
@@ -253,11 +360,13 @@ class ProducerState:
         entry.add(header)
         if not had_transaction and entry.current_transaction_first_offset >= 0:
             self._ongoing[entry.current_transaction_first_offset] = header.producer_id
+            self._verifications.pop(header.producer_id, None)
 
     def update_marker(
         self, header: BatchHeader, marker: EndTransactionMarker, timestamp: int
     ) -> CompletedTransaction | None:
         """A marker is in the log; what it ended, if there was anything to end."""
+        self._verifications.pop(header.producer_id, None)
         entry = self._producers.get(header.producer_id)
         if entry is None:
             entry = self._producers[header.producer_id] = ProducerEntry(header.producer_id)
@@ -316,10 +425,14 @@ class ProducerState:
         expired = [entry.producer_id for entry in self._producers.values() if is_expired(entry, now_ms, expiration_ms)]
         for producer_id in expired:
             del self._producers[producer_id]
+        for producer_id, verification in list(self._verifications.items()):
+            if now_ms - verification.started_ms >= expiration_ms:
+                del self._verifications[producer_id]
         return len(expired)
 
     def clear(self, end_offset: int) -> None:
         self._producers.clear()
+        self._verifications.clear()
         self._ongoing.clear()
         self._unreplicated.clear()
         self.end_offset = end_offset
@@ -327,3 +440,17 @@ class ProducerState:
 
 def is_expired(entry: ProducerEntry, now_ms: int, expiration_ms: int) -> bool:
     return entry.current_transaction_first_offset < 0 and now_ms - entry.last_timestamp >= expiration_ms
+
+
+def _old_epoch(producer_id: int, epoch: int, known: int) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        f"Producer {producer_id} wrote with epoch {epoch}, but epoch {known} has been seen",
+    )
+
+
+def _fenced_coordinator(producer_id: int, epoch: int, known: int) -> KafkaError:
+    return KafkaError(
+        ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+        f"The marker for producer {producer_id} comes from coordinator epoch {epoch}, but epoch {known} has been seen",
+    )

@@ -45,11 +45,14 @@ if TYPE_CHECKING:
     from ottla.model.config import BrokerConfig
     from ottla.model.ports import Timer, World
     from ottla.replica.manager import ReplicaManager
+    from ottla.replica.markers import EndMarker
+    from ottla.replica.partition import Partition
     from ottla.wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
     from ottla.wire.messages.consumer_group_heartbeat import (
         ConsumerGroupHeartbeatRequest,
         ConsumerGroupHeartbeatResponse,
     )
+    from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
 __all__ = ["GroupCoordinator"]
 
@@ -220,6 +223,40 @@ class GroupCoordinator:
             lambda shard, _: Decision((), fetch_offsets(shard, request, require_stable=require_stable)),
         )
 
+    def commit_offsets_in_transaction(
+        self,
+        request: TxnOffsetCommitRequest,
+        api_version: int,
+        verify: Callable[[Partition], Deferred[None]],
+    ) -> Deferred[TxnOffsetCommitResponse]:
+        """`verify` has the transaction's coordinator confirm that this group belongs to the transaction."""
+        from ottla.coordinator.group.offsets.transactional import decide_commit_in_transaction
+
+        if not request.group_id:
+            return Deferred.failed(KafkaError(ErrorCode.INVALID_GROUP_ID))
+        try:
+            partition = self.runtime.shard_of(request.group_id).partition
+        except KafkaError as error:
+            return Deferred.failed(error)
+
+        def commit() -> Deferred[TxnOffsetCommitResponse]:
+            # Much may have happened while the coordinator was asked.
+            try:
+                shard = self.runtime.shard_of(request.group_id)
+            except KafkaError as error:
+                return Deferred.failed(error)
+            return shard.submit_in_transaction(
+                lambda state, now_ms: decide_commit_in_transaction(state, request, api_version, now_ms),
+                producer_id=request.producer_id,
+                producer_epoch=request.producer_epoch,
+            )
+
+        return _and_then(verify(partition), commit)
+
+    def complete_transaction(self, index: int, marker: EndMarker) -> Deferred[None]:
+        """A transaction ends in one partition of the offsets topic."""
+        return self.runtime.complete_transaction(index, marker)
+
     def delete_offsets(self, request: OffsetDeleteRequest) -> Deferred[OffsetDeleteResponse]:
         if not request.group_id:
             return Deferred.failed(KafkaError(ErrorCode.INVALID_GROUP_ID))
@@ -339,6 +376,25 @@ def _pass_failure_on(answer: Deferred[Any], submitted: Deferred[Any]) -> None:
         if isinstance(error, KafkaError) and error.code in _TOO_LARGE:
             error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, error.message)
         answer.fail(error)
+
+
+def _and_then(first: Deferred[None], second: Callable[[], Deferred[R]]) -> Deferred[R]:
+    made: Deferred[R] = Deferred()
+
+    def pass_on(done: Deferred[R]) -> None:
+        if done.error is not None:
+            made.fail(done.error)
+        else:
+            made.resolve(done.result())
+
+    def on_first(done: Deferred[None]) -> None:
+        if done.error is not None:
+            made.fail(done.error)
+        else:
+            second().when_done(pass_on)
+
+    first.when_done(on_first)
+    return made
 
 
 def _or_else(deferred: Deferred[R], recover: Callable[[KafkaError], R]) -> Deferred[R]:

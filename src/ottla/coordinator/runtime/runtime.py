@@ -22,6 +22,7 @@ from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ports import World
 from ottla.replica.manager import ReplicaManager
+from ottla.replica.markers import EndMarker
 
 __all__ = ["CoordinatorRuntime"]
 
@@ -87,6 +88,13 @@ class CoordinatorRuntime(Generic[S]):
         if shard is None:
             return Deferred.failed(KafkaError(ErrorCode.NOT_COORDINATOR))
         return shard.submit(decide)
+
+    def complete_transaction(self, index: int, marker: EndMarker) -> Deferred[None]:
+        """See `Shard.complete_transaction`."""
+        shard = self._shards.get(index)
+        if shard is None:
+            return Deferred.failed(KafkaError(ErrorCode.NOT_COORDINATOR))
+        return shard.complete_transaction(marker)
 
     def shard_of(self, key: str) -> Shard[S]:
         """Raises NOT_COORDINATOR, also while there is no topic: whoever asks has to find the coordinator first."""

@@ -30,8 +30,10 @@ from ottla.records.build import assemble_batch, batch_attributes
 from ottla.records.compression import Codec
 from ottla.records.header import HEADER_SIZE
 from ottla.records.record import append_record
+from ottla.replica.markers import EndMarker, append_marker
 from ottla.replica.parked import Parked
 from ottla.replica.partition import Partition
+from ottla.storage.log import AppendResult
 
 __all__ = ["TRANSITIONS", "Shard", "ShardSettings", "ShardStatus"]
 
@@ -156,6 +158,52 @@ class Shard(Generic[S]):
         batch.answers.append((answer, decision))
         return answer
 
+    def submit_in_transaction(self, decide: Decide[S, R], *, producer_id: int, producer_epoch: int) -> Deferred[R]:
+        """`submit` for records that count only once their transaction is committed; its coordinator has confirmed it.
+
+        They are appended at once, in a batch of their own: nothing may come between the check that the transaction is
+        open and the append, and a marker may come with the next request.
+        """
+        if self.status is not ShardStatus.ACTIVE:
+            return Deferred.failed(KafkaError(_REFUSALS[self.status]))
+        self._flush()
+        if self.status is not ShardStatus.ACTIVE:
+            return Deferred.failed(KafkaError(_REFUSALS[self.status]))
+        now_ms = self._world.clock.now_ms()
+        try:
+            decision = decide(self.state, now_ms)
+            if not decision.records:
+                return self._answer_without_records(decision)
+            self.partition.log.producers.state.check_in_transaction(producer_id, producer_epoch)
+            batch = self._write(decision, now_ms, producer_id)
+        except KafkaError as error:
+            return Deferred.failed(_meaning_of(error))
+        batch.producer_id = producer_id
+        batch.producer_epoch = producer_epoch
+        answer: Deferred[R] = Deferred()
+        batch.answers.append((answer, decision))
+        self._flush()
+        return answer
+
+    def complete_transaction(self, marker: EndMarker) -> Deferred[None]:
+        """Writes the marker, and has the records of the transaction count, or not; resolves when it is committed."""
+        if self.status is not ShardStatus.ACTIVE:
+            return Deferred.failed(KafkaError(_REFUSALS[self.status]))
+        self._flush()
+        if self.status is not ShardStatus.ACTIVE:
+            return Deferred.failed(KafkaError(_REFUSALS[self.status]))
+        now_ms = self._world.clock.now_ms()
+        try:
+            result = append_marker(self.partition, marker, now_ms=now_ms)
+        except KafkaError as error:
+            return Deferred.failed(_meaning_of(error))
+        self.state.replay_transaction_end(marker.producer_id, is_commit=marker.is_commit)
+        batch = _Batch(now_ms)
+        answer: Deferred[None] = Deferred()
+        batch.answers.append((answer, Decision((), None)))
+        self._on_appended(batch, result)
+        return answer
+
     def activate(self) -> None:
         """Everything in the log has been replayed."""
         self._become(ShardStatus.ACTIVE)
@@ -177,7 +225,7 @@ class Shard(Generic[S]):
 
     # Writing.
 
-    def _write(self, decision: Decision[Any], now_ms: int) -> _Batch:
+    def _write(self, decision: Decision[Any], now_ms: int, producer_id: int = -1) -> _Batch:
         """Puts the records into the open batch and replays them; raises with nothing changed."""
         partition = self.partition
         leader = partition.check_leader()
@@ -218,7 +266,7 @@ class Shard(Generic[S]):
         if decision.replays:
             replay = self.state.replay
             for key_message, value_message in decision.records:
-                replay(key_message, value_message)
+                replay(key_message, value_message, producer_id)
         return batch
 
     def _plan_flush(self) -> None:
@@ -241,9 +289,11 @@ class Shard(Generic[S]):
             base_offset=0,
             last_offset_delta=batch.count - 1,
             record_count=batch.count,
-            attributes=batch_attributes(self._settings.codec),
+            attributes=batch_attributes(self._settings.codec, is_transactional=batch.producer_id >= 0),
             base_timestamp=batch.base_timestamp,
             max_timestamp=batch.max_timestamp,
+            producer_id=batch.producer_id,
+            producer_epoch=batch.producer_epoch,
         )
         partition = self.partition
         try:
@@ -254,9 +304,12 @@ class Shard(Generic[S]):
             if self.status is ShardStatus.ACTIVE:
                 self.reload()
             return
+        self._on_appended(batch, result)
+
+    def _on_appended(self, batch: _Batch, result: AppendResult) -> None:
         batch.end_offset = result.last_offset + 1
         batch.flushed = result.flushed
-        if not self._waiting and result.flushed is None and partition.high_watermark >= batch.end_offset:
+        if not self._waiting and result.flushed is None and self.partition.high_watermark >= batch.end_offset:
             batch.settle(None)
             return
         self._wait(batch)
@@ -365,9 +418,23 @@ RECORD_OVERHEAD = 32
 class _Batch:
     """Records of one turn, and the answers that wait for them."""
 
-    __slots__ = ("answers", "base_timestamp", "count", "deadline", "end_offset", "flushed", "max_timestamp", "payload")
+    __slots__ = (
+        "answers",
+        "base_timestamp",
+        "count",
+        "deadline",
+        "end_offset",
+        "flushed",
+        "max_timestamp",
+        "payload",
+        "producer_epoch",
+        "producer_id",
+    )
 
     def __init__(self, now_ms: int) -> None:
+        # Set when the records belong to a transaction.
+        self.producer_id = -1
+        self.producer_epoch = -1
         self.payload = bytearray()
         self.count = 0
         self.base_timestamp = now_ms

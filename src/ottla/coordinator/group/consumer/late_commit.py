@@ -13,12 +13,16 @@ from ottla.coordinator.group.consumer.group import ConsumerGroup, stale_epoch
 
 if TYPE_CHECKING:
     from ottla.wire.messages.offset_commit import OffsetCommitRequestTopic
+    from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequestTopic
 
 __all__ = ["check_late_commit"]
 
 
 def check_late_commit(
-    group: ConsumerGroup, member_id: str, epoch: int, topics: Iterable[OffsetCommitRequestTopic]
+    group: ConsumerGroup,
+    member_id: str,
+    epoch: int,
+    topics: Iterable[OffsetCommitRequestTopic] | Iterable[TxnOffsetCommitRequestTopic],
 ) -> None:
     """Raises unless the member has had every partition since the epoch or before; topics have names here."""
     member = group.members.get(member_id)

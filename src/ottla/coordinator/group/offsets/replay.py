@@ -26,7 +26,7 @@ def _replay_offset(shard: GroupShard, key: OffsetCommitKey, value: OffsetCommitV
         shard.offsets.remove(key.group, partition)
         return
     # A group may exist by its offsets alone: then it is a classic one without members, made here.
-    if producer_id < 0 and key.group not in shard.groups:
+    if key.group not in shard.groups:
         from ottla.coordinator.group.classic.group import ClassicGroup
 
         shard.groups[key.group] = ClassicGroup(key.group, shard)

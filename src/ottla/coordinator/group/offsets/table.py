@@ -15,7 +15,15 @@ NO_EXPIRY = -1
 class CommittedOffset:
     """Where a group stands in one partition."""
 
-    __slots__ = ("commit_timestamp_ms", "expire_timestamp_ms", "leader_epoch", "metadata", "offset", "topic_id")
+    __slots__ = (
+        "commit_timestamp_ms",
+        "expire_timestamp_ms",
+        "leader_epoch",
+        "metadata",
+        "offset",
+        "place",
+        "topic_id",
+    )
 
     def __init__(
         self,
@@ -34,6 +42,8 @@ class CommittedOffset:
         # Asked for by the client: only versions 2 to 4 of OffsetCommit could.
         self.expire_timestamp_ms = expire_timestamp_ms
         self.topic_id = topic_id
+        # Which of all offsets of the shard it is, in the order of the log.
+        self.place = 0
 
     def __repr__(self) -> str:
         return f"CommittedOffset({self.offset}, metadata={self.metadata!r})"
@@ -45,9 +55,10 @@ GroupOffsets = dict[TopicPartition, CommittedOffset]
 class OffsetTable:
     """By group, then by partition. Written by replay alone."""
 
-    __slots__ = ("_by_group", "_pending")
+    __slots__ = ("_by_group", "_pending", "_place")
 
     def __init__(self) -> None:
+        self._place = 0
         self._by_group: dict[str, GroupOffsets] = {}
         # By producer id: what its open transaction has committed so far (KIP-98).
         self._pending: dict[int, dict[str, GroupOffsets]] = {}
@@ -87,6 +98,8 @@ class OffsetTable:
     # Replay.
 
     def put(self, group_id: str, partition: TopicPartition, committed: CommittedOffset, producer_id: int = -1) -> None:
+        self._place += 1
+        committed.place = self._place
         if producer_id >= 0:
             self._pending.setdefault(producer_id, {}).setdefault(group_id, {})[partition] = committed
             return
@@ -108,8 +121,12 @@ class OffsetTable:
         if transaction is None or not is_commit:
             return
         for group_id, offsets in transaction.items():
+            by_partition = self._by_group.setdefault(group_id, {})
             for partition, committed in offsets.items():
-                self.put(group_id, partition, committed)
+                known = by_partition.get(partition)
+                # What was committed outside the transaction after it is younger: compaction would keep that one too.
+                if known is None or known.place < committed.place:
+                    by_partition[partition] = committed
 
 
 def _remove(by_group: dict[str, GroupOffsets], group_id: str, partition: TopicPartition) -> None:

@@ -1,0 +1,146 @@
+"""TxnOffsetCommit (key 28), versions 0 to 5: offsets of a group as a part of a transaction (KIP-98, KIP-447).
+
+- 2: leader epochs; 3: flexible, the member in whose name is committed; 4: TRANSACTION_ABORTABLE
+- 5: the group is added to the transaction with its first commit (KIP-890)
+
+Offsets are written to the group's partition of `__consumer_offsets` at once and count when the transaction's marker
+comes there. Versions 0 and 1 are told COORDINATOR_NOT_AVAILABLE while the coordinator loads: they do not know better.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorization import Operation, ResourceType
+from ottla.broker.context import RequestContext
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.replica.transactional import Transaction
+from ottla.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.replica.partition import Partition
+
+__all__ = ["error_response", "handle"]
+
+_LOADING_VERSION = 2
+_ABORTABLE_VERSION = 4
+_ADDING_VERSION = 5
+
+_MEANINGS = {
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+    # The transaction's coordinator could not be reached. Clients repeat the commit for this, and do not look for
+    # another group coordinator.
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+}
+
+
+def handle(
+    request: TxnOffsetCommitRequest, context: RequestContext, broker: Broker
+) -> TxnOffsetCommitResponse | Deferred[TxnOffsetCommitResponse]:
+    if not context.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
+        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if not context.allows(Operation.READ, ResourceType.GROUP, request.group_id):
+        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    topics = broker.metadata.image.topics.by_name
+    valid: list[TxnOffsetCommitRequestTopic] = []
+    refused: list[TxnOffsetCommitResponseTopic] = []
+    for topic in request.topics:
+        known = topics.get(topic.name)
+        if not context.allows(Operation.READ, ResourceType.TOPIC, topic.name):
+            refused.append(_refused(topic, topic.partitions, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            continue
+        here = () if known is None else known.partitions
+        strangers = [each for each in topic.partitions if each.partition_index not in here]
+        if strangers:
+            refused.append(_refused(topic, strangers, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            topic.partitions = [each for each in topic.partitions if each.partition_index in here]
+        if topic.partitions:
+            valid.append(topic)
+    if not valid:
+        return TxnOffsetCommitResponse(topics=refused)
+    request.topics = valid
+    transaction = Transaction(
+        request.transactional_id,
+        adds_partitions=context.api_version >= _ADDING_VERSION,
+        knows_abortable=context.api_version >= _ABORTABLE_VERSION,
+    )
+
+    def verify(partition: Partition) -> Deferred[None]:
+        return broker.transactional_appends.verify(
+            partition,
+            transaction,
+            producer_id=request.producer_id,
+            producer_epoch=request.producer_epoch,
+            now_ms=context.received_ms,
+        )
+
+    committed = broker.groups.commit_offsets_in_transaction(request, context.api_version, verify)
+    return _answered(request, context.api_version, committed, refused)
+
+
+def error_response(request: TxnOffsetCommitRequest, version: int, error: KafkaError) -> TxnOffsetCommitResponse:
+    """Every partition gets the code: the answer has no other place for it."""
+    code = _MEANINGS.get(error.code, error.code)
+    if version < _LOADING_VERSION and code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return TxnOffsetCommitResponse(topics=[_refused(topic, topic.partitions, code) for topic in request.topics])
+
+
+def _answered(
+    request: TxnOffsetCommitRequest,
+    version: int,
+    committed: Deferred[TxnOffsetCommitResponse],
+    refused: list[TxnOffsetCommitResponseTopic],
+) -> Deferred[TxnOffsetCommitResponse]:
+    answer: Deferred[TxnOffsetCommitResponse] = Deferred()
+
+    def on_done(done: Deferred[TxnOffsetCommitResponse]) -> None:
+        if isinstance(done.error, KafkaError):
+            response = error_response(request, version, done.error)
+        elif done.error is not None:
+            answer.fail(done.error)
+            return
+        else:
+            response = done.result()
+        answer.resolve(_merge(response, refused))
+
+    committed.when_done(on_done)
+    return answer
+
+
+def _refused(
+    topic: TxnOffsetCommitRequestTopic, partitions: list[TxnOffsetCommitRequestPartition], code: ErrorCode
+) -> TxnOffsetCommitResponseTopic:
+    return TxnOffsetCommitResponseTopic(
+        name=topic.name,
+        partitions=[
+            TxnOffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code)
+            for each in partitions
+        ],
+    )
+
+
+def _merge(response: TxnOffsetCommitResponse, refused: list[TxnOffsetCommitResponseTopic]) -> TxnOffsetCommitResponse:
+    answered = {topic.name: topic for topic in response.topics}
+    for topic in refused:
+        same = answered.get(topic.name)
+        if same is None:
+            response.topics.append(topic)
+        else:
+            same.partitions.extend(topic.partitions)
+    return response

@@ -1,0 +1,81 @@
+"""Requests of this broker to a broker that may be itself: then the handler is called, and no network is needed."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from ottla.broker.apis import HANDLERS
+from ottla.broker.cluster_view import endpoint_of
+from ottla.broker.context import ConnectionContext, RequestContext
+from ottla.model.deferred import Deferred
+from ottla.model.errors import KafkaError
+from ottla.wire.peers import Endpoint, PeerUnreachable
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.wire.message import Message
+
+__all__ = ["ask_broker"]
+
+
+def ask_broker(broker: Broker, node_id: int, request: Message, *, purpose: str) -> Deferred[Message]:
+    """The response of a broker of this cluster, in the newest version both speak; fails with PeerUnreachable alone.
+
+    A request must not be changed afterwards: a broker that asks itself hands over the very object.
+    """
+    if node_id == broker.node_id:
+        return _ask_oneself(broker, request)
+    endpoint = endpoint_of(broker.metadata.image, node_id, broker.config.inter_broker_listener_name)
+    if endpoint is None or broker.peers is None:
+        return Deferred.failed(PeerUnreachable(f"broker {node_id} is not known"))
+    return broker.peers.send(
+        Endpoint(endpoint.host, endpoint.port),
+        request,
+        purpose=purpose,
+        timeout_ms=broker.config.request_timeout_ms,
+    )
+
+
+def _ask_oneself(broker: Broker, request: Message) -> Deferred[Message]:
+    spec = HANDLERS.get(request.API_KEY)
+    if spec is None:
+        return Deferred.failed(PeerUnreachable(f"this broker does not serve {type(request).__name__}"))
+    handler = import_module(f"ottla.broker.apis.{spec.module}")
+    listener = broker.listeners.get(broker.config.inter_broker_listener_name)
+    if listener is None:
+        return Deferred.failed(PeerUnreachable("this broker does not listen yet"))
+    context = RequestContext(
+        request.API_KEY,
+        spec.max_version,
+        0,
+        None,
+        ConnectionContext(listener=listener, client_host="", client_port=0),
+        broker.world.clock.now_ms(),
+    )
+    try:
+        response = handler.handle(request, context, broker)
+    except KafkaError as error:
+        if not hasattr(handler, "error_response"):
+            return Deferred.failed(PeerUnreachable(str(error)))
+        response = handler.error_response(request, spec.max_version, error)
+    if not isinstance(response, Deferred):
+        return Deferred.resolved(response)
+    return _with_answers(response, handler, request, spec.max_version)
+
+
+def _with_answers(response: Deferred[Message], handler: object, request: Message, version: int) -> Deferred[Message]:
+    """Failures as the asker knows them: an answer with an error, or nobody there."""
+    answer: Deferred[Message] = Deferred()
+    make_error = getattr(handler, "error_response", None)
+
+    def on_done(done: Deferred[Message]) -> None:
+        if done.error is None:
+            answer.resolve(done.result())
+        elif isinstance(done.error, KafkaError) and make_error is not None:
+            answer.resolve(make_error(request, version, done.error))
+        else:
+            answer.fail(PeerUnreachable(str(done.error)))
+
+    response.when_done(on_done)
+    return answer

@@ -1,0 +1,213 @@
+"""Asks transaction coordinators whether partitions belong to transactions, or has them added (KIP-890).
+
+Questions of one turn of the loop to one coordinator share a request (AddPartitionsToTxn from version 4 on); while that
+is under way, further questions collect for the next one. So a thousand producers cost one request per round trip.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from ottla.broker.local_calls import ask_broker
+from ottla.coordinator.runtime.hashing import partition_for
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode
+from ottla.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.replica.transactional import Transaction
+    from ottla.wire.message import Message
+
+__all__ = ["CoordinatorQuestions"]
+
+_TRANSACTIONS_TOPIC = "__transaction_state"
+_PURPOSE = "transactions"
+
+
+class CoordinatorQuestions:
+    """What this broker wants to know of all coordinators."""
+
+    __slots__ = ("_broker", "_by_node", "failures", "questions")
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._by_node: dict[int, _Coordinator] = {}
+        # Counted for metrics.
+        self.questions = 0
+        self.failures = 0
+
+    @property
+    def is_enabled(self) -> bool:
+        return self._broker.config.transaction_partition_verification_enable
+
+    def ask(
+        self, transaction: Transaction, *, producer_id: int, producer_epoch: int, topic: str, index: int
+    ) -> Deferred[ErrorCode]:
+        answer: Deferred[ErrorCode] = Deferred()
+        question = _Question(transaction, producer_id, producer_epoch, (topic, index), answer)
+        question.deadline = self._broker.world.clock.monotonic() + self._patience_ms / 1000
+        self.questions += 1
+        self._put(question)
+        return answer
+
+    @property
+    def _patience_ms(self) -> int:
+        config = self._broker.config
+        return min(config.add_partitions_to_txn_retry_backoff_max_ms, config.request_timeout_ms)
+
+    def _put(self, question: _Question) -> None:
+        node_id = self._coordinator_of(question.transaction.transactional_id)
+        if node_id is None:
+            self._broker.world.scheduler.call_soon(self.settle, question, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return
+        coordinator = self._by_node.get(node_id)
+        if coordinator is None:
+            coordinator = self._by_node[node_id] = _Coordinator(self, self._broker, node_id)
+        coordinator.put(question)
+
+    def _coordinator_of(self, transactional_id: str) -> int | None:
+        image = self._broker.metadata.image
+        topic = image.topics.by_name.get(_TRANSACTIONS_TOPIC)
+        if topic is None or not topic.partitions:
+            return None
+        leader = topic.partitions[partition_for(transactional_id, len(topic.partitions))].leader
+        broker = image.brokers.get(leader)
+        return None if broker is None or broker.fenced else leader
+
+    def settle(self, question: _Question, code: ErrorCode) -> None:
+        """The coordinator has spoken, or cannot be asked."""
+        transaction = question.transaction
+        if code is ErrorCode.CONCURRENT_TRANSACTIONS and transaction.adds_partitions:
+            world = self._broker.world
+            if world.clock.monotonic() < question.deadline:
+                # The markers of the transaction before this one are on their way: they seldom take longer.
+                delay_ms = self._broker.config.add_partitions_to_txn_retry_backoff_ms
+                world.scheduler.call_later(delay_ms / 1000, self._put, question)
+                return
+        if code is not ErrorCode.NONE:
+            self.failures += 1
+        if code is ErrorCode.PRODUCER_FENCED:
+            # What producers expect to hear in answer to a batch.
+            code = ErrorCode.INVALID_PRODUCER_EPOCH
+        elif code is ErrorCode.TRANSACTION_ABORTABLE and not transaction.knows_abortable:
+            code = ErrorCode.INVALID_TXN_STATE
+        question.answer.resolve(code)
+
+
+class _Question:
+    __slots__ = ("answer", "deadline", "partition", "producer_epoch", "producer_id", "transaction")
+
+    def __init__(
+        self,
+        transaction: Transaction,
+        producer_id: int,
+        producer_epoch: int,
+        partition: tuple[str, int],
+        answer: Deferred[ErrorCode],
+    ) -> None:
+        self.transaction = transaction
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.partition = partition
+        self.answer = answer
+        self.deadline = 0.0
+
+
+class _Coordinator:
+    """One broker that coordinates transactions: what is to be asked next, and whether it is being asked."""
+
+    __slots__ = ("_broker", "_is_busy", "_is_planned", "_node_id", "_questions", "_waiting")
+
+    def __init__(self, questions: CoordinatorQuestions, broker: Broker, node_id: int) -> None:
+        self._questions = questions
+        self._broker = broker
+        self._node_id = node_id
+        # By transactional id, which a request may name once.
+        self._waiting: dict[str, list[_Question]] = {}
+        self._is_planned = False
+        self._is_busy = False
+
+    def put(self, question: _Question) -> None:
+        same = self._waiting.setdefault(question.transaction.transactional_id, [])
+        if same and not _goes_with(same[0], question):
+            # Two instances of one producer: the older one is fenced, here already.
+            fenced = same if _is_newer(question, same[0]) else [question]
+            if fenced is same:
+                self._waiting[question.transaction.transactional_id] = [question]
+            for old in fenced:
+                self._broker.world.scheduler.call_soon(self._questions.settle, old, ErrorCode.INVALID_PRODUCER_EPOCH)
+        else:
+            same.append(question)
+        self._plan()
+
+    def _plan(self) -> None:
+        if self._waiting and not self._is_planned and not self._is_busy:
+            self._is_planned = True
+            self._broker.world.scheduler.call_soon(self._send)
+
+    def _send(self) -> None:
+        self._is_planned = False
+        asked, self._waiting = self._waiting, {}
+        if not asked:
+            return
+        self._is_busy = True
+        request = AddPartitionsToTxnRequest(transactions=[_transaction(questions) for questions in asked.values()])
+        ask_broker(self._broker, self._node_id, request, purpose=_PURPOSE).when_done(
+            lambda done: self._on_answered(asked, done)
+        )
+
+    def _on_answered(self, asked: dict[str, list[_Question]], done: Deferred[Message]) -> None:
+        self._is_busy = False
+        settle = self._questions.settle
+        codes: dict[tuple[str, str, int], ErrorCode] = {}
+        missing = ErrorCode.NETWORK_EXCEPTION
+        if done.error is None:
+            response = cast(AddPartitionsToTxnResponse, done.result())
+            if response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+                # A matter between brokers, which a client could make nothing of.
+                missing = ErrorCode.INVALID_TXN_STATE
+            elif response.error_code:
+                missing = ErrorCode(response.error_code)
+            for result in response.results_by_transaction:
+                for topic in result.topic_results:
+                    for each in topic.results_by_partition:
+                        codes[result.transactional_id, topic.name, each.partition_index] = ErrorCode(
+                            each.partition_error_code
+                        )
+        for transactional_id, questions in asked.items():
+            for question in questions:
+                settle(question, codes.get((transactional_id, *question.partition), missing))
+        self._plan()
+
+
+def _goes_with(first: _Question, second: _Question) -> bool:
+    return (
+        first.producer_id == second.producer_id
+        and first.producer_epoch == second.producer_epoch
+        and first.transaction.adds_partitions == second.transaction.adds_partitions
+    )
+
+
+def _is_newer(first: _Question, second: _Question) -> bool:
+    return (first.producer_id, first.producer_epoch) > (second.producer_id, second.producer_epoch)
+
+
+def _transaction(questions: list[_Question]) -> AddPartitionsToTxnTransaction:
+    first = questions[0]
+    by_topic: dict[str, dict[int, None]] = {}
+    for question in questions:
+        topic, index = question.partition
+        by_topic.setdefault(topic, {})[index] = None
+    return AddPartitionsToTxnTransaction(
+        transactional_id=first.transaction.transactional_id,
+        producer_id=first.producer_id,
+        producer_epoch=first.producer_epoch,
+        verify_only=not first.transaction.adds_partitions,
+        topics=[AddPartitionsToTxnTopic(name=name, partitions=list(indexes)) for name, indexes in by_topic.items()],
+    )

@@ -1,0 +1,270 @@
+"""Batches of transactions on their way to the log: the first one of each waits until its coordinator has confirmed it.
+
+A transactional batch that comes when nothing of its transaction is in the partition yet may be late: its transaction
+may have been ended long ago, and what it would begin nobody would ever end (KIP-890). So the coordinator is asked
+whether the partition belongs to the transaction; clients from produce version 12 on rely on the same question to add
+it. Later batches of the transaction find it open in the log and go straight on.
+
+While the coordinator is being asked, the batches of the same producer for the same partition wait behind the first one:
+requests of a connection are taken as they come, and sequence numbers depend on the order. Other producers do not wait.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ports import Workers
+from ottla.records.header import HEADER_SIZE
+from ottla.replica.appends import APPENDS_WAITING_MAX, append
+
+if TYPE_CHECKING:
+    from ottla.replica.partition import Partition
+    from ottla.storage.log import AppendResult
+    from ottla.storage.producer_state import Verification
+
+__all__ = ["Transaction", "TransactionVerifier", "TransactionalAppends", "meaning_for_producer"]
+
+# Producer id, its epoch, and the sequence number of the first record, as they stand in a batch's header.
+_PRODUCER = Struct(">qhi")
+_PRODUCER_POSITION = 43
+
+# Errors of finding and asking the coordinator. Old producers would not repeat a batch for them; for what they are told
+# instead they do, and it makes nobody ask for metadata.
+_RETRIABLE = frozenset(
+    {
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+
+
+class Transaction(NamedTuple):
+    """What a request says about its transaction."""
+
+    transactional_id: str
+    adds_partitions: bool
+    """The client leaves it to the broker to add partitions to the transaction (transactions version 2)."""
+    knows_abortable: bool
+    """The client knows TRANSACTION_ABORTABLE."""
+
+
+class TransactionVerifier(Protocol):
+    """Asks a transaction's coordinator."""
+
+    @property
+    def is_enabled(self) -> bool:
+        """`transaction.partition.verification.enable`."""
+
+    def ask(
+        self, transaction: Transaction, *, producer_id: int, producer_epoch: int, topic: str, index: int
+    ) -> Deferred[ErrorCode]:
+        """NONE when the partition belongs to the transaction; the `Deferred` itself never fails."""
+
+
+def meaning_for_producer(code: ErrorCode, transaction: Transaction) -> KafkaError:
+    """What a producer is told when the coordinator did not confirm its batch."""
+    if code in _RETRIABLE or (code is ErrorCode.CONCURRENT_TRANSACTIONS and not transaction.adds_partitions):
+        return KafkaError(
+            ErrorCode.NOT_ENOUGH_REPLICAS, f"The coordinator could not be asked about the transaction: {code.name}."
+        )
+    if code is ErrorCode.INVALID_TXN_STATE:
+        return KafkaError(code, "The partition does not belong to the transaction.")
+    return KafkaError(code)
+
+
+class TransactionalAppends:
+    """All transactional batches of a broker that wait for their coordinator."""
+
+    __slots__ = ("_queues", "_verifier", "_workers")
+
+    def __init__(self, verifier: TransactionVerifier, workers: Workers) -> None:
+        self._verifier = verifier
+        self._workers = workers
+        self._queues: dict[tuple[Partition, int], _Queue] = {}
+
+    def append(
+        self,
+        partition: Partition,
+        records: memoryview,
+        *,
+        transaction: Transaction,
+        required_acks: int,
+        now_ms: int,
+        api_version: int,
+    ) -> AppendResult | Deferred[AppendResult]:
+        """`appends.append` for a batch of a transaction; raises KafkaError when it is refused at once."""
+        if len(records) < HEADER_SIZE:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "The record batch is shorter than its header.")
+        producer_id, epoch, sequence = _PRODUCER.unpack_from(records, _PRODUCER_POSITION)
+
+        def write() -> AppendResult | Deferred[AppendResult]:
+            return append(
+                partition,
+                records,
+                required_acks=required_acks,
+                now_ms=now_ms,
+                api_version=api_version,
+                workers=self._workers,
+            )
+
+        queue = self._queues.get((partition, producer_id))
+        pending = _Pending(transaction, epoch, sequence, now_ms, write)
+        if queue is None:
+            partition.check_leader()
+            verification = self._begin(partition, producer_id, pending)
+            if verification is None or verification.is_confirmed:
+                return write()
+            queue = self._queues[partition, producer_id] = _Queue(self, partition, producer_id)
+        return queue.add(pending)
+
+    def verify(
+        self, partition: Partition, transaction: Transaction, *, producer_id: int, producer_epoch: int, now_ms: int
+    ) -> Deferred[None]:
+        """For records the broker itself writes in the transaction's name: resolves when they may be appended.
+
+        Fails with what the coordinator said.
+        """
+        pending = _Pending(transaction, producer_epoch, -1, now_ms, _nothing)
+        try:
+            partition.check_leader()
+            verification = self._begin(partition, producer_id, pending)
+        except KafkaError as error:
+            return Deferred.failed(error)
+        if verification is None or verification.is_confirmed:
+            return Deferred.resolved(None)
+        found = verification
+
+        def on_answer(code: ErrorCode) -> None:
+            if code is not ErrorCode.NONE:
+                raise KafkaError(code)
+            partition.log.producers.state.confirm(producer_id, found)
+            if not found.is_confirmed:
+                raise KafkaError(ErrorCode.INVALID_TXN_STATE)
+
+        return self.ask(partition, producer_id, pending).then(on_answer)
+
+    def _begin(self, partition: Partition, producer_id: int, pending: _Pending) -> Verification | None:
+        state = partition.log.producers.state
+        state.verifies_transactions = self._verifier.is_enabled
+        if not state.verifies_transactions:
+            return None
+        return state.begin_verification(
+            producer_id,
+            epoch=pending.epoch,
+            sequence=pending.sequence,
+            supports_epoch_bump=pending.transaction.adds_partitions,
+            now_ms=pending.now_ms,
+        )
+
+    def ask(self, partition: Partition, producer_id: int, pending: _Pending) -> Deferred[ErrorCode]:
+        return self._verifier.ask(
+            pending.transaction,
+            producer_id=producer_id,
+            producer_epoch=pending.epoch,
+            topic=partition.topic,
+            index=partition.index,
+        )
+
+    def forget(self, queue: _Queue) -> None:
+        del self._queues[queue.partition, queue.producer_id]
+
+
+class _Pending:
+    __slots__ = ("epoch", "now_ms", "result", "sequence", "transaction", "write")
+
+    def __init__(
+        self,
+        transaction: Transaction,
+        epoch: int,
+        sequence: int,
+        now_ms: int,
+        write: Callable[[], AppendResult | Deferred[AppendResult]],
+    ) -> None:
+        self.transaction = transaction
+        self.epoch = epoch
+        self.sequence = sequence
+        self.now_ms = now_ms
+        self.write = write
+        self.result: Deferred[AppendResult] = Deferred()
+
+
+class _Queue:
+    """One producer's batches for one partition, in order of arrival; gone when the last is written or refused."""
+
+    __slots__ = ("_appends", "_is_asking", "_waiting", "partition", "producer_id")
+
+    def __init__(self, appends: TransactionalAppends, partition: Partition, producer_id: int) -> None:
+        self._appends = appends
+        self.partition = partition
+        self.producer_id = producer_id
+        self._waiting: deque[_Pending] = deque()
+        self._is_asking = False
+
+    def add(self, pending: _Pending) -> Deferred[AppendResult]:
+        if len(self._waiting) >= APPENDS_WAITING_MAX:
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS, f"{APPENDS_WAITING_MAX} batches wait for the coordinator already."
+            )
+        self._waiting.append(pending)
+        if len(self._waiting) == 1 and not self._is_asking:
+            self._advance()
+        return pending.result
+
+    def _advance(self) -> None:
+        """Writes what may be written, up to the next batch that the coordinator has to confirm."""
+        waiting = self._waiting
+        # An answer may bring in the next request, which then ends up at the end of this queue.
+        self._is_asking = True
+        while waiting:
+            pending = waiting[0]
+            try:
+                verification = self._appends._begin(self.partition, self.producer_id, pending)
+                if verification is not None and not verification.is_confirmed:
+                    asked = self._appends.ask(self.partition, self.producer_id, pending)
+                    asked.when_done(lambda done, of=verification: self._on_answer(of, done.result()))  # type: ignore[misc]
+                    return
+                outcome = pending.write()
+            except KafkaError as error:
+                waiting.popleft()
+                pending.result.fail(error)
+                continue
+            waiting.popleft()
+            if isinstance(outcome, Deferred):
+                _pass_on(outcome, pending.result)
+            else:
+                pending.result.resolve(outcome)
+        self._appends.forget(self)
+
+    def _on_answer(self, verification: Verification, code: ErrorCode) -> None:
+        if code is ErrorCode.NONE:
+            self.partition.log.producers.state.confirm(self.producer_id, verification)
+            if not verification.is_confirmed:
+                # A marker came between question and answer: what waited belongs to a transaction that has ended.
+                code = ErrorCode.INVALID_TXN_STATE
+        if code is not ErrorCode.NONE:
+            refused = [pending for pending in self._waiting if pending.epoch == verification.epoch]
+            self._waiting = deque(pending for pending in self._waiting if pending.epoch != verification.epoch)
+            for pending in refused:
+                pending.result.fail(meaning_for_producer(code, pending.transaction))
+        self._advance()
+
+
+def _pass_on(source: Deferred[AppendResult], target: Deferred[AppendResult]) -> None:
+    def on_done(done: Deferred[AppendResult]) -> None:
+        if done.error is not None:
+            target.fail(done.error)
+        else:
+            target.resolve(done.result())
+
+    source.when_done(on_done)
+
+
+def _nothing() -> AppendResult:
+    raise AssertionError("the caller writes")
