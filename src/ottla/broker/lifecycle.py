@@ -327,10 +327,12 @@ class NodeLifecycle:
         broker.replicas.connect(peers=self._peers, controller=broker.controller, broker_epoch=lambda: session.epoch)
         broker.replicas.start(image)
         broker.group_coordination.start(image)
+        broker.transaction_coordination.start(image)
         broker.metadata.add(settings)
         broker.metadata.add(broker.replicas)
         # After the replicas, which know by then what they lead.
         broker.metadata.add(broker.group_coordination)
+        broker.metadata.add(broker.transaction_coordination)
 
     # -- failing and stopping --------------------------------------------------------------------------------------
 
@@ -375,6 +377,7 @@ class NodeLifecycle:
             return closed
         if self._broker is not None:
             self._broker.group_coordination.close()
+            self._broker.transaction_coordination.close()
             # What is still on its way from other brokers must not come to a log that is closed.
             self._broker.replicas.close()
         epoch = -1 if self._session is None else self._session.epoch

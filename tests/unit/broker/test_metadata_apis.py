@@ -380,18 +380,25 @@ def test_producer_ids_wait_for_the_block(node: Node) -> None:
     assert [each.result() for each in waiting] == [0, 1, 2]
 
 
-def test_transactional_ids_are_refused(node: Node) -> None:
-    for transactional_id, code in (("t", ErrorCode.UNSUPPORTED_VERSION), ("", ErrorCode.INVALID_REQUEST)):
-        request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=1000)
-        assert node.call(init_producer_id, request, 4).error_code == code
+@pytest.mark.parametrize(("producer_id", "producer_epoch"), [(-1, 0), (7, -1)])
+def test_half_an_identity_is_refused(node: Node, producer_id: int, producer_epoch: int) -> None:
+    for transactional_id in (None, "t"):
+        request = InitProducerIdRequest(
+            transactional_id=transactional_id, producer_id=producer_id, producer_epoch=producer_epoch
+        )
+        with pytest.raises(KafkaError) as refused:
+            node.call(init_producer_id, request, 4)
+        assert refused.value.code is ErrorCode.INVALID_REQUEST
 
 
 def test_an_idempotent_producer_needs_some_right_to_write(node: Node) -> None:
     request = InitProducerIdRequest(transactional_id=None)
     idempotent = (Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, "kafka-cluster")
     writes = (Operation.WRITE, ResourceType.TOPIC, "")
-    denied = node.call(init_producer_id, request, 4, authorizer=Denying(idempotent, writes))
-    assert (denied.error_code, denied.producer_epoch) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, -1)
+    with pytest.raises(KafkaError) as denied:
+        node.call(init_producer_id, request, 4, authorizer=Denying(idempotent, writes))
+    answer = init_producer_id.error_response(request, 4, denied.value)
+    assert (answer.error_code, answer.producer_epoch) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, -1)
     assert node.call(init_producer_id, request, 4, authorizer=Denying(idempotent)).error_code == ErrorCode.NONE
 
 

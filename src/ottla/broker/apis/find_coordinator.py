@@ -1,10 +1,10 @@
-"""FindCoordinator (key 10), versions 0 to 6: which broker coordinates a group.
+"""FindCoordinator (key 10), versions 0 to 6: which broker coordinates a group, or a transactional id.
 
 - 1: kinds of keys, a message with the error; 3: flexible
 - 4: several keys at once (KIP-699); 6: share groups (KIP-932)
 
-The topic of committed offsets is created when it is first asked for, and the answer waits for it; Apache Kafka has the
-client ask again instead. Coordinators of transactions and of share groups are answered as not available.
+The topic of committed offsets, or of transactions, is created when it is first asked for, and the answer waits for it;
+Apache Kafka has the client ask again instead. Coordinators of share groups are answered as not available.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from ottla.broker.cluster_view import endpoint_of
 from ottla.broker.context import RequestContext
 from ottla.broker.internal_topics import automatic_topic
 from ottla.coordinator.group import OFFSETS_TOPIC
+from ottla.coordinator.runtime.hashing import partition_for
+from ottla.coordinator.txn import TRANSACTION_TOPIC
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -42,16 +44,34 @@ class _Place(NamedTuple):
     port: int = NOBODY
 
 
+class _Kind(NamedTuple):
+    """What is coordinated: where its state lives, and who may ask."""
+
+    topic: str
+    resource_type: ResourceType
+    refusal: ErrorCode
+
+
+_KINDS = {
+    GROUP: _Kind(OFFSETS_TOPIC, ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    TRANSACTION: _Kind(
+        TRANSACTION_TOPIC, ResourceType.TRANSACTIONAL_ID, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    ),
+}
+
+
 def handle(
     request: FindCoordinatorRequest, context: RequestContext, broker: Broker
 ) -> FindCoordinatorResponse | Deferred[FindCoordinatorResponse]:
-    has_topic = OFFSETS_TOPIC in broker.metadata.image.topics.by_name
+    kind = _KINDS.get(request.key_type)
+    if kind is None or kind.topic in broker.metadata.image.topics.by_name:
+        return _response(request, context, broker)
     keys = [request.key] if context.api_version < FIRST_VERSION_WITH_SEVERAL_KEYS else request.coordinator_keys
-    if request.key_type == GROUP and not has_topic and any(_may_describe(key, context) for key in keys):
-        created = Deferred[FindCoordinatorResponse]()
-        _create_topic(broker).when_done(lambda _: created.resolve(_response(request, context, broker)))
-        return created
-    return _response(request, context, broker)
+    if not any(_may_describe(kind, key, context) for key in keys):
+        return _response(request, context, broker)
+    created = Deferred[FindCoordinatorResponse]()
+    _create_topic(kind.topic, broker).when_done(lambda _: created.resolve(_response(request, context, broker)))
+    return created
 
 
 def error_response(request: FindCoordinatorRequest, version: int, error: KafkaError) -> FindCoordinatorResponse:
@@ -96,37 +116,31 @@ def _message(code: ErrorCode) -> str:
     return "" if code is ErrorCode.NONE else code.message
 
 
-def _may_describe(group_id: str, context: RequestContext) -> bool:
-    return context.allows(Operation.DESCRIBE, ResourceType.GROUP, group_id)
+def _may_describe(kind: _Kind, key: str, context: RequestContext) -> bool:
+    return context.allows(Operation.DESCRIBE, kind.resource_type, key)
 
 
 def _find(key_type: int, key: str, context: RequestContext, broker: Broker) -> _Place:
-    if key_type == TRANSACTION:
-        if not context.allows(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, key):
-            return _Place(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        return _Place(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     if key_type == SHARE and context.api_version >= FIRST_VERSION_WITH_SHARE_GROUPS:
         return _Place(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    if key_type != GROUP:
+    kind = _KINDS.get(key_type)
+    if kind is None:
         return _Place(ErrorCode.INVALID_REQUEST)
-    if not _may_describe(key, context):
-        return _Place(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if not _may_describe(kind, key, context):
+        return _Place(kind.refusal)
     image = broker.metadata.image
-    try:
-        index = broker.groups.runtime.partition_of(key)
-    except KafkaError as error:
-        return _Place(error.code)
-    partition = image.topics.partition(OFFSETS_TOPIC, index)
-    if partition is None:
+    topic = image.topics.by_name.get(kind.topic)
+    if topic is None:
         return _Place(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    endpoint = endpoint_of(image, partition.leader, context.listener_name)
-    if endpoint is None:
+    partition = topic.partitions.get(partition_for(key, len(topic.partitions)))
+    endpoint = None if partition is None else endpoint_of(image, partition.leader, context.listener_name)
+    if partition is None or endpoint is None:
         return _Place(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return _Place(ErrorCode.NONE, partition.leader, endpoint.host, endpoint.port)
 
 
-def _create_topic(broker: Broker) -> Deferred[CreateTopicsResponse]:
-    topic = automatic_topic(OFFSETS_TOPIC, broker.config)
+def _create_topic(name: str, broker: Broker) -> Deferred[CreateTopicsResponse]:
+    topic = automatic_topic(name, broker.config)
     created = broker.controller.create_topics(CreateTopicsRequest(topics=[topic]))
     created.when_done(_log_failure)
     return created
@@ -134,7 +148,7 @@ def _create_topic(broker: Broker) -> Deferred[CreateTopicsResponse]:
 
 def _log_failure(outcome: Deferred[CreateTopicsResponse]) -> None:
     if outcome.error is not None:
-        logger.warning("the topic of committed offsets could not be created: %s", outcome.error)
+        logger.warning("a coordinator's topic could not be created: %s", outcome.error)
         return
     for result in outcome.result().topics:
         if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):

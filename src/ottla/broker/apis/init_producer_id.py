@@ -1,9 +1,9 @@
-"""InitProducerId (key 22), versions 0 to 5: an id and epoch for an idempotent producer (KIP-98).
+"""InitProducerId (key 22), versions 0 to 5: an id and epoch for an idempotent or transactional producer (KIP-98).
 
 - 2: flexible; 3: a producer may name its former id and epoch (KIP-360); 4: PRODUCER_FENCED; 5: transactions v2
+- 6, with two-phase commits (KIP-939), is not finished in Apache Kafka 4.3 and not announced; its fields are understood
 
-A producer without a transactional id gets a new id each time, whatever it had before. Transactional ids are refused
-with UNSUPPORTED_VERSION, which clients take for final: there is no transaction coordinator yet.
+A producer without a transactional id gets a new id each time, whatever it had before.
 """
 
 from __future__ import annotations
@@ -19,37 +19,40 @@ from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProd
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["handle"]
+__all__ = ["error_response", "handle"]
+
+FIRST_VERSION_WITH_PRODUCER_FENCED = 4
+NOBODY = -1
 
 
 def handle(
     request: InitProducerIdRequest, context: RequestContext, broker: Broker
 ) -> InitProducerIdResponse | Deferred[InitProducerIdResponse]:
-    if request.transactional_id is not None:
-        return _refused(_refusal(request.transactional_id, context))
-    if not context.allows(
-        Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME
-    ) and not context.authorizer.authorize_by_resource_type(context, Operation.WRITE, ResourceType.TOPIC):
-        return _refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    answer: Deferred[InitProducerIdResponse] = Deferred()
+    if request.transactional_id is None:
+        if not context.allows(
+            Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME
+        ) and not context.authorizer.authorize_by_resource_type(context, Operation.WRITE, ResourceType.TOPIC):
+            raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    elif not context.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id) or (
+        request.enable_2pc
+        and not context.allows(Operation.TWO_PHASE_COMMIT, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+    ):
+        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if (request.producer_id == NOBODY) is not (request.producer_epoch == NOBODY):
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
+    if request.transactional_id is None:
+        return broker.producer_ids.next_id().then(
+            lambda given: InitProducerIdResponse(producer_id=given, producer_epoch=0)
+        )
+    return broker.transactions.init_producer(request).then(
+        lambda identity: InitProducerIdResponse(
+            producer_id=identity.producer_id, producer_epoch=identity.producer_epoch
+        )
+    )
 
-    def finish(given: Deferred[int]) -> None:
-        if given.error is None:
-            answer.resolve(InitProducerIdResponse(producer_id=given.result(), producer_epoch=0))
-        elif isinstance(given.error, KafkaError):
-            answer.resolve(_refused(given.error.code))
-        else:
-            answer.fail(given.error)
 
-    broker.producer_ids.next_id().when_done(finish)
-    return answer
-
-
-def _refused(code: ErrorCode) -> InitProducerIdResponse:
-    return InitProducerIdResponse(error_code=code, producer_epoch=-1)
-
-
-def _refusal(transactional_id: str, context: RequestContext) -> ErrorCode:
-    if not context.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
-        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    return ErrorCode.INVALID_REQUEST if not transactional_id else ErrorCode.UNSUPPORTED_VERSION
+def error_response(request: InitProducerIdRequest, version: int, error: KafkaError) -> InitProducerIdResponse:  # noqa: ARG001
+    code = error.code
+    if code is ErrorCode.PRODUCER_FENCED and version < FIRST_VERSION_WITH_PRODUCER_FENCED:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    return InitProducerIdResponse(error_code=code, producer_epoch=NOBODY)

@@ -1,0 +1,141 @@
+"""AddPartitionsToTxn (key 24), versions 0 to 5: partitions become part of transactions.
+
+- 0-3: from producers, one transaction; 2: PRODUCER_FENCED; 3: flexible
+- 4, 5: from brokers, several transactions at once, to add partitions or only to ask (KIP-890); 5: TRANSACTION_ABORTABLE
+
+One partition that is not allowed or not there spoils its whole transaction: the others get OPERATION_NOT_ATTEMPTED.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
+from ottla.broker.context import RequestContext
+from ottla.metadata.topic_names import is_internal
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import TopicPartition
+from ottla.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+__all__ = ["error_response", "handle"]
+
+FIRST_VERSION_WITH_PRODUCER_FENCED = 2
+# From here on brokers speak.
+FIRST_VERSION_OF_BROKERS = 4
+
+_Codes = Mapping[TopicPartition, ErrorCode]
+
+
+def handle(
+    request: AddPartitionsToTxnRequest, context: RequestContext, broker: Broker
+) -> Deferred[AddPartitionsToTxnResponse]:
+    version = context.api_version
+    if version >= FIRST_VERSION_OF_BROKERS:
+        if not context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+            raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        transactions = request.transactions
+    else:
+        transactions = [_single(request)]
+    answer: Deferred[AddPartitionsToTxnResponse] = Deferred()
+    results: list[_Codes] = [{}] * len(transactions)
+    missing = len(transactions)
+
+    def on_done(place: int, done: Deferred[_Codes]) -> None:
+        nonlocal missing
+        if isinstance(done.error, KafkaError):
+            results[place] = dict.fromkeys(_partitions(transactions[place]), _known(done.error.code, version))
+        elif done.error is not None:
+            raise done.error
+        else:
+            results[place] = done.result()
+        missing -= 1
+        if not missing:
+            answer.resolve(_response(version, transactions, results))
+
+    if not transactions:
+        answer.resolve(_response(version, transactions, results))
+    for place, transaction in enumerate(transactions):
+        _attempt(transaction, context, broker).when_done(lambda done, place=place: on_done(place, done))  # type: ignore[misc]
+    return answer
+
+
+def error_response(request: AddPartitionsToTxnRequest, version: int, error: KafkaError) -> AddPartitionsToTxnResponse:
+    if version >= FIRST_VERSION_OF_BROKERS:
+        return AddPartitionsToTxnResponse(error_code=error.code)
+    single = _single(request)
+    return _response(version, [single], [dict.fromkeys(_partitions(single), _known(error.code, version))])
+
+
+def _attempt(transaction: AddPartitionsToTxnTransaction, context: RequestContext, broker: Broker) -> Deferred[_Codes]:
+    partitions = _partitions(transaction)
+    is_client = context.api_version < FIRST_VERSION_OF_BROKERS
+    if is_client and not context.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transaction.transactional_id):
+        return Deferred.failed(KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+    topics = broker.metadata.image.topics
+    refused: dict[TopicPartition, ErrorCode] = {}
+    for partition in partitions:
+        name = partition.topic
+        if is_client and (is_internal(name) or not context.allows(Operation.WRITE, ResourceType.TOPIC, name)):
+            refused[partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif topics.partition(*partition) is None:
+            refused[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if refused:
+        return Deferred.resolved({each: refused.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED) for each in partitions})
+    wanted = frozenset(partitions)
+    if transaction.verify_only:
+        return broker.transactions.verify_partitions(transaction, wanted).then(lambda codes: codes)
+    added = broker.transactions.add_partitions(transaction, wanted, client_version=0 if is_client else 2)
+    return added.then(lambda _: dict.fromkeys(partitions, ErrorCode.NONE))
+
+
+def _single(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnTransaction:
+    return AddPartitionsToTxnTransaction(
+        transactional_id=request.v3_and_below_transactional_id,
+        producer_id=request.v3_and_below_producer_id,
+        producer_epoch=request.v3_and_below_producer_epoch,
+        topics=request.v3_and_below_topics,
+    )
+
+
+def _partitions(transaction: AddPartitionsToTxnTransaction) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions]
+
+
+def _known(code: ErrorCode, version: int) -> ErrorCode:
+    """Older producers have another word for being fenced."""
+    if code is ErrorCode.PRODUCER_FENCED and version < FIRST_VERSION_WITH_PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return code
+
+
+def _response(
+    version: int, transactions: list[AddPartitionsToTxnTransaction], results: list[_Codes]
+) -> AddPartitionsToTxnResponse:
+    if version < FIRST_VERSION_OF_BROKERS:
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_by_topic(results[0]))
+    return AddPartitionsToTxnResponse(
+        results_by_transaction=[
+            AddPartitionsToTxnResult(transactional_id=transaction.transactional_id, topic_results=_by_topic(codes))
+            for transaction, codes in zip(transactions, results, strict=True)
+        ]
+    )
+
+
+def _by_topic(codes: _Codes) -> list[AddPartitionsToTxnTopicResult]:
+    topics: dict[str, list[AddPartitionsToTxnPartitionResult]] = {}
+    for (topic, index), code in codes.items():
+        result = AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code)
+        topics.setdefault(topic, []).append(result)
+    return [AddPartitionsToTxnTopicResult(name=name, results_by_partition=each) for name, each in topics.items()]

@@ -1,0 +1,56 @@
+"""ListTransactions (key 66), versions 0 to 2: the transactional ids this broker coordinates (KIP-664).
+
+- 1: filter by duration (KIP-994); 2: by a pattern (KIP-1152), in RE2's syntax
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorization import Operation, ResourceType
+from ottla.broker.context import RequestContext
+from ottla.coordinator.group.consumer.pattern import InvalidPattern, TopicPattern
+from ottla.coordinator.txn.admin import TransactionFilter
+from ottla.coordinator.txn.states import STATUS_BY_NAME
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse, TransactionState
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+__all__ = ["handle"]
+
+
+def handle(
+    request: ListTransactionsRequest, context: RequestContext, broker: Broker
+) -> Deferred[ListTransactionsResponse]:
+    known = {STATUS_BY_NAME[name] for name in request.state_filters if name in STATUS_BY_NAME}
+    wanted = TransactionFilter(
+        statuses=known if request.state_filters else None,
+        producer_ids=frozenset(request.producer_id_filters),
+        duration_ms=request.duration_filter,
+        matches=_matcher(request.transactional_id_pattern),
+    )
+
+    def respond(transactions: list[TransactionState]) -> ListTransactionsResponse:
+        return ListTransactionsResponse(
+            unknown_state_filters=[name for name in request.state_filters if name not in STATUS_BY_NAME],
+            transaction_states=[
+                each
+                for each in transactions
+                if context.allows(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, each.transactional_id)
+            ],
+        )
+
+    return broker.transactions.list_transactions(wanted).then(respond)
+
+
+def _matcher(pattern: str | None) -> Callable[[str], bool] | None:
+    if not pattern:
+        return None
+    try:
+        return TopicPattern(pattern).matches
+    except InvalidPattern as error:
+        raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, str(error)) from error

@@ -1,0 +1,104 @@
+"""InitProducerId: a producer takes over a transactional id, and whoever had it before is fenced by its epoch.
+
+An open transaction of the one before is aborted first; the client comes back until that is done. A producer that names
+its former id and epoch continues after an error without giving way to a newer instance (KIP-360). When the epochs of a
+producer id are used up, the transactional id gets another.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ottla.coordinator.runtime import Decision
+from ottla.coordinator.txn.ending import decide_fence
+from ottla.coordinator.txn.state import TransactionShard, record_of
+from ottla.coordinator.txn.states import PREPARED, TransactionStatus
+from ottla.coordinator.txn.transaction import NO_EPOCH, NO_PRODUCER, NO_TIME, Transaction, is_exhausted
+from ottla.model.errors import ErrorCode, KafkaError
+
+__all__ = ["ABORTS_FIRST", "NEEDS_PRODUCER_ID", "ProducerAttempt", "ProducerIdentity", "decide_init"]
+
+
+class ProducerIdentity(NamedTuple):
+    producer_id: int
+    producer_epoch: int
+
+
+# The answer of a decision that has to be made again with a new producer id at hand.
+NEEDS_PRODUCER_ID = ProducerIdentity(NO_PRODUCER, NO_EPOCH)
+# The answer of one that aborts an open transaction: the client hears CONCURRENT_TRANSACTIONS, and asks again.
+ABORTS_FIRST = ProducerIdentity(NO_PRODUCER, NO_EPOCH - 1)
+
+
+class ProducerAttempt(NamedTuple):
+    transactional_id: str
+    timeout_ms: int
+    # Who the producer says it is, when it has been somebody before.
+    expected: ProducerIdentity | None
+
+
+def decide_init(
+    shard: TransactionShard, attempt: ProducerAttempt, fresh_producer_id: int | None, now_ms: int
+) -> Decision[ProducerIdentity]:
+    transaction = shard.transactions.get(attempt.transactional_id)
+    if transaction is None:
+        if fresh_producer_id is None:
+            return Decision((), NEEDS_PRODUCER_ID)
+        transaction = Transaction(attempt.transactional_id, producer_id=fresh_producer_id)
+    if transaction.status in PREPARED:
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    expected = attempt.expected
+    if expected is not None and not _may_be(transaction, expected):
+        raise KafkaError(ErrorCode.PRODUCER_FENCED)
+    if transaction.status is TransactionStatus.ONGOING:
+        return _abort_first(shard, transaction, fresh_producer_id, now_ms)
+    if transaction.is_exhausted and (expected is None or expected.producer_epoch == transaction.producer_epoch):
+        if fresh_producer_id is None:
+            return Decision((), NEEDS_PRODUCER_ID)
+        identity = ProducerIdentity(fresh_producer_id, 0)
+        last_epoch = NO_EPOCH if expected is None else transaction.producer_epoch
+    else:
+        epoch, last_epoch = _next_epoch(transaction, expected)
+        identity = ProducerIdentity(transaction.producer_id, epoch)
+    record = transaction.change(
+        TransactionStatus.EMPTY,
+        now_ms=now_ms,
+        producer_id=identity.producer_id,
+        producer_epoch=identity.producer_epoch,
+        last_producer_epoch=last_epoch,
+        timeout_ms=attempt.timeout_ms,
+        partitions=frozenset(),
+        start_ms=NO_TIME,
+    )
+    return Decision([record_of(transaction, record)], identity)
+
+
+def _may_be(transaction: Transaction, expected: ProducerIdentity) -> bool:
+    """Whether the producer may still be the id's own: of this producer id, or of the one that was just used up."""
+    return (
+        transaction.producer_epoch == NO_EPOCH
+        or expected.producer_id == transaction.producer_id
+        or (expected.producer_id == transaction.previous_producer_id and is_exhausted(expected.producer_epoch))
+    )
+
+
+def _next_epoch(transaction: Transaction, expected: ProducerIdentity | None) -> tuple[int, int]:
+    """The epoch to be given, and the one it follows on a client's own wish."""
+    current = transaction.producer_epoch
+    if expected is None:
+        return current + 1, NO_EPOCH
+    if current == NO_EPOCH or (expected.producer_epoch == current and not transaction.is_exhausted):
+        return current + 1, current
+    if expected.producer_epoch == transaction.last_producer_epoch:
+        # The answer to the first request was lost.
+        return current, transaction.last_producer_epoch
+    raise KafkaError(ErrorCode.PRODUCER_FENCED)
+
+
+def _abort_first(
+    shard: TransactionShard, transaction: Transaction, fresh_producer_id: int | None, now_ms: int
+) -> Decision[ProducerIdentity]:
+    fencing = decide_fence(shard, transaction, fresh_producer_id, now_ms)
+    if fencing is None:
+        return Decision((), NEEDS_PRODUCER_ID)
+    return Decision(fencing.records, ABORTS_FIRST, on_settled=fencing.on_settled)

@@ -1,0 +1,351 @@
+"""The transaction coordinator as the request handlers see it: one method per API, each a check, a decision, an answer.
+
+Handlers have authorised and translated before they call. Producer ids come from the controller, which may take a while,
+whereas a decision is made at once: one that turns out to need a new id says so, and is made again with it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ottla.coordinator.runtime import CoordinatorRuntime, Decision, ShardSettings, ShardStatus, Timers
+from ottla.coordinator.txn import TRANSACTION_TOPIC
+from ottla.coordinator.txn.admin import TransactionFilter, decide_expiry, describe, expired_ids, list_transactions
+from ottla.coordinator.txn.ending import EndResult, decide_complete, decide_end, decide_timeout, has_timed_out
+from ottla.coordinator.txn.markers import Marker, MarkerPort, MarkerSender
+from ottla.coordinator.txn.partitions import decide_add_partitions, verify_partitions
+from ottla.coordinator.txn.producer import (
+    ABORTS_FIRST,
+    NEEDS_PRODUCER_ID,
+    ProducerAttempt,
+    ProducerIdentity,
+    decide_init,
+)
+from ottla.coordinator.txn.records import TransactionRecords
+from ottla.coordinator.txn.state import TransactionContext, TransactionDecide, TransactionShard, submit_again_later
+from ottla.coordinator.txn.states import PREPARED, TransactionStatus
+from ottla.coordinator.txn.transaction import TIMEOUT_NEVER_MS, Transaction
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.metadata.delta import MetadataDelta
+    from ottla.metadata.image import MetadataImage
+    from ottla.model.config import BrokerConfig
+    from ottla.model.ports import Timer, World
+    from ottla.replica.manager import ReplicaManager
+    from ottla.wire.messages.add_partitions_to_txn import AddPartitionsToTxnTransaction
+    from ottla.wire.messages.describe_transactions import TransactionState as DescribedTransaction
+    from ottla.wire.messages.end_txn import EndTxnRequest
+    from ottla.wire.messages.init_producer_id import InitProducerIdRequest
+    from ottla.wire.messages.list_transactions import TransactionState as ListedTransaction
+
+__all__ = ["TransactionCoordinator"]
+
+logger = logging.getLogger("ottla.coordinator.txn")
+
+R = TypeVar("R")
+
+# How long a transaction may wait for the markers of the one before it, instead of being told to come back: about the
+# time after which clients do so by themselves. And how many may wait for one id.
+WAIT_FOR_END_MS = 100
+WAITING_MAX = 100
+
+
+class TransactionCoordinator:
+    """All transactional ids whose partition of the state topic this broker leads."""
+
+    __slots__ = ("_markers", "_new_producer_id", "_scans", "_world", "context", "runtime")
+
+    def __init__(
+        self,
+        *,
+        config: BrokerConfig,
+        world: World,
+        replicas: ReplicaManager,
+        image: MetadataImage,
+        port: MarkerPort,
+        new_producer_id: Callable[[], Deferred[int]],
+    ) -> None:
+        self._world = world
+        self._new_producer_id = new_producer_id
+        self._scans: list[Timer] = []
+        self._markers = MarkerSender(scheduler=world.scheduler, port=port, on_written=self._on_written)
+        self.context = context = TransactionContext(
+            config, image, send_markers=self._send_markers, forget_markers=self._markers.forget_shard
+        )
+
+        def new_state(index: int, timers: Timers[TransactionShard]) -> TransactionShard:
+            return TransactionShard(index, timers, context)
+
+        self.runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
+            topic=TRANSACTION_TOPIC,
+            record_format=TransactionRecords(context),
+            world=world,
+            replicas=replicas,
+            new_state=new_state,
+            settings=ShardSettings(write_timeout_ms=config.request_timeout_ms),
+            load_buffer_bytes=config.transaction_state_log_load_buffer_size,
+        )
+
+    # Life.
+
+    def start(self, image: MetadataImage) -> None:
+        """Loads what this broker leads; called after the replicas have taken up the image."""
+        self.context.image = image
+        self.runtime.start(image)
+        config = self.context.config
+        self._plan_scan(0, config.transaction_abort_timed_out_transaction_cleanup_interval_ms, self.abort_timed_out)
+        self._plan_scan(1, config.transaction_remove_expired_transaction_cleanup_interval_ms, self.remove_expired)
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        self.context.image = image
+        self.runtime.publish(delta, image)
+
+    def on_broker_config(self, config: BrokerConfig) -> None:
+        self.context.config = config
+
+    def close(self) -> None:
+        for timer in self._scans:
+            timer.cancel()
+        self._scans.clear()
+        self.runtime.close()
+
+    # Producers.
+
+    def init_producer(self, request: InitProducerIdRequest) -> Deferred[ProducerIdentity]:
+        """Answers who the producer is from now on; CONCURRENT_TRANSACTIONS while an open transaction is aborted."""
+        try:
+            attempt = self._check_init(request)
+        except KafkaError as error:
+            return Deferred.failed(error)
+        answer: Deferred[ProducerIdentity] = Deferred()
+
+        def on_decided(identity: ProducerIdentity) -> ProducerIdentity:
+            if identity is ABORTS_FIRST:
+                raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+            return identity
+
+        def decide(fresh_id: int | None) -> TransactionDecide[ProducerIdentity]:
+            return lambda shard, now_ms: decide_init(shard, attempt, fresh_id, now_ms)
+
+        self._with_producer_id(attempt.transactional_id, decide, NEEDS_PRODUCER_ID).then(on_decided).when_done(
+            partial(_pass_on, answer)
+        )
+        return answer
+
+    def add_partitions(
+        self, transaction: AddPartitionsToTxnTransaction, partitions: frozenset[TopicPartition], *, client_version: int
+    ) -> Deferred[None]:
+        """Fails with the code that every partition gets."""
+        transactional_id = transaction.transactional_id
+        if not transactional_id:
+            return Deferred.failed(KafkaError(ErrorCode.INVALID_REQUEST))
+        producer_id, producer_epoch = transaction.producer_id, transaction.producer_epoch
+
+        def decide(shard: TransactionShard, now_ms: int) -> Decision[None]:
+            return decide_add_partitions(
+                shard,
+                transactional_id,
+                partitions,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                client_version=client_version,
+                now_ms=now_ms,
+            )
+
+        return self._submit_after_the_end(transactional_id, decide)
+
+    def verify_partitions(
+        self, transaction: AddPartitionsToTxnTransaction, partitions: frozenset[TopicPartition]
+    ) -> Deferred[dict[TopicPartition, ErrorCode]]:
+        """Whether each partition is part of the producer's open transaction."""
+        transactional_id = transaction.transactional_id
+        if not transactional_id:
+            return Deferred.failed(KafkaError(ErrorCode.INVALID_REQUEST))
+        producer_id, producer_epoch = transaction.producer_id, transaction.producer_epoch
+
+        def decide(shard: TransactionShard, _now_ms: int) -> Decision[dict[TopicPartition, ErrorCode]]:
+            found = verify_partitions(
+                shard, transactional_id, partitions, producer_id=producer_id, producer_epoch=producer_epoch
+            )
+            return Decision((), found)
+
+        return self.runtime.submit(transactional_id, decide)
+
+    def end(self, request: EndTxnRequest, *, client_version: int) -> Deferred[EndResult]:
+        """Answers with the producer id and epoch to go on with, once the end is decided for good."""
+        if not request.transactional_id:
+            return Deferred.failed(KafkaError(ErrorCode.INVALID_REQUEST))
+
+        def decide(fresh_id: int | None) -> TransactionDecide[EndResult]:
+            return lambda shard, now_ms: decide_end(shard, request, client_version, fresh_id, now_ms)
+
+        return self._with_producer_id(request.transactional_id, decide, None)
+
+    # Administration.
+
+    def list_transactions(self, wanted: TransactionFilter) -> Deferred[list[ListedTransaction]]:
+        """Fails while a part is still being loaded: half a list would be a wrong answer."""
+        listed: list[ListedTransaction] = []
+        now_ms = self._world.clock.now_ms()
+        for shard in self.runtime.shards():
+            if shard.status is ShardStatus.LOADING:
+                return Deferred.failed(KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+            if shard.status is ShardStatus.ACTIVE:
+                listed += list_transactions(shard.state, wanted, now_ms)
+        return Deferred.resolved(listed)
+
+    def describe(self, transactional_id: str) -> Deferred[DescribedTransaction]:
+        if not transactional_id:
+            return Deferred.failed(KafkaError(ErrorCode.INVALID_REQUEST))
+        return self.runtime.submit(transactional_id, lambda shard, _: Decision((), describe(shard, transactional_id)))
+
+    # What time takes away.
+
+    def abort_timed_out(self) -> None:
+        """Looks once for transactions that have been open for longer than their producers allowed."""
+        now_ms = self._world.clock.now_ms()
+        for shard in self.runtime.active_shards():
+            state = shard.state
+            for transactional_id in [each for each in state.ongoing if has_timed_out(state.transactions[each], now_ms)]:
+                logger.info("the transaction of %s has timed out and is aborted", transactional_id)
+                self._with_producer_id(transactional_id, partial(_timeout_decide, transactional_id), None).when_done(
+                    _log_failure
+                )
+
+    def remove_expired(self) -> None:
+        """Looks once for ids that nobody has used for `transactional.id.expiration.ms`."""
+        now_ms = self._world.clock.now_ms()
+        for shard in self.runtime.active_shards():
+            for transactional_id in list(expired_ids(shard.state, now_ms)):
+                shard.submit(partial(_decide_expiry, transactional_id)).when_done(_log_failure)
+
+    def _plan_scan(self, place: int, interval_ms: int, scan: Callable[[], None]) -> None:
+        def on_time() -> None:
+            scan()
+            self._scans[place] = self._world.scheduler.call_later(interval_ms / 1000, on_time)
+
+        self._scans.insert(place, self._world.scheduler.call_later(interval_ms / 1000, on_time))
+
+    # Helpers.
+
+    def _check_init(self, request: InitProducerIdRequest) -> ProducerAttempt:
+        config, transactional_id = self.context.config, request.transactional_id
+        if not transactional_id:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        if request.enable_2pc and not config.transaction_two_phase_commit_enable:
+            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        if request.keep_prepared_txn:
+            # Kafka 4.3 does not know how to either (KIP-939).
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+        timeout_ms = request.transaction_timeout_ms
+        if timeout_ms <= 0 or (timeout_ms > config.transaction_max_timeout_ms and not request.enable_2pc):
+            raise KafkaError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+        has_identity = request.producer_id != NEEDS_PRODUCER_ID.producer_id
+        return ProducerAttempt(
+            transactional_id,
+            TIMEOUT_NEVER_MS if request.enable_2pc else timeout_ms,
+            ProducerIdentity(request.producer_id, request.producer_epoch) if has_identity else None,
+        )
+
+    def _with_producer_id(
+        self, transactional_id: str, make_decide: Callable[[int | None], TransactionDecide[R]], needs_id: R
+    ) -> Deferred[R]:
+        """Decides without a new producer id, and once more with one if the answer says that it is needed."""
+        answer: Deferred[R] = Deferred()
+
+        def on_first(first: Deferred[R]) -> None:
+            if first.error is None and first.result() is needs_id:
+                self._new_producer_id().when_done(on_id)
+            else:
+                _pass_on(answer, first)
+
+        def on_id(given: Deferred[int]) -> None:
+            if given.error is not None:
+                answer.fail(given.error)
+            else:
+                self.runtime.submit(transactional_id, make_decide(given.result())).when_done(partial(_pass_on, answer))
+
+        self.runtime.submit(transactional_id, make_decide(None)).when_done(on_first)
+        return answer
+
+    def _submit_after_the_end(self, transactional_id: str, decide: TransactionDecide[None]) -> Deferred[None]:
+        """Waits a little for the end of the transaction before, whose markers are usually about to be written."""
+        submitted = self.runtime.submit(transactional_id, decide)
+        error = submitted.error
+        if not isinstance(error, KafkaError) or error.code is not ErrorCode.CONCURRENT_TRANSACTIONS:
+            return submitted
+        waiting = self.runtime.shard_of(transactional_id).state.waiting.setdefault(transactional_id, [])
+        if len(waiting) >= WAITING_MAX:
+            return submitted
+        answer: Deferred[None] = Deferred()
+
+        def on_end_or_time() -> None:
+            if not answer.done:
+                timer.cancel()
+                self.runtime.submit(transactional_id, decide).when_done(partial(_pass_on, answer))
+
+        # At the end of the turn, for the record that ends it is just being replayed.
+        waiting.append(lambda: self._world.scheduler.call_soon(on_end_or_time))
+        timer = self._world.scheduler.call_later(WAIT_FOR_END_MS / 1000, on_end_or_time)
+        return answer
+
+    def _send_markers(self, shard: TransactionShard, transaction: Transaction) -> None:
+        assert transaction.status in PREPARED
+        self._markers.send(
+            Marker(
+                shard_index=shard.index,
+                transactional_id=transaction.transactional_id,
+                producer_id=transaction.producer_id,
+                producer_epoch=transaction.producer_epoch,
+                is_commit=transaction.status is TransactionStatus.PREPARE_COMMIT,
+                coordinator_epoch=self.runtime.shard_of(transaction.transactional_id).partition.leader_epoch,
+                transaction_version=transaction.client_version,
+                partitions=transaction.partitions,
+            )
+        )
+
+    def _on_written(self, marker: Marker) -> None:
+        """Every partition has its marker."""
+
+        def decide(shard: TransactionShard, now_ms: int) -> Decision[None]:
+            return decide_complete(
+                shard,
+                marker.transactional_id,
+                producer_id=marker.producer_id,
+                producer_epoch=marker.producer_epoch,
+                now_ms=now_ms,
+            )
+
+        def on_completed(completed: Deferred[None]) -> None:
+            if completed.error is not None:
+                shard = self.runtime.shard_of(marker.transactional_id)
+                submit_again_later(shard.state, ("complete", marker.transactional_id), decide)
+
+        self.runtime.submit_to(marker.shard_index, decide).when_done(on_completed)
+
+
+def _timeout_decide(transactional_id: str, fresh_id: int | None) -> TransactionDecide[EndResult]:
+    return lambda shard, now_ms: decide_timeout(shard, transactional_id, fresh_id, now_ms)
+
+
+def _decide_expiry(transactional_id: str, shard: TransactionShard, now_ms: int) -> Decision[None]:
+    return decide_expiry(shard, transactional_id, now_ms)
+
+
+def _pass_on(answer: Deferred[R], done: Deferred[R]) -> None:
+    if done.error is not None:
+        answer.fail(done.error)
+    else:
+        answer.resolve(done.result())
+
+
+def _log_failure(done: Deferred[Any]) -> None:
+    if done.error is not None:
+        unexpected = None if isinstance(done.error, KafkaError) else done.error
+        logger.warning("a transaction could not be cleaned up: %s", done.error, exc_info=unexpected)

@@ -1,0 +1,158 @@
+"""What one partition of `__transaction_state` says: the transactional ids that belong to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from ottla.coordinator.runtime import CoordinatorRecord, Decide, Decision, Timers
+from ottla.coordinator.txn.states import PREPARED, TransactionStatus
+from ottla.coordinator.txn.transaction import Transaction
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.wire.message import Message
+from ottla.wire.messages.transaction_records import TransactionLogKey, TransactionLogValue
+
+if TYPE_CHECKING:
+    from ottla.metadata.image import MetadataImage
+    from ottla.model.config import BrokerConfig
+
+__all__ = ["TransactionContext", "TransactionDecide", "TransactionShard", "record_of", "submit_again_later"]
+
+R = TypeVar("R")
+
+RETRY_MS = 100
+
+
+class TransactionContext:
+    """What all shards share: settings, metadata, and the way out for markers."""
+
+    __slots__ = ("config", "forget_markers", "image", "send_markers")
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        image: MetadataImage,
+        *,
+        send_markers: Callable[[TransactionShard, Transaction], object],
+        forget_markers: Callable[[int], object],
+    ) -> None:
+        self.config = config
+        self.image = image
+        # Called once a prepared transaction is committed; the end of the markers comes back as a decision.
+        self.send_markers = send_markers
+        # Called with a shard's index when it is given up.
+        self.forget_markers = forget_markers
+
+    @property
+    def transaction_version(self) -> int:
+        """The level of the feature `transaction.version` (KIP-1022)."""
+        return self.image.features.finalized.get("transaction.version", 0)
+
+
+class TransactionShard:
+    """Changed by `replay` alone."""
+
+    __slots__ = ("context", "index", "is_loaded", "ongoing", "timers", "transactions", "waiting")
+
+    def __init__(self, index: int, timers: Timers[TransactionShard], context: TransactionContext) -> None:
+        self.index = index
+        self.timers = timers
+        self.context = context
+        self.transactions: dict[str, Transaction] = {}
+        # Ids with an open transaction: those that may time out.
+        self.ongoing: dict[str, None] = {}
+        # By id: who is to be told when a prepared transaction is finished.
+        self.waiting: dict[str, list[Callable[[], object]]] = {}
+        self.is_loaded = False
+
+    def transaction(self, transactional_id: str) -> Transaction:
+        """Raises INVALID_PRODUCER_ID_MAPPING for an id that nobody has begun to use."""
+        transaction = self.transactions.get(transactional_id)
+        if transaction is None:
+            raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return transaction
+
+    def resume(self, transactional_id: str) -> None:
+        """Has a prepared transaction's record written again, and its markers sent once that is committed.
+
+        What was loaded, or waited for too long, may not be committed: whoever leads after us might not have it.
+        """
+        self.timers.schedule(("resume", transactional_id), 0, partial(_decide_resume, transactional_id))
+
+    # The runtime's side.
+
+    def replay(self, key: Message, value: Message | None, producer_id: int = -1) -> None:  # noqa: ARG002
+        assert isinstance(key, TransactionLogKey)
+        transactional_id = key.transactional_id
+        transaction = self.transactions.get(transactional_id)
+        if value is None:
+            if transaction is not None:
+                if self.is_loaded:
+                    transaction.check(TransactionStatus.DEAD)
+                del self.transactions[transactional_id]
+            self.ongoing.pop(transactional_id, None)
+            return
+        assert isinstance(value, TransactionLogValue)
+        if transaction is None:
+            transaction = self.transactions[transactional_id] = Transaction(transactional_id)
+        elif self.is_loaded:
+            # While loading, compaction may have taken steps away.
+            transaction.check(TransactionStatus(value.transaction_status))
+        transaction.apply(value)
+        if transaction.status is TransactionStatus.ONGOING:
+            self.ongoing[transactional_id] = None
+        else:
+            self.ongoing.pop(transactional_id, None)
+        if transaction.status not in PREPARED and transactional_id in self.waiting:
+            for wake in self.waiting.pop(transactional_id):
+                wake()
+
+    def replay_transaction_end(self, producer_id: int, *, is_commit: bool) -> None:
+        """The state of transactions is not written in transactions."""
+
+    def on_loaded(self, now_ms: int) -> None:  # noqa: ARG002
+        self.is_loaded = True
+        for transaction in self.transactions.values():
+            if transaction.status in PREPARED:
+                self.resume(transaction.transactional_id)
+
+    def on_unloaded(self) -> None:
+        self.context.forget_markers(self.index)
+        waiting, self.waiting = self.waiting, {}
+        for wakes in waiting.values():
+            for wake in wakes:
+                wake()
+
+
+TransactionDecide = Decide[TransactionShard, R]
+
+
+def record_of(transaction: Transaction, value: TransactionLogValue) -> CoordinatorRecord:
+    return TransactionLogKey(transactional_id=transaction.transactional_id), value
+
+
+def on_prepared(shard: TransactionShard, transaction: Transaction, error: KafkaError | None) -> None:
+    """A decided transaction is committed, and so its markers go out; or that is not known, and is tried again."""
+    if transaction.status not in PREPARED or shard.timers.submit is None:
+        # It was never decided, or another coordinator goes on with it.
+        return
+    if error is None:
+        shard.context.send_markers(shard, transaction)
+    else:
+        submit_again_later(
+            shard, ("resume", transaction.transactional_id), partial(_decide_resume, transaction.transactional_id)
+        )
+
+
+def submit_again_later(shard: TransactionShard, key: object, decide: TransactionDecide[None]) -> None:
+    if shard.timers.submit is not None:
+        shard.timers.schedule_if_absent(key, RETRY_MS, decide)
+
+
+def _decide_resume(transactional_id: str, shard: TransactionShard, _now_ms: int) -> Decision[None]:
+    transaction = shard.transactions.get(transactional_id)
+    if transaction is None or transaction.status not in PREPARED:
+        return Decision((), None)
+    record = record_of(transaction, transaction.as_record())
+    return Decision([record], None, replays=False, on_settled=partial(on_prepared, shard, transaction))
