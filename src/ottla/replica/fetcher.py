@@ -20,6 +20,7 @@ Pauses begin short, for most troubles are metadata that is a moment late, and gr
 from __future__ import annotations
 
 import logging
+import math
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from ottla.model.ids import Uuid
     from ottla.model.ports import Timer, World
     from ottla.replica.follower_session import PartitionKey
+    from ottla.replica.throttles import ReplicationThrottles
     from ottla.wire.message import Message
     from ottla.wire.peers import Endpoint, Peers
 
@@ -97,6 +99,7 @@ class ReplicaFetcher:
         peers: Peers,
         settings: FetcherSettings,
         broker_epoch: Callable[[], int],
+        throttles: ReplicationThrottles,
     ) -> None:
         self._node_id = node_id
         self.leader_id = leader_id
@@ -107,6 +110,7 @@ class ReplicaFetcher:
         self._peers = peers
         self._settings = settings
         self._broker_epoch = broker_epoch
+        self._throttles = throttles
         self._followed: dict[PartitionKey, Followed] = {}
         self._session: FollowerSession[Followed] = FollowerSession()
         # Those that pause, by the time when they are tried again.
@@ -292,6 +296,8 @@ class ReplicaFetcher:
                     self._session.set(followed.key, followed)
                     if followed.is_watched:
                         self._is_watched = True
+                    if followed.partition.is_throttled_following:
+                        self._throttle(followed, data)
                 if data.diverging_epoch is not None:
                     # The high watermark that came with it was of no use yet: it has to be told anew.
                     self._session.restart()
@@ -391,6 +397,9 @@ class ReplicaFetcher:
     def _pause(self, followed: Followed) -> None:
         delay_ms = self._backoff_ms(followed.attempts)
         followed.attempts += 1
+        self._leave_alone(followed, delay_ms)
+
+    def _leave_alone(self, followed: Followed, delay_ms: int) -> None:
         followed.sent_offset = NOT_SENT
         self._session.remove(followed.key)
         due = (self._now_ms() + delay_ms, followed)
@@ -400,6 +409,16 @@ class ReplicaFetcher:
             place -= 1
         self._paused.insert(place, due)
         self._plan_end_of_pause()
+
+    def _throttle(self, followed: Followed, data: PartitionData) -> None:
+        """Counts what came, and leaves the partition alone for a while if that was too much (KIP-73)."""
+        if data.records:
+            self._throttles.on_received(len(data.records))
+        is_behind = followed.partition.log.log_end_offset < data.high_watermark
+        pause_seconds = self._throttles.follower_pause_seconds() if is_behind else 0.0
+        followed.is_held_back = pause_seconds > 0
+        if pause_seconds:
+            self._leave_alone(followed, math.ceil(pause_seconds * 1000))
 
     def _plan_end_of_pause(self) -> None:
         if self._pause_timer is not None:
@@ -414,9 +433,16 @@ class ReplicaFetcher:
         now_ms = self._now_ms()
         while self._paused and self._paused[0][0] <= now_ms:
             followed = self._paused.popleft()[1]
-            if self._followed.get(followed.key) is followed and not followed.is_failed:
-                self._session.set(followed.key, followed)
-                self._hurry()
+            if self._followed.get(followed.key) is not followed or followed.is_failed:
+                continue
+            pause_seconds = self._throttles.follower_pause_seconds() if followed.is_held_back else 0.0
+            if pause_seconds:
+                # Others have used up meanwhile what it was waiting for.
+                self._leave_alone(followed, math.ceil(pause_seconds * 1000))
+                continue
+            followed.is_held_back = False
+            self._session.set(followed.key, followed)
+            self._hurry()
         self._plan_end_of_pause()
 
     def _fail(self, followed: Followed, reason: str) -> None:

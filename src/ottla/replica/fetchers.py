@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ottla.model.ports import World
     from ottla.replica.follower_session import PartitionKey
     from ottla.replica.partition import Partition
+    from ottla.replica.throttles import ReplicationThrottles
     from ottla.replica.views import BrokerView
     from ottla.wire.peers import Peers
 
@@ -38,12 +39,14 @@ class FetcherPool:
         peers: Peers,
         cleaner: Cleaner,
         broker_epoch: Callable[[], int],
+        throttles: ReplicationThrottles,
     ) -> None:
         self._node_id = node_id
         self._world = world
         self._peers = peers
         self._cleaner = cleaner
         self._broker_epoch = broker_epoch
+        self._throttles = throttles
         self._settings = FetcherSettings.from_broker_config(config)
         self._listener_name = config.inter_broker_listener_name
         self._fetchers_per_leader = config.num_replica_fetchers
@@ -144,6 +147,7 @@ class FetcherPool:
                 peers=self._peers,
                 settings=self._settings,
                 broker_epoch=self._broker_epoch,
+                throttles=self._throttles,
             )
         return fetcher
 

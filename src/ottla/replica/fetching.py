@@ -284,6 +284,8 @@ class Fetch(Parked[FetchResponse]):
             records=_NO_RECORDS,
         )
         max_bytes = min(entry.max_bytes, remaining)
+        if is_follower and self.manager.throttles.holds_back(partition, self.replica_id):
+            return data
         if offset < end_offset and (max_bytes > 0 or is_first):
             read = log.read(offset, max_bytes=max_bytes, end_offset=end_offset, at_least_one_batch=is_first)
             if read.region is not None:
@@ -309,6 +311,8 @@ class Fetch(Parked[FetchResponse]):
             if data.records:
                 assert entry.partition is not None, "what was read was found"
                 entry.partition.bytes_out += len(data.records)
+                if entry.partition.is_throttled_leading and self.replica_id >= 0:
+                    manager.throttles.on_sent(len(data.records))
             elif data.error_code:
                 self._finish_error(entry, data, response)
         return response

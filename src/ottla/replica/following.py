@@ -45,7 +45,17 @@ class GapsNotNoted(Exception):
 class Followed:
     """One partition as a follower of one leader in one epoch; a new epoch makes a new one."""
 
-    __slots__ = ("attempts", "cleaner", "flushed", "is_failed", "key", "leader_epoch", "partition", "sent_offset")
+    __slots__ = (
+        "attempts",
+        "cleaner",
+        "flushed",
+        "is_failed",
+        "is_held_back",
+        "key",
+        "leader_epoch",
+        "partition",
+        "sent_offset",
+    )
 
     def __init__(self, partition: Partition, cleaner: Cleaner) -> None:
         self.partition = partition
@@ -60,6 +70,8 @@ class Followed:
         self.flushed: Deferred[None] | None = None
         # Nothing more is tried until the metadata names another epoch.
         self.is_failed = False
+        # Its broker fetches too much for throttled replicas: it has to wait (KIP-73).
+        self.is_held_back = False
 
     @property
     def is_watched(self) -> bool:

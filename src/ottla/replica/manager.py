@@ -25,6 +25,7 @@ from ottla.replica.isr import AlterPartitionChannel, IsrKeeper
 from ottla.replica.nearest import RACK_AWARE_SELECTOR
 from ottla.replica.parked import Parking
 from ottla.replica.partition import Partition
+from ottla.replica.throttles import ReplicationThrottles, mark_throttled
 from ottla.replica.views import ClusterView, DeltaView, PartitionView, TopicView
 from ottla.storage.errors import StorageError
 
@@ -113,6 +114,7 @@ class ReplicaManager:
         "parking",
         "reads_by_rack",
         "sessions",
+        "throttles",
         "workers",
     )
 
@@ -126,6 +128,7 @@ class ReplicaManager:
         self._world = world
         self._create_retry_planned = False
         self.parking = Parking(world.scheduler)
+        self.throttles = ReplicationThrottles(config, world.clock)
         self.sessions = FetchSessions(slots_max=config.max_incremental_fetch_session_cache_slots, random=world.random)
         # Whether consumers are sent to the replica of their rack (KIP-392).
         self.reads_by_rack = config.replica_selector_class == RACK_AWARE_SELECTOR
@@ -165,6 +168,7 @@ class ReplicaManager:
             peers=peers,
             cleaner=self.logs.cleaner,
             broker_epoch=broker_epoch,
+            throttles=self.throttles,
         )
         if self.image is not None:
             self.fetchers.on_brokers(self.image.brokers)
@@ -304,6 +308,7 @@ class ReplicaManager:
         """Broker defaults changed while running: every topic without a setting of its own follows."""
         self.config = config
         self.sessions.slots_max = config.max_incremental_fetch_session_cache_slots
+        self.throttles.on_broker_config(config)
         if self.fetchers is not None:
             self.fetchers.on_broker_config(config)
         if self.image is not None:
@@ -355,6 +360,7 @@ class ReplicaManager:
                 if partition is None:
                     continue
                 partition.produce_settings = settings
+                mark_throttled(partition, config)
             self._report_directory(partition, view)
             self._apply_leadership(partition, view)
 
@@ -459,6 +465,7 @@ class ReplicaManager:
         for partition in hosted.partitions.values():
             partition.log.config = config
             partition.produce_settings = settings
+            mark_throttled(partition, config)
             # With fewer needed in sync, more may be committed.
             partition.advance_high_watermark()
 

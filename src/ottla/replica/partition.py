@@ -39,6 +39,8 @@ class Partition:
         "bytes_in",
         "bytes_out",
         "index",
+        "is_throttled_following",
+        "is_throttled_leading",
         "isr_keeper",
         "leader_epoch",
         "leader_id",
@@ -91,6 +93,9 @@ class Partition:
         self.parked_replica_fetches: dict[Parked[Any], None] = {}
         self.parked_produces: dict[Parked[Any], None] = {}
         self.parked_deletes: dict[Parked[Any], None] = {}
+        # Whether the topic names this replica among those whose copying is throttled (KIP-73).
+        self.is_throttled_leading = False
+        self.is_throttled_following = False
         # Appended since the high watermark last moved: what parked readers could not see yet.
         self.unseen_bytes = 0
         self.bytes_in = 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.model.byte_rate import ByteRate
 from ottla.model.deferred import Deferred
 from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition, Uuid
@@ -47,6 +48,12 @@ class Mover:
         self._world = world
         self._manager = manager
         self._moves: dict[TopicPartition, _Move] = {}
+        # What all moves together copy (replica.alter.log.dirs.io.max.bytes.per.second).
+        config = manager.config
+        self._rate = ByteRate(
+            window_seconds=float(config.alter_log_dirs_replication_quota_window_size_seconds),
+            window_count=config.alter_log_dirs_replication_quota_window_num,
+        )
 
     def futures_in(self, directory: LogDirectory) -> list[PartitionLog]:
         return [move.future for move in self._moves.values() if move.directory is directory]
@@ -123,6 +130,11 @@ class Mover:
         current = self._manager.get(move.topic_partition)
         if move.is_cancelled or current is None:
             return
+        self._rate.limit = self._manager.config.replica_alter_log_dirs_io_max_bytes_per_second
+        pause_seconds = self._rate.excess_seconds(self._world.clock.monotonic())
+        if pause_seconds:
+            self._world.scheduler.call_later(pause_seconds, self._copy_next, move)
+            return
         future = move.future
         if future.log_end_offset < current.log_start_offset:
             # Retention has overtaken the copy.
@@ -151,8 +163,10 @@ class Mover:
         if outcome.error is not None:
             self.cancel(move.topic_partition)
             return
+        chunk = outcome.result()
+        self._rate.record(len(chunk), self._world.clock.monotonic())
         try:
-            move.future.append_as_follower(outcome.result())
+            move.future.append_as_follower(chunk)
         except StorageError:
             self.cancel(move.topic_partition)
             return

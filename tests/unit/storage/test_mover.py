@@ -191,3 +191,20 @@ def test_the_copy_is_durable_before_the_original_goes() -> None:
     assert log is not None
     assert offsets_of(log) == list(range(50))
     assert node.logs.topic_id_of(PARTITION) == TOPIC_ID
+
+
+def test_a_move_takes_the_time_that_its_rate_asks_for() -> None:
+    node = Node("/d1", "/d2", replica_alter_log_dirs_io_max_bytes_per_second="10000")
+    node.start()
+    log = node.create("t", segment_bytes=2000)
+    for _ in range(50):
+        node.append(log, b"x" * 1000)
+    log.update_high_watermark(log.log_end_offset)
+    node.logs.move(PARTITION, "/d2")
+    # Five times what is allowed in a second.
+    node.world.scheduler.advance(3_000)
+    assert names(node, "/d2", "-future")
+    node.world.scheduler.advance(4_000)
+    assert names(node, "/d2") == ["t-0"]
+    assert offsets_of(log) == list(range(50))
+    node.stop()
