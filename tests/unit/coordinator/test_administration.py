@@ -127,7 +127,6 @@ def test_the_leader_of_the_partition_coordinates(path: GroupPath) -> None:
 @pytest.mark.parametrize(
     ("key_type", "version", "code"),
     [
-        (1, 4, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (2, 6, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (2, 5, ErrorCode.INVALID_REQUEST),
         (9, 6, ErrorCode.INVALID_REQUEST),
