@@ -1,0 +1,100 @@
+"""The quorum's machines against chance: crashes, partitions, lost messages, changing voters; every seed is a run."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.quorum.roles import Role
+from ottla.quorum.voters import Voter
+from tests.unit.quorum.model import Model, key
+
+RUN_STEPS = 120
+
+
+def _fault(model: Model) -> None:
+    """One thing that goes wrong, or is put right again."""
+    random = model.random
+    node = random.choice(list(model.nodes.values()))
+    kind = random.randrange(6)
+    if kind == 0 and node.is_up:
+        node.crash()
+    elif kind == 1 and not node.is_up:
+        node.start()
+    elif kind == 2:
+        alone = {other for other in model.nodes if random.random() < 0.4}
+        model.passes = lambda source, target: (source in alone) == (target in alone)
+    elif kind == 3:
+        # One way only.
+        deaf = node.node_id
+        model.passes = lambda _source, target: target != deaf
+    elif kind == 4:
+        model.passes = lambda _source, _target: True
+    else:
+        model.loss = random.choice((0.0, 0.05, 0.3))
+
+
+def _change_voters(model: Model) -> None:
+    leader = model.leader()
+    if leader is None:
+        return
+    voters = leader.machine.voters
+    node_id = model.random.choice(list(model.nodes))
+    if node_id in voters.ids:
+        if len(voters) > 1:
+            model.change_voters(leader, voters.without(node_id))
+    else:
+        model.change_voters(leader, voters.with_voter(Voter(key(node_id))))
+
+
+def _heal(model: Model) -> None:
+    model.loss = 0.0
+    model.passes = lambda _source, _target: True
+    for node in model.nodes.values():
+        if not node.is_up:
+            node.start()
+    model.run(10_000)
+
+
+def _check_whole(model: Model) -> None:
+    """Everybody is there: one leads, entries are committed again, and all logs are the same."""
+    leader = model.leader()
+    assert leader is not None
+    model.append(leader)
+    model.run(2_000)
+    assert model.committed[-1].value == model.values
+    for node in model.nodes.values():
+        assert node.log.entries == model.committed
+        assert node.machine.role is (Role.LEADER if node is leader else Role.FOLLOWER)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_nothing_committed_is_lost_whatever_goes_wrong(seed: int) -> None:
+    model = Model(seed=seed, nodes=3 + 2 * (seed % 2))
+    model.run(1000)
+    for _ in range(RUN_STEPS):
+        if model.random.random() < 0.25:
+            _fault(model)
+        leader = model.leader()
+        if leader is not None:
+            model.append(leader)
+        model.run(model.random.randint(1, 100))
+    _heal(model)
+    _check_whole(model)
+    assert len(model.committed) > 3
+
+
+@pytest.mark.parametrize("seed", range(1000, 1030))
+def test_voters_may_come_and_go_meanwhile(seed: int) -> None:
+    model = Model(seed=seed, nodes=5, voters=1 + seed % 3)
+    model.run(1000)
+    for _ in range(RUN_STEPS):
+        if model.random.random() < 0.15:
+            _fault(model)
+        if model.random.random() < 0.2:
+            _change_voters(model)
+        leader = model.leader()
+        if leader is not None:
+            model.append(leader)
+        model.run(model.random.randint(1, 100))
+    _heal(model)
+    _check_whole(model)
