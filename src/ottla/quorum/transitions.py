@@ -1,4 +1,4 @@
-"""The state of the quorum's machine, and the ways in which a replica's role changes; `machine` says what it is about."""
+"""The state of the quorum's machine, and how a replica's role changes; `machine` says what it is all about."""
 
 from __future__ import annotations
 
