@@ -296,7 +296,7 @@ class Fetch(Parked[FetchResponse]):
                 if self.read_committed:
                     data.aborted_transactions = [
                         AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
-                        for aborted in log.aborted_transactions(offset, end_offset)
+                        for aborted in log.aborted_in_read(read, start=offset, end_offset=end_offset)
                     ]
         return data
 

@@ -344,6 +344,13 @@ class PartitionLog(LogFiles):
         """The aborted transactions with records in [start, end)."""
         return lookups.aborted_transactions(self.segments, start, end)
 
+    def aborted_in_read(self, read: ReadResult, *, start: int, end_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions with records in what a read from `start` below `end_offset` has found."""
+        try:
+            return lookups.aborted_in_read(self.segments, read, start=start, end_offset=end_offset)
+        except OSError as error:
+            raise self._failure(error, "read") from error
+
     # ---- moving the ends
 
     def update_high_watermark(self, offset: int) -> None:

@@ -11,7 +11,7 @@ from ottla.storage.segment import Segment
 from ottla.storage.segments import Segments
 from ottla.storage.transaction_index import AbortedTransaction
 
-__all__ = ["ReadResult", "aborted_transactions", "cut_to_batches"]
+__all__ = ["ReadResult", "aborted_in_read", "aborted_transactions", "cut_to_batches"]
 
 
 class ReadResult(NamedTuple):
@@ -40,12 +40,30 @@ def aborted_transactions(segments: Segments, start: int, end: int) -> list[Abort
     """The aborted transactions with records in [start, end)."""
     found: list[AbortedTransaction] = []
     for segment in segments.from_offset(start):
-        for entry in segment.transaction_index.entries():
-            if entry.last_offset >= start and entry.first_offset < end:
+        for entry in segment.transaction_index.entries_from(start):
+            if entry.first_offset < end:
                 found.append(entry)
             if entry.last_stable_offset >= end:
                 return found
     return found
+
+
+def aborted_in_read(segments: Segments, read: ReadResult, *, start: int, end_offset: int) -> list[AbortedTransaction]:
+    """The same for what a read from `start` has found: a slow reader is not told of all that comes later."""
+    if not any(True for segment in segments.from_offset(start) for _ in segment.transaction_index.entries_from(start)):
+        return []
+    return aborted_transactions(segments, start, _end_of_read(segments, read, end_offset))
+
+
+def _end_of_read(segments: Segments, read: ReadResult, end_offset: int) -> int:
+    """The first offset behind what was read."""
+    assert read.region is not None
+    segment = segments[segments.number_of(read.segment_base_offset)]
+    position = read.position + len(read.region)
+    if position < segment.size:
+        return read_header_at(segment.file, position, segment.size).base_offset
+    following = segments.after(segment)
+    return end_offset if following is None else min(following.base_offset, end_offset)
 
 
 def _is_batch_start(segment: Segment, position: int, end: int) -> bool:

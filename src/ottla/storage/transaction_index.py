@@ -7,6 +7,7 @@ records lie below it can be aborted later. The file exists only once a transacti
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ __all__ = ["AbortedTransaction", "TransactionIndex"]
 
 _ENTRY = Struct(">hqqqq")
 _VERSION = 0
+_ENTRIES_PER_READ = 64
 
 
 class AbortedTransaction(NamedTuple):
@@ -26,16 +28,43 @@ class AbortedTransaction(NamedTuple):
 
 
 class TransactionIndex:
-    """Entries are few (one per aborted transaction), so they are read when asked for and not kept."""
+    """Entries are few (one per aborted transaction), so they are read when asked for and not kept.
 
-    __slots__ = ("_pool", "path")
+    That there are none is remembered: most segments have none, and every read-committed fetch asks.
+    """
+
+    __slots__ = ("_is_empty", "_pool", "path")
 
     def __init__(self, path: str, pool: OpenFiles) -> None:
         self.path = path
         self._pool = pool
+        self._is_empty = False
 
     def append(self, transaction: AbortedTransaction) -> None:
+        self._is_empty = False
         self._pool.files.open(self.path).append(_ENTRY.pack(_VERSION, *transaction))
+
+    def entries_from(self, offset: int) -> Iterator[AbortedTransaction]:
+        """Transactions whose marker lies at the offset or beyond, in the order of their markers."""
+        if self._is_empty:
+            return
+        if not self._pool.files.exists(self.path):
+            self._is_empty = True
+            return
+        file = self._pool.files.open(self.path, create=False)
+        count = file.size // _ENTRY.size
+        low, high = 0, count
+        while low < high:
+            middle = (low + high) // 2
+            if _ENTRY.unpack(file.read(middle * _ENTRY.size, _ENTRY.size))[3] < offset:
+                low = middle + 1
+            else:
+                high = middle
+        while low < count:
+            data = file.read(low * _ENTRY.size, min(count - low, _ENTRIES_PER_READ) * _ENTRY.size)
+            for fields in _ENTRY.iter_unpack(data):
+                yield AbortedTransaction(*fields[1:])
+            low += _ENTRIES_PER_READ
 
     def entries(self) -> list[AbortedTransaction]:
         if not self._pool.files.exists(self.path):

@@ -1,0 +1,340 @@
+"""Batches of transactions: the first of each waits for the coordinator's word, in order, and markers end them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ottla.broker.apis import describe_producers, produce, write_txn_markers
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode
+from ottla.replica.transactional import Transaction, TransactionalAppends
+from ottla.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from ottla.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from ottla.wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from tests.support.data_path import DataPath, batch, values
+
+READ_COMMITTED = 1
+
+
+class Coordinator:
+    """Answers when a test says so."""
+
+    def __init__(self) -> None:
+        self.is_enabled = True
+        self.asked: list[tuple[Transaction, int, int, str, int]] = []
+        self.answers: list[Deferred[ErrorCode]] = []
+
+    def ask(
+        self, transaction: Transaction, *, producer_id: int, producer_epoch: int, topic: str, index: int
+    ) -> Deferred[ErrorCode]:
+        self.asked.append((transaction, producer_id, producer_epoch, topic, index))
+        answer: Deferred[ErrorCode] = Deferred()
+        self.answers.append(answer)
+        return answer
+
+    def say(self, code: ErrorCode = ErrorCode.NONE) -> None:
+        self.answers.pop(0).resolve(code)
+
+
+class Bench:
+    def __init__(self, node: DataPath) -> None:
+        self.node = node
+        self.coordinator = Coordinator()
+        node.broker.transactional_appends = TransactionalAppends(self.coordinator, node.virtual.world.workers)
+        node.broker.world = node.virtual.world
+        node.create_topic("t")
+        self.log = node.partition("t").log
+
+    def send(
+        self, *texts: str, sequence: int = 0, epoch: int = 0, producer_id: int = 7, version: int = 12, **options: Any
+    ) -> Any:
+        records = batch(
+            *texts,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            **{"is_transactional": True, **options},
+        )
+        data = TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=records)])
+        request = ProduceRequest(transactional_id="x", acks=1, timeout_ms=1000, topic_data=[data])
+        return self.node.call(produce, request, version)
+
+    def answer(self, sent: Any) -> PartitionProduceResponse:
+        self.node.virtual.scheduler.run()
+        response = sent.result() if isinstance(sent, Deferred) else sent
+        assert isinstance(response, ProduceResponse)
+        return response.responses[0].partition_responses[0]
+
+    def code(self, sent: Any) -> ErrorCode:
+        return ErrorCode(self.answer(sent).error_code)
+
+    def begin(self, *texts: str, **options: Any) -> None:
+        sent = self.send(*texts, **options)
+        self.coordinator.say()
+        assert self.code(sent) is ErrorCode.NONE
+
+    def end(
+        self, *, commit: bool, epoch: int = 0, coordinator_epoch: int = 1, version: int = 0, producer_id: int = 7
+    ) -> ErrorCode:
+        request = WriteTxnMarkersRequest(
+            markers=[
+                WritableTxnMarker(
+                    producer_id=producer_id,
+                    producer_epoch=epoch,
+                    transaction_result=commit,
+                    topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[0])],
+                    coordinator_epoch=coordinator_epoch,
+                    transaction_version=version,
+                )
+            ]
+        )
+        response = self.node.call(write_txn_markers, request, 2)
+        self.node.virtual.scheduler.run()
+        return ErrorCode(response.result().markers[0].topics[0].partitions[0].error_code)
+
+    def committed(self, offset: int = 0) -> Any:
+        return self.node.fetch_one("t", offset, isolation_level=READ_COMMITTED)
+
+
+@pytest.fixture
+def bench(node: DataPath) -> Bench:
+    return Bench(node)
+
+
+def test_only_the_first_batch_of_a_transaction_is_asked_about(bench: Bench) -> None:
+    sent = bench.send("a")
+    assert isinstance(sent, Deferred)
+    assert bench.log.log_end_offset == 0
+    bench.coordinator.say()
+    assert bench.code(sent) is ErrorCode.NONE
+    assert bench.code(bench.send("b", sequence=1)) is ErrorCode.NONE
+    assert len(bench.coordinator.asked) == 1
+    assert bench.end(commit=True) is ErrorCode.NONE
+    bench.begin("c", sequence=2)
+    assert len(bench.coordinator.asked) == 2
+
+
+@pytest.mark.parametrize(("version", "adds", "knows"), [(3, False, False), (11, False, True), (12, True, True)])
+def test_the_version_of_the_request_says_what_is_asked(bench: Bench, version: int, adds: bool, knows: bool) -> None:
+    bench.send("a", version=version)
+    assert bench.coordinator.asked[0] == (Transaction("x", adds, knows), 7, 0, "t", 0)
+
+
+def test_batches_wait_in_order_behind_the_one_that_is_asked_about(bench: Bench) -> None:
+    first, second, third = bench.send("a"), bench.send("b", sequence=1), bench.send("c", sequence=2)
+    other = bench.send("other", producer_id=8)
+    assert len(bench.coordinator.asked) == 2
+    assert bench.log.log_end_offset == 0
+    bench.coordinator.answers.pop(1).resolve(ErrorCode.NONE)
+    assert bench.answer(other).base_offset == 0
+    bench.coordinator.say()
+    assert [bench.answer(sent).base_offset for sent in (first, second, third)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("code", "version", "told"),
+    [
+        (ErrorCode.INVALID_TXN_STATE, 12, ErrorCode.INVALID_TXN_STATE),
+        (ErrorCode.CONCURRENT_TRANSACTIONS, 12, ErrorCode.CONCURRENT_TRANSACTIONS),
+        (ErrorCode.CONCURRENT_TRANSACTIONS, 11, ErrorCode.NOT_ENOUGH_REPLICAS),
+        (ErrorCode.NETWORK_EXCEPTION, 12, ErrorCode.NOT_ENOUGH_REPLICAS),
+        (ErrorCode.NOT_COORDINATOR, 12, ErrorCode.NOT_ENOUGH_REPLICAS),
+        (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, 10, ErrorCode.NOT_ENOUGH_REPLICAS),
+        (ErrorCode.COORDINATOR_NOT_AVAILABLE, 10, ErrorCode.NOT_ENOUGH_REPLICAS),
+        (ErrorCode.INVALID_PRODUCER_EPOCH, 12, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (ErrorCode.TRANSACTION_ABORTABLE, 12, ErrorCode.TRANSACTION_ABORTABLE),
+    ],
+)
+def test_what_producers_are_told(bench: Bench, code: ErrorCode, version: int, told: ErrorCode) -> None:
+    first, second = bench.send("a", version=version), bench.send("b", sequence=1, version=version)
+    bench.coordinator.say(code)
+    assert (bench.code(first), bench.code(second)) == (told, told)
+    assert bench.log.log_end_offset == 0
+    # The next attempt asks again.
+    bench.begin("a", version=version)
+
+
+def test_a_batch_that_failed_is_not_overtaken(bench: Bench) -> None:
+    first = bench.send("a", sequence=0, version=11)
+    bench.coordinator.say(ErrorCode.NETWORK_EXCEPTION)
+    assert bench.code(first) is ErrorCode.NOT_ENOUGH_REPLICAS
+    second = bench.send("b", sequence=1, version=11)
+    bench.coordinator.say()
+    assert bench.code(second) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    # Confirmed is confirmed: the one that was missing goes through at once.
+    assert bench.code(bench.send("a", sequence=0, version=11)) is ErrorCode.NONE
+
+
+def test_an_answer_that_a_marker_overtook_counts_no_more(bench: Bench) -> None:
+    late = bench.send("late", version=11)
+    assert bench.end(commit=False) is ErrorCode.NONE
+    bench.coordinator.say()
+    assert bench.code(late) is ErrorCode.INVALID_TXN_STATE
+    assert bench.log.log_end_offset == 1
+
+
+def test_a_late_batch_of_an_ended_transaction_begins_none(bench: Bench) -> None:
+    bench.begin("a", version=11)
+    assert bench.end(commit=True) is ErrorCode.NONE
+    late = bench.send("late", sequence=1, version=11)
+    bench.coordinator.say(ErrorCode.INVALID_TXN_STATE)
+    assert bench.code(late) is ErrorCode.INVALID_TXN_STATE
+    assert bench.log.last_stable_offset == 2
+
+
+def test_after_an_end_with_a_new_epoch_the_old_one_is_fenced_without_asking(bench: Bench) -> None:
+    bench.begin("a")
+    assert bench.end(commit=True, epoch=1, version=2) is ErrorCode.NONE
+    assert bench.code(bench.send("late", sequence=1, epoch=0)) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert len(bench.coordinator.asked) == 1
+    wrong = bench.send("b", sequence=1, epoch=1)
+    bench.coordinator.say()
+    assert bench.code(wrong) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert bench.code(bench.send("b", sequence=0, epoch=1)) is ErrorCode.NONE
+
+
+def test_a_new_transaction_of_a_new_producer_begins_with_sequence_zero(bench: Bench) -> None:
+    for version, told in ((12, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), (11, ErrorCode.NONE)):
+        sent = bench.send("a", sequence=5, version=version, producer_id=version)
+        bench.coordinator.say()
+        assert bench.code(sent) is told
+
+
+def test_without_verification_nobody_is_asked(bench: Bench) -> None:
+    bench.coordinator.is_enabled = False
+    assert bench.code(bench.send("a")) is ErrorCode.NONE
+    assert not bench.coordinator.asked
+
+
+def test_a_batch_outside_transactions_needs_no_coordinator(bench: Bench) -> None:
+    assert bench.code(bench.send("a", is_transactional=False)) is ErrorCode.NONE
+    assert not bench.coordinator.asked
+
+
+def test_a_duplicate_is_answered_after_its_transaction_has_ended(bench: Bench) -> None:
+    bench.begin("a", version=11)
+    assert bench.end(commit=True) is ErrorCode.NONE
+    again = bench.send("a", version=11)
+    bench.coordinator.say()
+    assert bench.answer(again).base_offset == 0
+    assert bench.log.log_end_offset == 2
+
+
+def test_readers_of_committed_data_wait_for_the_end(bench: Bench) -> None:
+    bench.node.append("t", "before")
+    bench.begin("in")
+    bench.node.append("t", "after")
+    assert values(bench.committed().records) == ["before"]
+    assert values(bench.node.fetch_one("t", 0).records) == ["before", "in", "after"]
+    assert bench.committed().last_stable_offset == 1
+    assert bench.node.list_offset("t", -1, isolation_level=READ_COMMITTED).offset == 1
+    waiting = bench.node.fetch("t", {0: 1}, isolation_level=READ_COMMITTED, max_wait_ms=1000)
+    assert isinstance(waiting, Deferred)
+    assert bench.end(commit=True) is ErrorCode.NONE
+    assert waiting.done
+    data = waiting.result().responses[0].partitions[0]
+    assert values(data.records)[:2] == ["in", "after"]
+    assert data.aborted_transactions == []
+
+
+def test_aborted_transactions_are_named(bench: Bench) -> None:
+    bench.begin("gone")
+    bench.begin("kept", producer_id=8)
+    assert bench.end(commit=False) is ErrorCode.NONE
+    assert bench.committed().last_stable_offset == 1
+    assert bench.end(commit=True, producer_id=8) is ErrorCode.NONE
+    aborted = bench.committed().aborted_transactions
+    assert [(each.producer_id, each.first_offset) for each in aborted] == [(7, 0)]
+    assert bench.committed(3).aborted_transactions == []
+
+
+def test_the_list_of_aborted_transactions_ends_with_what_is_read(bench: Bench) -> None:
+    for number in range(20):
+        bench.begin("x" * 100, sequence=number, version=11)
+        assert bench.end(commit=False) is ErrorCode.NONE
+    data = bench.node.fetch_one("t", 0, isolation_level=READ_COMMITTED, partition_max_bytes=600)
+    last = max(each.first_offset for each in data.aborted_transactions or ())
+    assert 0 < last < 10
+
+
+def test_an_older_coordinator_is_fenced(bench: Bench) -> None:
+    bench.begin("a")
+    assert bench.end(commit=False, coordinator_epoch=3) is ErrorCode.NONE
+    assert bench.end(commit=True, coordinator_epoch=2) is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert bench.end(commit=True, coordinator_epoch=3) is ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("version", "epoch", "told"),
+    [
+        (0, 4, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (1, 5, ErrorCode.NONE),
+        (2, 5, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (2, 6, ErrorCode.NONE),
+    ],
+)
+def test_the_epoch_a_marker_needs(bench: Bench, version: int, epoch: int, told: ErrorCode) -> None:
+    bench.begin("a", epoch=5)
+    assert bench.end(commit=True, epoch=epoch, version=version) is told
+    assert bench.log.last_stable_offset == (2 if told is ErrorCode.NONE else 0)
+
+
+def test_a_marker_may_be_repeated(bench: Bench) -> None:
+    bench.begin("a", epoch=5)
+    for _ in range(2):
+        assert bench.end(commit=True, epoch=6, version=2) is ErrorCode.NONE
+    bench.begin("b", epoch=6)
+    # But the marker of the transaction before does not end this one.
+    assert bench.end(commit=True, epoch=6, version=2) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_markers_for_what_is_not_here(bench: Bench) -> None:
+    request = WriteTxnMarkersRequest(
+        markers=[
+            WritableTxnMarker(
+                producer_id=7,
+                producer_epoch=0,
+                transaction_result=True,
+                topics=[WritableTxnMarkerTopic(name="nowhere", partition_indexes=[0])],
+                coordinator_epoch=0,
+            )
+        ]
+    )
+    response = bench.node.call(write_txn_markers, request, 1).result()
+    assert response.markers[0].topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_open_transactions_are_described(bench: Bench) -> None:
+    bench.node.append("t", "before")
+    bench.begin("a", "b")
+    request = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0])])
+
+    def described() -> Any:
+        return bench.node.call(describe_producers, request, 0).topics[0].partitions[0].active_producers[0]
+
+    assert (described().producer_id, described().current_txn_start_offset) == (7, 1)
+    assert (described().last_sequence, described().coordinator_epoch) == (1, -1)
+    assert bench.end(commit=False, coordinator_epoch=9) is ErrorCode.NONE
+    assert (described().current_txn_start_offset, described().coordinator_epoch) == (-1, 9)
+
+
+def test_a_restart_keeps_an_open_transaction_open(bench: Bench) -> None:
+    bench.begin("a")
+    node = bench.node
+    node.stop()
+    node.start()
+    again = node.partition("t").log
+    assert again.first_unstable_offset == 0
+    node.broker.transactional_appends = TransactionalAppends(bench.coordinator, node.virtual.world.workers)
+    node.broker.world = node.virtual.world
+    assert bench.code(bench.send("b", sequence=1)) is ErrorCode.NONE
+    assert bench.end(commit=True) is ErrorCode.NONE
+    assert again.last_stable_offset == 3
