@@ -1,0 +1,365 @@
+"""`Consumer`: assign or subscribe, then poll records, or whole batches where records need not be opened.
+
+Positions move when records are handed out. A rebalance happens inside `poll`, never while the caller still works on
+what it got: so an automatic commit is of what has been worked on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Self
+
+from ottla.client.admin.groups import CommittedOffset, Groups
+from ottla.client.admin.offsets import EARLIEST, LATEST, FoundOffset, Offsets
+from ottla.client.cluster import Cluster
+from ottla.client.consumer.decode import ConsumedBatch, ConsumedRecord, decode_batch
+from ottla.client.consumer.fetcher import Fetcher
+from ottla.client.consumer.group_classic import ClassicMembership
+from ottla.client.consumer.group_consumer import ConsumerMembership
+from ottla.client.consumer.membership import Identity, Membership, Subscription
+from ottla.client.consumer.positions import PartitionState, Positions
+from ottla.client.consumer.settings import ConsumerSettings
+from ottla.client.errors import ClientError, check
+from ottla.client.leaders import by_topic
+from ottla.client.settings import ClientSettings
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import TopicPartition
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+
+__all__ = ["Consumer"]
+
+_NAMES_VERSION_MAX = 9
+
+Listener = Callable[[list[TopicPartition]], Awaitable[None]]
+
+
+class Consumer:
+    """An async context manager. One event loop owns it; see `blocking` for threads."""
+
+    def __init__(self, settings: ClientSettings | Cluster, consumer: ConsumerSettings | None = None) -> None:
+        self.settings = consumer or ConsumerSettings()
+        self._owned = isinstance(settings, ClientSettings)
+        self._cluster = Cluster(settings) if isinstance(settings, ClientSettings) else settings
+        self._groups = Groups(self._cluster)
+        self._offsets = Offsets(self._cluster)
+        self._positions = Positions()
+        self._fetcher = Fetcher(self._cluster, self.settings, self._positions, self._on_out_of_range)
+        self._membership: Membership | None = None
+        self._on_assigned: Listener | None = None
+        self._on_revoked: Listener | None = None
+        self._commit_due = 0.0
+        self._closed = False
+
+    # What to read.
+
+    async def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Reads exactly these partitions, without being a member of a group."""
+        wanted = list(partitions)
+        await self._cluster.refresh(sorted({one.topic for one in wanted}), create=self.settings.allow_auto_create)
+        for one in wanted:
+            info = self._cluster.metadata.topics.get(one.topic)
+            if info is None or (info.error is not None and not info.error.code.retriable):
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {one.topic!r}.")
+        self._positions.assign(wanted)
+
+    async def subscribe(
+        self,
+        topics: Iterable[str] = (),
+        *,
+        pattern: str | None = None,
+        on_assigned: Listener | None = None,
+        on_revoked: Listener | None = None,
+    ) -> None:
+        """Becomes a member of the group at the next poll."""
+        if self.settings.group_id is None:
+            raise ClientError("A consumer that subscribes needs a group; name one with --group.")
+        self._on_assigned, self._on_revoked = on_assigned, on_revoked
+        subscription = Subscription(tuple(topics), pattern)
+        kind = ClassicMembership if self.settings.group_protocol == "classic" else ConsumerMembership
+        if subscription.topics:
+            await self._cluster.refresh(list(subscription.topics), create=self.settings.allow_auto_create)
+        self._membership = kind(self._cluster, self.settings, subscription, self._on_rebalance)
+
+    @property
+    def assignment(self) -> list[TopicPartition]:
+        return list(self._positions.states)
+
+    @property
+    def member(self) -> Identity | None:
+        return None if self._membership is None else self._membership.identity
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        for one in partitions:
+            self._positions.get(one).paused = True
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        for one in partitions:
+            self._positions.get(one).paused = False
+
+    def seek(self, one: TopicPartition, offset: int) -> None:
+        self._positions.get(one).seek(offset)
+
+    async def seek_to(self, time: int, *partitions: TopicPartition) -> None:
+        """To the first offset (`EARLIEST`), the end (`LATEST`), or the first record as young as a timestamp."""
+        wanted = partitions or tuple(self._positions.states)
+        for one, found in (await self.offsets_for_times(dict.fromkeys(wanted, time))).items():
+            offset = found.offset if found is not None else (await self.end_offsets([one]))[one]
+            self._positions.get(one).seek(offset)
+
+    def position(self, one: TopicPartition) -> int:
+        """The next offset to be handed out; -1 where it is not known yet."""
+        return self._positions.get(one).position
+
+    def lag(self, one: TopicPartition) -> int | None:
+        """How far the partition's end, as last heard of, is ahead."""
+        state = self._positions.get(one)
+        end = state.last_stable_offset if self.settings.read_committed else state.high_watermark
+        return None if end < 0 or state.position < 0 else max(end - state.position, 0)
+
+    # Reading.
+
+    async def poll(self, timeout_ms: int = 1_000, *, max_records: int | None = None) -> list[ConsumedRecord]:
+        """The next records, at least one unless the time runs out."""
+        limit = self.settings.max_poll_records if max_records is None else max_records
+        end = self._cluster.deadline(timeout_ms)
+        found: list[ConsumedRecord] = []
+        while True:
+            await self._work()
+            while len(found) < limit:
+                batch = self._fetcher.take()
+                if batch is None:
+                    break
+                state = self._positions.get(batch.partition)
+                if state.paused:
+                    self._fetcher.put_back(batch)
+                    break
+                found += self._open(batch, state, limit - len(found))
+            if found or not await self._wait(end):
+                return found
+
+    async def batches(self, timeout_ms: int = 1_000) -> list[ConsumedBatch]:
+        """Everything that has arrived, as whole batches; records before the position may lie in the first one."""
+        end = self._cluster.deadline(timeout_ms)
+        while True:
+            await self._work()
+            found = []
+            while (batch := self._fetcher.take()) is not None:
+                state = self._positions.get(batch.partition)
+                state.position = batch.header.next_offset
+                state.leader_epoch = batch.header.leader_epoch
+                if len(batch.view):
+                    found.append(batch)
+            if found or not await self._wait(end):
+                return found
+
+    # Offsets.
+
+    async def commit(self, offsets: Mapping[TopicPartition, int | CommittedOffset] | None = None) -> None:
+        """Commits these offsets, or the positions of all assigned partitions; raises what went wrong."""
+        if self.settings.group_id is None:
+            raise ClientError("Offsets are committed for a group; name one with --group.")
+        commits = (
+            {one: CommittedOffset(offset, epoch) for one, (offset, epoch) in self._positions.committable().items()}
+            if offsets is None
+            else {
+                one: value if isinstance(value, CommittedOffset) else CommittedOffset(value)
+                for one, value in offsets.items()
+            }
+        )
+        if commits:
+            await self._cluster.retry(lambda: self._commit_once(commits), again=_commits_again)
+
+    async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
+        assert self.settings.group_id is not None
+        return await self._groups.offsets(self.settings.group_id, partitions, stable=True)
+
+    async def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundOffset | None]:
+        """The first record as young as each timestamp; None where there is none."""
+        found = await self._offsets.find(times, committed=self.settings.read_committed)
+        result: dict[TopicPartition, FoundOffset | None] = {}
+        for one, answer in found.items():
+            if isinstance(answer, KafkaError):
+                raise KafkaError(answer.code, f"{one}: {answer.message}")
+            result[one] = None if answer.offset < 0 else answer
+        return result
+
+    async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return await self._offsets.numbers(partitions, EARLIEST, committed=self.settings.read_committed)
+
+    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return await self._offsets.numbers(partitions, LATEST, committed=self.settings.read_committed)
+
+    async def partitions(self, topic: str) -> list[TopicPartition]:
+        return [TopicPartition(topic, number) for number in (await self._cluster.topic(topic)).partitions]
+
+    # The end.
+
+    async def close(self) -> None:
+        """Commits, where that is automatic, and leaves the group."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self._membership is not None:
+                await self._commit_quietly()
+                await self._membership.leave()
+        finally:
+            await self._fetcher.close()
+            if self._owned:
+                await self._cluster.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    # Inside.
+
+    async def _work(self) -> None:
+        """Whatever has to happen before records can be handed out."""
+        if self._membership is not None:
+            await self._membership.poll()
+            await self._commit_when_due()
+        if self._fetcher.failure is not None:
+            failure, self._fetcher.failure = self._fetcher.failure, None
+            raise failure
+        if self._positions.unknown:
+            await self._find_positions(self._positions.unknown)
+        self._fetcher.start()
+
+    async def _wait(self, end: float) -> bool:
+        """Waits for records or for the group; False when the time is up."""
+        loop = asyncio.get_running_loop()
+        if self._fetcher.ready and any(not state.paused for state in self._positions.states.values()):
+            return True
+        self._fetcher.arrived.clear()
+        waits: list[asyncio.Future[object]] = [asyncio.ensure_future(self._fetcher.arrived.wait())]
+        if self._membership is not None:
+            waits.append(asyncio.ensure_future(self._membership.wait()))
+        try:
+            done, _ = await asyncio.wait(waits, timeout=max(end - loop.time(), 0), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waits:
+                one.cancel()
+        return bool(done)
+
+    def _open(self, batch: ConsumedBatch, state: PartitionState, limit: int) -> list[ConsumedRecord]:
+        header = batch.header
+        records = (
+            decode_batch(batch.partition, header, batch.view, from_offset=state.position) if len(batch.view) else []
+        )
+        state.leader_epoch = header.leader_epoch
+        if len(records) > limit:
+            del records[limit:]
+            state.position = records[-1].offset + 1
+            self._fetcher.put_back(batch)
+        else:
+            state.position = max(header.next_offset, records[-1].offset + 1 if records else 0)
+        return records
+
+    def _on_out_of_range(self, state: PartitionState) -> None:
+        if self.settings.auto_offset_reset == "none":
+            self._fetcher.failure = KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{state.partition} has no offset {state.fetch_offset}; begin elsewhere, as with --from-beginning.",
+            )
+        else:
+            state.seek(-1)
+
+    async def _find_positions(self, partitions: list[TopicPartition]) -> None:
+        """From the group's commits, else by the reset policy."""
+        left = partitions
+        if self.settings.group_id is not None:
+            committed = await self.committed(partitions)
+            for one, found in committed.items():
+                state = self._positions.states.get(one)
+                if state is not None and state.position < 0:
+                    state.seek(found.offset)
+            left = [one for one in partitions if one not in committed]
+        if not left:
+            return
+        if self.settings.auto_offset_reset == "none":
+            raise ClientError(f"There is no committed offset for {left[0]}, and nothing says where to begin.")
+        time = EARLIEST if self.settings.auto_offset_reset == "earliest" else LATEST
+        for one, offset in (await self._offsets.numbers(left, time, committed=self.settings.read_committed)).items():
+            state = self._positions.states.get(one)
+            if state is not None and state.position < 0:
+                state.seek(offset)
+
+    async def _on_rebalance(self, revoked: list[TopicPartition], assigned: list[TopicPartition]) -> None:
+        before = set(self._positions.states)
+        if revoked:
+            await self._commit_quietly()
+            if self._on_revoked is not None:
+                await self._on_revoked(revoked)
+        self._positions.assign(assigned)
+        added = [one for one in assigned if one not in before]
+        if self._on_assigned is not None and (added or not revoked):
+            await self._on_assigned(added)
+
+    async def _commit_when_due(self) -> None:
+        if not self.settings.auto_commit:
+            return
+        now = asyncio.get_running_loop().time()
+        if self._commit_due == 0.0:
+            self._commit_due = now + self.settings.auto_commit_interval_ms / 1000
+        elif now >= self._commit_due:
+            self._commit_due = now + self.settings.auto_commit_interval_ms / 1000
+            await self._commit_quietly()
+
+    async def _commit_quietly(self) -> None:
+        """An automatic commit that fails is repeated with the next one, or by whoever reads on."""
+        if not self.settings.auto_commit:
+            return
+        try:
+            async with asyncio.timeout(5):
+                await self.commit()
+        except (KafkaError, ClientError, TimeoutError):
+            return
+
+    async def _commit_once(self, commits: dict[TopicPartition, CommittedOffset]) -> None:
+        assert self.settings.group_id is not None
+        member = self.member or Identity("", -1, None)
+        request = OffsetCommitRequest(
+            group_id=self.settings.group_id,
+            generation_id_or_member_epoch=member.generation,
+            member_id=member.member_id,
+            group_instance_id=member.instance_id,
+            topics=[
+                OffsetCommitRequestTopic(
+                    name=topic,
+                    partitions=[_commit_of(number, commits[TopicPartition(topic, number)]) for number in numbers],
+                )
+                for topic, numbers in by_topic(commits).items()
+            ],
+        )
+
+        def codes(answer: OffsetCommitResponse) -> list[int]:
+            return [one.error_code for topic in answer.topics for one in topic.partitions]
+
+        response: OffsetCommitResponse = await self._cluster.ask_coordinator(
+            self._cluster.GROUP, self.settings.group_id, request, codes, version_max=_NAMES_VERSION_MAX
+        )
+        for code in codes(response):
+            check(code)
+
+
+def _commit_of(number: int, commit: CommittedOffset) -> OffsetCommitRequestPartition:
+    return OffsetCommitRequestPartition(
+        partition_index=number,
+        committed_offset=commit.offset,
+        committed_leader_epoch=commit.leader_epoch,
+        committed_metadata=commit.metadata,
+    )
+
+
+def _commits_again(error: KafkaError) -> bool:
+    """A stale epoch is fresh after the next heartbeat (KIP-848)."""
+    return error.code.retriable or error.code == ErrorCode.STALE_MEMBER_EPOCH

@@ -1,0 +1,275 @@
+"""Fetching ahead: one request under way for each broker, answers kept until they are polled.
+
+An answer is walked batch by batch, header by header: control batches and batches of aborted transactions are dropped
+here, and records are not opened. Fetching pauses where more than `buffer_bytes` wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Callable
+
+from ottla.client.cluster import Cluster
+from ottla.client.consumer.decode import ConsumedBatch
+from ottla.client.consumer.positions import PartitionState, Positions
+from ottla.client.consumer.settings import ConsumerSettings
+from ottla.client.errors import ClientError, ConnectionLost, error_of
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import TopicPartition, Uuid
+from ottla.records.control import ControlType, read_control_type
+from ottla.records.errors import CorruptRecords
+from ottla.records.iterate import Batch, iterate_batches, iterate_records, verify_checksum
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+
+__all__ = ["Fetcher"]
+
+# The last version with names, for topics whose id is not known.
+_NAMES_VERSION_MAX = 12
+_MOVED = {
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.REPLICA_NOT_AVAILABLE,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.OFFSET_NOT_AVAILABLE,
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.INCONSISTENT_TOPIC_ID,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+}
+
+
+class Fetcher:
+    """`ready` holds what was fetched; `arrived` is set when something came, or when something went wrong."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: ConsumerSettings,
+        positions: Positions,
+        on_out_of_range: Callable[[PartitionState], None],
+    ) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._positions = positions
+        self._on_out_of_range = on_out_of_range
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._refreshing: asyncio.Task[None] | None = None
+        self.ready: deque[tuple[int, ConsumedBatch]] = deque()
+        self.arrived = asyncio.Event()
+        self.failure: Exception | None = None
+        self.bytes_fetched = 0
+        self._buffered = 0
+        self._closed = False
+
+    async def close(self) -> None:
+        self._closed = True
+        tasks = list(self._tasks.values())
+        if self._refreshing is not None:
+            tasks.append(self._refreshing)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def start(self) -> None:
+        """Sends a fetch to every broker that has something to read and nothing under way."""
+        if self._closed or self._buffered >= self._settings.buffer_bytes:
+            return
+        wanted: dict[int, list[PartitionState]] = defaultdict(list)
+        stale: set[str] = set()
+        for state in self._positions.states.values():
+            if state.paused or state.fetch_offset < 0 or state.fetching:
+                continue
+            node_id = state.read_replica
+            if node_id < 0 or node_id not in self._cluster.metadata.brokers:
+                node_id = self._cluster.metadata.leader_of(*state.partition)
+            if node_id < 0:
+                stale.add(state.partition.topic)
+            elif node_id not in self._tasks:
+                wanted[node_id].append(state)
+        for node_id, states in wanted.items():
+            task = self._tasks[node_id] = asyncio.ensure_future(self._fetch(node_id, states))
+            task.add_done_callback(lambda _, node_id=node_id: self._ended(node_id))  # type: ignore[misc]
+        if stale:
+            self._refresh(stale)
+
+    def take(self) -> ConsumedBatch | None:
+        """The next batch that is still wanted."""
+        while self.ready:
+            turn, batch = self.ready.popleft()
+            size = len(batch.view)
+            self._buffered -= size
+            state = self._positions.states.get(batch.partition)
+            if state is None or state.turn != turn:
+                continue
+            state.buffered -= size
+            return batch
+        return None
+
+    def put_back(self, batch: ConsumedBatch) -> None:
+        """What was taken and not used up comes first next time."""
+        state = self._positions.get(batch.partition)
+        state.buffered += len(batch.view)
+        self._buffered += len(batch.view)
+        self.ready.appendleft((state.turn, batch))
+
+    def _ended(self, node_id: int) -> None:
+        self._tasks.pop(node_id, None)
+        self.start()
+
+    async def _fetch(self, node_id: int, states: list[PartitionState]) -> None:
+        turns = [state.turn for state in states]
+        for state in states:
+            state.fetching = True
+        try:
+            response = await self._ask(node_id, states)
+        except (ConnectionLost, ClientError):
+            await asyncio.sleep(self._cluster.settings.retry_backoff_ms / 1000)
+            self._refresh({state.partition.topic for state in states})
+            return
+        finally:
+            for state in states:
+                state.fetching = False
+        if response.error_code:
+            self._fail(error_of(response.error_code))
+            return
+        by_partition = {state.partition: (state, turn) for state, turn in zip(states, turns, strict=True)}
+        names = self._cluster.metadata.names
+        pause = False
+        for topic in response.responses:
+            name = topic.topic or names.get(topic.topic_id, "")
+            for data in topic.partitions:
+                asked = by_partition.get(TopicPartition(name, data.partition_index))
+                if asked is not None and asked[0].turn == asked[1]:
+                    pause |= self._on_partition(node_id, asked[0], data)
+        if pause:
+            await asyncio.sleep(self._cluster.settings.retry_backoff_ms / 1000)
+
+    async def _ask(self, node_id: int, states: list[PartitionState]) -> FetchResponse:
+        settings = self._settings
+        known = self._cluster.metadata.topics
+        topics: dict[str, list[FetchPartition]] = {}
+        for state in states:
+            topic, partition = state.partition
+            info = known.get(topic)
+            epoch = info.partitions[partition].leader_epoch if info and partition in info.partitions else -1
+            topics.setdefault(topic, []).append(
+                FetchPartition(
+                    partition=partition,
+                    current_leader_epoch=epoch,
+                    fetch_offset=state.fetch_offset,
+                    partition_max_bytes=settings.partition_fetch_bytes,
+                )
+            )
+        ids = {name: known[name].topic_id if name in known else Uuid.ZERO for name in topics}
+        request = FetchRequest(
+            max_wait_ms=settings.fetch_max_wait_ms,
+            min_bytes=settings.fetch_min_bytes,
+            max_bytes=settings.fetch_max_bytes,
+            isolation_level=1 if settings.read_committed else 0,
+            topics=[FetchTopic(topic=name, topic_id=ids[name], partitions=some) for name, some in topics.items()],
+            rack_id=settings.rack,
+        )
+        connection = await self._cluster.node_connection(node_id, "fetch")
+        response: FetchResponse = await connection.ask(
+            request,
+            timeout_ms=self._cluster.settings.request_timeout_ms + settings.fetch_max_wait_ms,
+            version_max=32767 if all(ids.values()) else _NAMES_VERSION_MAX,
+        )
+        return response
+
+    def _on_partition(self, node_id: int, state: PartitionState, data: PartitionData) -> bool:
+        """Takes over one partition's answer; whether the next fetch should wait a moment."""
+        error = error_of(data.error_code)
+        if error is None:
+            state.high_watermark = data.high_watermark
+            state.last_stable_offset = data.last_stable_offset
+            state.log_start_offset = data.log_start_offset
+            if data.preferred_read_replica >= 0:
+                state.read_replica = data.preferred_read_replica
+            elif data.records is not None and len(data.records):
+                self._keep(state, data)
+            return False
+        if error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            if state.read_replica == node_id:
+                state.read_replica = -1
+            else:
+                self._on_out_of_range(state)
+                self.arrived.set()
+            return False
+        if error.code in _MOVED:
+            state.read_replica = -1
+            self._refresh({state.partition.topic})
+            return True
+        self._fail(KafkaError(error.code, f"{state.partition}: {error.message}"))
+        return True
+
+    def _keep(self, state: PartitionState, data: PartitionData) -> None:
+        one, turn, check = state.partition, state.turn, self._settings.check_crcs
+        records = data.records
+        assert isinstance(records, memoryview)
+        self.bytes_fetched += len(records)
+        aborted = _Aborted(data) if self._settings.read_committed else None
+        try:
+            for batch in iterate_batches(records):
+                header = batch.header
+                next_offset = header.next_offset
+                if next_offset <= state.fetch_offset and header.magic == 2:
+                    continue
+                if check and not verify_checksum(batch.view, header):
+                    raise CorruptRecords(f"{one}: the batch at offset {header.base_offset} has a wrong checksum")
+                if header.is_control or (aborted is not None and aborted.covers(batch)):
+                    if aborted is not None and header.is_control:
+                        aborted.on_control(batch)
+                    self.ready.append((turn, ConsumedBatch(one, header, records[:0])))
+                else:
+                    self.ready.append((turn, ConsumedBatch(one, header, batch.view)))
+                    state.buffered += len(batch.view)
+                    self._buffered += len(batch.view)
+                state.fetch_offset = next_offset
+        except CorruptRecords as error:
+            self._fail(error)
+        self.arrived.set()
+
+    def _refresh(self, topics: set[str]) -> None:
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.ensure_future(self._refresh_now(sorted(topics)))
+
+    async def _refresh_now(self, topics: list[str]) -> None:
+        try:
+            await asyncio.sleep(self._cluster.settings.retry_backoff_ms / 1000)
+            await self._cluster.refresh(topics)
+        except (ClientError, KafkaError) as error:
+            self._fail(error)
+            return
+        self.start()
+
+    def _fail(self, error: Exception | None) -> None:
+        self.failure = error
+        self.arrived.set()
+
+
+class _Aborted:
+    """Which batches of one answer belong to aborted transactions (KIP-98)."""
+
+    __slots__ = ("_open", "_waiting")
+
+    def __init__(self, data: PartitionData) -> None:
+        listed = [(one.first_offset, one.producer_id) for one in data.aborted_transactions or ()]
+        self._waiting = deque(sorted(listed))
+        self._open: set[int] = set()
+
+    def covers(self, batch: Batch) -> bool:
+        header = batch.header
+        while self._waiting and self._waiting[0][0] <= header.last_offset:
+            self._open.add(self._waiting.popleft()[1])
+        return header.is_transactional and not header.is_control and header.producer_id in self._open
+
+    def on_control(self, batch: Batch) -> None:
+        # An abort marker ends what it aborts; the producer's next transaction is another one.
+        while self._waiting and self._waiting[0][0] <= batch.header.last_offset:
+            self._open.add(self._waiting.popleft()[1])
+        for record in iterate_records(batch):
+            if read_control_type(record.key) == ControlType.ABORT:
+                self._open.discard(batch.header.producer_id)

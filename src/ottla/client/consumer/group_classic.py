@@ -1,0 +1,244 @@
+"""A member of a classic group: join, let the leader assign, sync, send heartbeats.
+
+With `cooperative-sticky` a member keeps its partitions while it joins again and gives up only what it is not assigned
+any more; with the others it gives up everything first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable
+
+from ottla.client.cluster import Cluster
+from ottla.client.consumer.assignors import ASSIGNORS, COOPERATIVE, MemberSubscription
+from ottla.client.consumer.membership import Identity, Rebalance, Subscription
+from ottla.client.consumer.settings import ConsumerSettings
+from ottla.client.errors import ClientError, check
+from ottla.client.leaders import by_topic
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import TopicPartition
+from ottla.wire.codec import decode, encode
+from ottla.wire.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
+from ottla.wire.messages.consumer_protocol import TopicPartition as ProtocolPartition
+from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+
+__all__ = ["ClassicMembership", "decode_assignment", "encode_assignment"]
+
+_SUBSCRIPTION_VERSION = 3
+_ASSIGNMENT_VERSION = 3
+_PROTOCOL_TYPE = "consumer"
+
+
+class ClassicMembership:
+    def __init__(
+        self, cluster: Cluster, settings: ConsumerSettings, subscription: Subscription, on_rebalance: Rebalance
+    ) -> None:
+        assert settings.group_id is not None
+        self._cluster = cluster
+        self._settings = settings
+        self._group_id = settings.group_id
+        self._subscription = subscription
+        self._on_rebalance = on_rebalance
+        self._member_id = ""
+        self._generation = -1
+        self._owned: list[TopicPartition] = []
+        self._rejoin = True
+        self._task: asyncio.Task[None] | None = None
+        self._due = asyncio.Event()
+        self._topics: list[str] = []
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(self._member_id, self._generation, self._settings.group_instance_id)
+
+    def wait(self) -> Awaitable[object]:
+        return self._due.wait()
+
+    async def poll(self) -> None:
+        self._due.clear()
+        while self._rejoin:
+            await self._join()
+
+    async def leave(self) -> None:
+        await self._stop_heartbeats()
+        if not self._member_id or self._settings.group_instance_id is not None:
+            return
+        request = LeaveGroupRequest(
+            group_id=self._group_id,
+            members=[MemberIdentity(member_id=self._member_id, reason="the consumer is closed")],
+        )
+        try:
+            await self._cluster.ask_coordinator(
+                self._cluster.GROUP, self._group_id, request, deadline=self._cluster.deadline(5_000)
+            )
+        except (ClientError, KafkaError):
+            # The session ends by itself, later.
+            return
+
+    async def _join(self) -> None:
+        await self._stop_heartbeats()
+        eager = COOPERATIVE not in self._settings.assignors or self._settings.assignors[0] != COOPERATIVE
+        if eager and self._owned:
+            revoked, self._owned = self._owned, []
+            await self._on_rebalance(revoked, [])
+        self._topics = await self._wanted_topics()
+        try:
+            joined = await self._ask_join()
+            assignment = await self._ask_sync(joined)
+        except KafkaError as error:
+            if error.code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
+                self._member_id, self._generation = "", -1
+            elif error.code not in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.MEMBER_ID_REQUIRED):
+                raise
+            return
+        self._rejoin = False
+        revoked = [one for one in self._owned if one not in set(assignment)]
+        self._owned = assignment
+        await self._cluster.refresh(self._topics)
+        await self._on_rebalance(revoked, assignment)
+        if joined.protocol_name == COOPERATIVE and revoked:
+            # What was given up can be assigned to others in the next round.
+            self._rejoin = True
+            return
+        self._task = asyncio.ensure_future(self._heartbeats())
+
+    async def _wanted_topics(self) -> list[str]:
+        if self._subscription.pattern is None:
+            return list(self._subscription.topics)
+        metadata = await self._cluster.refresh(None)
+        matches = re.compile(self._subscription.pattern).fullmatch
+        return sorted(name for name, info in metadata.topics.items() if matches(name) and not info.is_internal)
+
+    async def _ask_join(self) -> JoinGroupResponse:
+        subscription = ConsumerProtocolSubscription(
+            topics=self._topics,
+            owned_partitions=_protocol_partitions(self._owned),
+            generation_id=self._generation,
+            rack_id=self._settings.rack or None,
+        )
+        metadata = _SUBSCRIPTION_VERSION.to_bytes(2, "big") + encode(subscription, _SUBSCRIPTION_VERSION)
+        request = JoinGroupRequest(
+            group_id=self._group_id,
+            session_timeout_ms=self._settings.session_timeout_ms,
+            rebalance_timeout_ms=self._settings.max_poll_interval_ms,
+            member_id=self._member_id,
+            group_instance_id=self._settings.group_instance_id,
+            protocol_type=_PROTOCOL_TYPE,
+            protocols=[
+                JoinGroupRequestProtocol(name=name, metadata=memoryview(metadata)) for name in self._settings.assignors
+            ],
+        )
+        response: JoinGroupResponse = await self._cluster.ask_coordinator(
+            self._cluster.GROUP,
+            self._group_id,
+            request,
+            purpose="group",
+            # The coordinator answers when everybody is there.
+            timeout_ms=self._settings.max_poll_interval_ms + 5_000,
+            deadline=self._cluster.deadline(self._settings.max_poll_interval_ms + 60_000),
+        )
+        if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self._member_id = response.member_id
+        check(response.error_code)
+        self._member_id, self._generation = response.member_id, response.generation_id
+        return response
+
+    async def _ask_sync(self, joined: JoinGroupResponse) -> list[TopicPartition]:
+        assignments = []
+        if joined.leader == joined.member_id and not joined.skip_assignment:
+            assignments = await self._assign(joined)
+        request = SyncGroupRequest(
+            group_id=self._group_id,
+            generation_id=joined.generation_id,
+            member_id=joined.member_id,
+            group_instance_id=self._settings.group_instance_id,
+            protocol_type=_PROTOCOL_TYPE,
+            protocol_name=joined.protocol_name,
+            assignments=assignments,
+        )
+        response: SyncGroupResponse = await self._cluster.ask_coordinator(
+            self._cluster.GROUP,
+            self._group_id,
+            request,
+            purpose="group",
+            timeout_ms=self._settings.max_poll_interval_ms + 5_000,
+            deadline=self._cluster.deadline(self._settings.max_poll_interval_ms + 60_000),
+        )
+        check(response.error_code)
+        return decode_assignment(memoryview(response.assignment))
+
+    async def _assign(self, joined: JoinGroupResponse) -> list[SyncGroupRequestAssignment]:
+        members = {member.member_id: _decode_subscription(memoryview(member.metadata)) for member in joined.members}
+        topics = sorted({topic for one in members.values() for topic in one.topics})
+        metadata = await self._cluster.refresh(topics)
+        counts = {name: len(metadata.topics[name].partitions) for name in topics if name in metadata.topics}
+        assignor = ASSIGNORS.get(joined.protocol_name or "")
+        if assignor is None:
+            raise ClientError(f"The group chose the assignor {joined.protocol_name!r}, which is not known here.")
+        return [
+            SyncGroupRequestAssignment(member_id=member_id, assignment=memoryview(encode_assignment(partitions)))
+            for member_id, partitions in assignor(members, counts).items()
+        ]
+
+    async def _heartbeats(self) -> None:
+        request = HeartbeatRequest(
+            group_id=self._group_id,
+            generation_id=self._generation,
+            member_id=self._member_id,
+            group_instance_id=self._settings.group_instance_id,
+        )
+        while True:
+            await asyncio.sleep(self._settings.heartbeat_interval_ms / 1000)
+            try:
+                response: HeartbeatResponse = await self._cluster.ask_coordinator(
+                    self._cluster.GROUP, self._group_id, request, purpose="group"
+                )
+                check(response.error_code)
+            except KafkaError as error:
+                if error.code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
+                    self._member_id, self._generation = "", -1
+                self._rejoin = True
+                self._due.set()
+                return
+            except ClientError:
+                # The session may survive this; if not, the next answer says so.
+                continue
+
+    async def _stop_heartbeats(self) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+def encode_assignment(partitions: list[TopicPartition]) -> bytes:
+    assignment = ConsumerProtocolAssignment(assigned_partitions=_protocol_partitions(partitions))
+    return _ASSIGNMENT_VERSION.to_bytes(2, "big") + encode(assignment, _ASSIGNMENT_VERSION)
+
+
+def decode_assignment(content: memoryview) -> list[TopicPartition]:
+    if len(content) < 2:
+        return []
+    version = min(int.from_bytes(content[:2], "big"), _ASSIGNMENT_VERSION)
+    assignment, _ = decode(ConsumerProtocolAssignment, content, version, 2)
+    return sorted(
+        TopicPartition(topic.topic, one) for topic in assignment.assigned_partitions for one in topic.partitions
+    )
+
+
+def _decode_subscription(content: memoryview) -> MemberSubscription:
+    version = min(int.from_bytes(content[:2], "big"), _SUBSCRIPTION_VERSION)
+    one, _ = decode(ConsumerProtocolSubscription, content, version, 2)
+    owned = tuple(TopicPartition(topic.topic, number) for topic in one.owned_partitions for number in topic.partitions)
+    return MemberSubscription(tuple(one.topics), owned, one.generation_id)
+
+
+def _protocol_partitions(partitions: list[TopicPartition]) -> list[ProtocolPartition]:
+    return [ProtocolPartition(topic=name, partitions=numbers) for name, numbers in by_topic(partitions).items()]

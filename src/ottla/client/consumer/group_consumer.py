@@ -1,0 +1,178 @@
+"""A member of a group of the new protocol (KIP-848): one request says everything.
+
+The member sends heartbeats with what it owns; the coordinator answers with what it should own. Partitions are first
+given up (and committed), then the next heartbeat says so, and only then does somebody else get them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable
+
+from ottla.client.cluster import Cluster
+from ottla.client.consumer.membership import Identity, Rebalance, Subscription
+from ottla.client.consumer.settings import ConsumerSettings
+from ottla.client.errors import ClientError, error_of
+from ottla.client.leaders import by_topic
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import TopicPartition
+from ottla.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+__all__ = ["ConsumerMembership"]
+
+_LEAVE = -1
+_LEAVE_STATIC = -2
+_REJOIN = {ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID}
+
+
+class ConsumerMembership:
+    def __init__(
+        self, cluster: Cluster, settings: ConsumerSettings, subscription: Subscription, on_rebalance: Rebalance
+    ) -> None:
+        assert settings.group_id is not None
+        self._cluster = cluster
+        self._settings = settings
+        self._group_id = settings.group_id
+        self._subscription = subscription
+        self._on_rebalance = on_rebalance
+        self._member_id = str(uuid.uuid4())
+        self._epoch = 0
+        self._owned: list[TopicPartition] = []
+        self._target: list[TopicPartition] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._due = asyncio.Event()
+        self._now = asyncio.Event()
+        self._failure: Exception | None = None
+        self._full = True
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(self._member_id, self._epoch, self._settings.group_instance_id)
+
+    def wait(self) -> Awaitable[object]:
+        return self._due.wait()
+
+    async def poll(self) -> None:
+        if self._task is None:
+            self._task = asyncio.ensure_future(self._run())
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+        self._due.clear()
+        target = self._target
+        if target is None:
+            return
+        revoked = [one for one in self._owned if one not in set(target)]
+        changed = revoked or set(target) != set(self._owned)
+        self._owned = target
+        self._target = None
+        if changed:
+            await self._on_rebalance(revoked, target)
+            # The coordinator hears at once, for others wait for what was given up.
+            self._now.set()
+
+    async def leave(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        if self._epoch <= 0:
+            return
+        epoch = _LEAVE if self._settings.group_instance_id is None else _LEAVE_STATIC
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self._group_id,
+            member_id=self._member_id,
+            member_epoch=epoch,
+            instance_id=self._settings.group_instance_id,
+        )
+        try:
+            await self._cluster.ask_coordinator(
+                self._cluster.GROUP, self._group_id, request, deadline=self._cluster.deadline(5_000)
+            )
+        except (ClientError, KafkaError):
+            # The session ends by itself, later.
+            return
+        self._epoch = 0
+
+    async def _run(self) -> None:
+        try:
+            while True:
+                interval_ms = await self._heartbeat()
+                try:
+                    async with asyncio.timeout(interval_ms / 1000):
+                        await self._now.wait()
+                except TimeoutError:
+                    pass
+                self._now.clear()
+        except (ClientError, KafkaError) as error:
+            self._failure = error
+            self._due.set()
+            self._task = None
+
+    async def _heartbeat(self) -> int:
+        """Sends one; milliseconds until the next."""
+        request = self._request()
+        response: ConsumerGroupHeartbeatResponse = await self._cluster.ask_coordinator(
+            self._cluster.GROUP, self._group_id, request, purpose="group"
+        )
+        error = error_of(response.error_code, response.error_message)
+        if error is not None:
+            if error.code in _REJOIN:
+                # Everything is lost, and the next heartbeat joins anew.
+                self._epoch = 0
+                self._full = True
+                self._target = []
+                self._due.set()
+                return 0
+            if error.code == ErrorCode.UNRELEASED_INSTANCE_ID or not error.code.retriable:
+                raise error
+            return self._cluster.settings.retry_backoff_ms
+        self._full = False
+        self._member_id = response.member_id or self._member_id
+        self._epoch = response.member_epoch
+        if response.assignment is not None:
+            await self._take(response)
+        return response.heartbeat_interval_ms
+
+    def _request(self) -> ConsumerGroupHeartbeatRequest:
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self._group_id, member_id=self._member_id, member_epoch=self._epoch
+        )
+        if self._full:
+            request.instance_id = self._settings.group_instance_id
+            request.rack_id = self._settings.rack or None
+            request.rebalance_timeout_ms = self._settings.max_poll_interval_ms
+            request.server_assignor = self._settings.remote_assignor
+            if self._subscription.pattern is not None:
+                request.subscribed_topic_regex = self._subscription.pattern
+                request.subscribed_topic_names = []
+            else:
+                request.subscribed_topic_names = list(self._subscription.topics)
+            request.topic_partitions = []
+        else:
+            request.instance_id = self._settings.group_instance_id
+            topics = self._cluster.metadata.topics
+            request.topic_partitions = [
+                TopicPartitions(topic_id=topics[name].topic_id, partitions=numbers)
+                for name, numbers in by_topic(self._owned).items()
+                if name in topics
+            ]
+        return request
+
+    async def _take(self, response: ConsumerGroupHeartbeatResponse) -> None:
+        assert response.assignment is not None
+        names = self._cluster.metadata.names
+        if any(topic.topic_id not in names for topic in response.assignment.topic_partitions):
+            await self._cluster.refresh(None if self._subscription.pattern else list(self._subscription.topics))
+        target = [
+            TopicPartition(names[topic.topic_id], one)
+            for topic in response.assignment.topic_partitions
+            if topic.topic_id in names
+            for one in topic.partitions
+        ]
+        self._target = sorted(target)
+        self._due.set()

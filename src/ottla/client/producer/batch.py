@@ -1,0 +1,189 @@
+"""A batch being filled: records are encoded as they come, so that sending one is a header and a checksum.
+
+A record costs one `join` over pieces, most of them looked up: numbers below a few thousand have their encoding in a
+table, and only larger ones are encoded anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator, Sequence
+from typing import NamedTuple
+
+from ottla.model.ids import TopicPartition
+from ottla.records.build import assemble_batch, batch_attributes
+from ottla.records.compression import Codec
+from ottla.records.header import HEADER_SIZE
+from ottla.records.varint import append_varint
+
+__all__ = ["Delivery", "ProducerBatch", "RecordMetadata"]
+
+_TABLE_SIZE = 8192
+
+
+def _encoded(value: int) -> bytes:
+    target = bytearray()
+    append_varint(target, value)
+    return bytes(target)
+
+
+_VARINTS = tuple(_encoded(value) for value in range(_TABLE_SIZE))
+_NULL = b"\x01"
+_NO_HEADERS = b"\0"
+
+
+class RecordMetadata(NamedTuple):
+    """Where a record ended up; the offset is -1 where nobody was asked to answer (acks=0)."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+
+
+class Delivery:
+    """The promise of one record: await it for its `RecordMetadata`, or for the error that kept it away."""
+
+    __slots__ = ("batch", "index", "timestamp")
+
+    def __init__(self, batch: ProducerBatch, index: int, timestamp: int) -> None:
+        self.batch = batch
+        self.index = index
+        self.timestamp = timestamp
+
+    @property
+    def done(self) -> bool:
+        return self.batch.done.done()
+
+    def result(self) -> RecordMetadata:
+        """What is known by now; raises what went wrong."""
+        base_offset, append_time = self.batch.done.result()
+        topic, partition = self.batch.partition
+        offset = base_offset + self.index if base_offset >= 0 else -1
+        return RecordMetadata(topic, partition, offset, append_time if append_time >= 0 else self.timestamp)
+
+    def __await__(self) -> Generator[object, None, RecordMetadata]:
+        yield from asyncio.shield(self.batch.done).__await__()
+        return self.result()
+
+
+class ProducerBatch:
+    """The records of one partition that leave together."""
+
+    __slots__ = (
+        "attempts",
+        "base_sequence",
+        "base_timestamp",
+        "buffered",
+        "codec",
+        "count",
+        "created",
+        "done",
+        "epoch",
+        "level",
+        "limit",
+        "max_timestamp",
+        "partition",
+        "payload",
+        "producer_id",
+        "retry_at",
+    )
+
+    def __init__(
+        self,
+        partition: TopicPartition,
+        *,
+        limit: int,
+        codec: Codec,
+        level: int | None,
+        created: float,
+        done: asyncio.Future[tuple[int, int]],
+    ) -> None:
+        self.partition = partition
+        self.limit = limit
+        self.codec = codec
+        self.level = level
+        self.created = created
+        self.done = done
+        self.payload = bytearray()
+        # What the batch takes of the producer's buffer.
+        self.buffered = 0
+        self.count = 0
+        self.base_timestamp = -1
+        self.max_timestamp = -1
+        self.attempts = 0
+        self.retry_at = 0.0
+        # Given when the batch is sent for the first time, and kept when it is sent again.
+        self.producer_id = -1
+        self.epoch = -1
+        self.base_sequence = -1
+
+    @property
+    def size(self) -> int:
+        return HEADER_SIZE + len(self.payload)
+
+    def has_room(self, size: int) -> bool:
+        """Whether a record of about this size fits; the first one always does."""
+        return not self.count or HEADER_SIZE + len(self.payload) + size <= self.limit
+
+    def append(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[tuple[str, bytes | None]],
+        timestamp: int,
+    ) -> int:
+        """Adds a record; its index in the batch."""
+        count = self.count
+        if not count:
+            self.base_timestamp = self.max_timestamp = timestamp
+        elif timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+        table = _VARINTS
+        size = _TABLE_SIZE
+        delta = timestamp - self.base_timestamp
+        body = b"".join(
+            (
+                b"\0",
+                table[delta] if 0 <= delta < size else _encoded(delta),
+                table[count] if count < size else _encoded(count),
+                _NULL if key is None else _length(key) + key,
+                _NULL if value is None else _length(value) + value,
+                _NO_HEADERS if not headers else _headers(headers),
+            )
+        )
+        length = len(body)
+        self.payload += table[length] if length < size else _encoded(length)
+        self.payload += body
+        self.count = count + 1
+        return count
+
+    def encode(self, *, is_transactional: bool) -> bytearray:
+        """The whole batch as it goes over the wire."""
+        return assemble_batch(
+            self.payload,
+            base_offset=0,
+            last_offset_delta=self.count - 1,
+            record_count=self.count,
+            attributes=batch_attributes(self.codec, is_transactional=is_transactional),
+            level=self.level,
+            base_timestamp=self.base_timestamp,
+            max_timestamp=self.max_timestamp,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            base_sequence=self.base_sequence,
+        )
+
+
+def _length(content: bytes) -> bytes:
+    length = len(content)
+    return _VARINTS[length] if length < _TABLE_SIZE else _encoded(length)
+
+
+def _headers(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
+    pieces = [_encoded(len(headers))]
+    for name, content in headers:
+        encoded = name.encode()
+        pieces += (_length(encoded), encoded)
+        pieces.append(_NULL if content is None else _length(content) + content)
+    return b"".join(pieces)

@@ -1,0 +1,77 @@
+"""Which partition a record goes to.
+
+With a key: murmur2 over its bytes, exactly as Java clients compute it, so that programs in both languages agree.
+Without one: the same partition until its batch is full (KIP-480), which makes larger batches than taking turns.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+
+from ottla.client.metadata import PartitionInfo
+
+__all__ = ["Partitioner", "StickyPartitioner", "murmur2", "partition_of_key", "round_robin"]
+
+Partitioner = Callable[[bytes | None, Mapping[int, PartitionInfo]], int]
+"""From a record's key and a topic's partitions to a partition."""
+
+_SEED = 0x9747B28C
+_MULTIPLIER = 0x5BD1E995
+_MASK = 0xFFFFFFFF
+
+
+def murmur2(data: bytes) -> int:
+    """The 32-bit hash of Java clients, as an unsigned number."""
+    length = len(data)
+    value = _SEED ^ length
+    whole = length & ~3
+    for position in range(0, whole, 4):
+        word = int.from_bytes(data[position : position + 4], "little") * _MULTIPLIER & _MASK
+        word = (word ^ word >> 24) * _MULTIPLIER & _MASK
+        value = value * _MULTIPLIER & _MASK ^ word
+    rest = data[whole:]
+    if rest:
+        value = (value ^ int.from_bytes(rest, "little")) * _MULTIPLIER & _MASK
+    value = (value ^ value >> 13) * _MULTIPLIER & _MASK
+    return value ^ value >> 15
+
+
+def partition_of_key(key: bytes, partitions: int) -> int:
+    return (murmur2(key) & 0x7FFFFFFF) % partitions
+
+
+class StickyPartitioner:
+    """The default. `next_batch` is called when a batch is full: the next one goes elsewhere."""
+
+    def __init__(self, generator: random.Random | None = None) -> None:
+        self._random = generator or random.Random()
+        self._current = -1
+
+    def __call__(self, key: bytes | None, partitions: Mapping[int, PartitionInfo]) -> int:
+        if key is not None:
+            return partition_of_key(key, len(partitions))
+        if self._current not in partitions:
+            self._current = self._random.choice(_with_leader(partitions))
+        return self._current
+
+    def next_batch(self) -> None:
+        self._current = -1
+
+
+def round_robin() -> Partitioner:
+    """Partitions in turn, whatever the key."""
+    turn = -1
+
+    def choose(_key: bytes | None, partitions: Mapping[int, PartitionInfo]) -> int:
+        nonlocal turn
+        turn += 1
+        candidates = _with_leader(partitions)
+        return candidates[turn % len(candidates)]
+
+    return choose
+
+
+def _with_leader(partitions: Mapping[int, PartitionInfo]) -> list[int]:
+    """Those that can be written to now; all of them where none can."""
+    return [number for number, one in partitions.items() if one.leader >= 0] or list(partitions)

@@ -1,0 +1,32 @@
+"""The batches of one partition, oldest first."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from ottla.client.producer.batch import ProducerBatch
+
+__all__ = ["PartitionQueue"]
+
+
+class PartitionQueue:
+    """What has not been acknowledged: one batch being filled, those that wait, and how many are in flight."""
+
+    __slots__ = ("closed", "in_flight", "open", "retrying")
+
+    def __init__(self) -> None:
+        self.open: ProducerBatch | None = None
+        self.closed: deque[ProducerBatch] = deque()
+        self.in_flight = 0
+        # Whether a batch came back: until it has left again, nothing younger may overtake it.
+        self.retrying = False
+
+    def put_back(self, batch: ProducerBatch) -> None:
+        """Into its place, before everything younger. What was in flight together may come back in any order."""
+        self.retrying = True
+        position = 0
+        for other in self.closed:
+            if (other.created, other.base_sequence) > (batch.created, batch.base_sequence):
+                break
+            position += 1
+        self.closed.insert(position, batch)

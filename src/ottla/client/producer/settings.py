@@ -1,0 +1,41 @@
+"""What a producer is told; names follow Kafka's with underscores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ottla.client.producer.partitioner import Partitioner
+from ottla.records.compression import Codec
+
+__all__ = ["ProducerSettings"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerSettings:
+    # -1: all in-sync replicas, 1: the leader, 0: nobody answers.
+    acks: int = -1
+    linger_ms: int = 5
+    batch_size: int = 16_384
+    compression: Codec = Codec.NONE
+    compression_level: int | None = None
+    idempotent: bool = True
+    transactional_id: str | None = None
+    transaction_timeout_ms: int = 60_000
+    delivery_timeout_ms: int = 120_000
+    request_timeout_ms: int = 30_000
+    retries: int = 2_147_483_647
+    buffer_bytes: int = 32 * 1024 * 1024
+    request_bytes_max: int = 1_048_576
+    in_flight_max: int = 5
+    partitioner: Partitioner | None = None
+
+    def __post_init__(self) -> None:
+        if self.transactional_id is not None and not self.idempotent:
+            raise ValueError("a transactional producer is idempotent")
+        if self.acks not in (-1, 0, 1):
+            raise ValueError("acks must be all (-1), 1 or 0")
+
+    @property
+    def uses_sequences(self) -> bool:
+        """Idempotence needs acks=all: without it, it is left off, as Java clients do when nobody insists."""
+        return self.transactional_id is not None or (self.idempotent and self.acks == -1)

@@ -1,0 +1,245 @@
+"""A producer's transactions, over both versions of the protocol.
+
+In the first one (KIP-98) a producer tells its coordinator about each partition before it writes there. In the second
+(KIP-890) the brokers tell the coordinator themselves, and ending a transaction raises the producer's epoch, so that
+nothing late can slip into the next one. Which one is spoken follows from the cluster's `transaction.version`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+from ottla.client.cluster import Cluster
+from ottla.client.connection import Connection
+from ottla.client.errors import ClientError, check
+from ottla.client.leaders import by_topic
+from ottla.client.producer.sequences import ProducerIdentity
+from ottla.client.producer.settings import ProducerSettings
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import TopicPartition
+from ottla.wire.message import Message
+from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from ottla.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+)
+from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
+
+__all__ = ["TransactionManager", "TransactionState"]
+
+# Clients may not use the versions above, which brokers use among themselves.
+_ADD_PARTITIONS_VERSION_MAX = 3
+_FENCED = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+
+
+class TransactionState(Enum):
+    UNINITIALIZED = "uninitialized"
+    READY = "ready"
+    OPEN = "open"
+    FAILED = "failed"
+    FENCED = "fenced"
+
+
+class TransactionManager:
+    def __init__(self, cluster: Cluster, settings: ProducerSettings, identity: ProducerIdentity) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._identity = identity
+        self._partitions: set[TopicPartition] = set()
+        self._touched = False
+        self._failure: Exception | None = None
+        self.state = TransactionState.UNINITIALIZED
+        self._second_version: bool | None = None
+
+    async def init(self) -> None:
+        request = InitProducerIdRequest(
+            transactional_id=self._id, transaction_timeout_ms=self._settings.transaction_timeout_ms
+        )
+
+        async def attempt() -> InitProducerIdResponse:
+            answer: InitProducerIdResponse = await self._ask(request)
+            # Also while the transaction before is still being ended, which takes a moment.
+            check(answer.error_code)
+            return answer
+
+        response = await self._cluster.retry(attempt)
+        self._identity.set(response.producer_id, response.producer_epoch)
+        self.state = TransactionState.READY
+
+    def begin(self) -> None:
+        if self.state is not TransactionState.READY:
+            raise ClientError(f"A transaction cannot begin now: the producer is {self.state.value}.")
+        self.state = TransactionState.OPEN
+        self._touched = False
+        self._failure = None
+        self._partitions.clear()
+
+    def check_open(self) -> None:
+        """Raises where a record may not be sent now."""
+        if self._settings.transactional_id is None:
+            return
+        if self.state is TransactionState.FAILED and self._failure is not None:
+            raise ClientError(f"The transaction has failed and must be aborted: {self._failure}")
+        if self.state is not TransactionState.OPEN:
+            raise ClientError("A transactional producer sends between begin_transaction() and commit_transaction().")
+        self._touched = True
+
+    def adds_by_itself(self, connection: Connection) -> bool:
+        """Whether brokers add partitions to the transaction themselves."""
+        if self._second_version is None:
+            self._second_version = connection.features.get("transaction.version", 0) >= 2
+        return self._second_version
+
+    async def add_partitions(self, partitions: list[TopicPartition]) -> None:
+        """Tells the coordinator about partitions that are new in this transaction, where the protocol asks for it."""
+        if self._settings.transactional_id is None:
+            return
+        new = [one for one in partitions if one not in self._partitions]
+        if not new or self.adds_by_itself(await self._cluster.any_connection()):
+            return
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self._id,
+            v3_and_below_producer_id=self._identity.producer_id,
+            v3_and_below_producer_epoch=self._identity.epoch,
+            v3_and_below_topics=[
+                AddPartitionsToTxnTopic(name=name, partitions=numbers) for name, numbers in by_topic(new).items()
+            ],
+        )
+
+        def codes(answer: AddPartitionsToTxnResponse) -> list[int]:
+            return [
+                one.partition_error_code
+                for topic in answer.results_by_topic_v3_and_below
+                for one in topic.results_by_partition
+            ]
+
+        async def attempt() -> None:
+            response: AddPartitionsToTxnResponse = await self._cluster.ask_coordinator(
+                self._cluster.TRANSACTION, self._id, request, codes, version_max=_ADD_PARTITIONS_VERSION_MAX
+            )
+            for code in codes(response):
+                check(code)
+
+        await self._cluster.retry(attempt)
+        self._partitions.update(new)
+
+    async def send_offsets(
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, int],
+        *,
+        generation: int = -1,
+        member_id: str = "",
+        instance_id: str | None = None,
+    ) -> None:
+        self.check_open()
+        connection = await self._cluster.any_connection()
+        second = self.adds_by_itself(connection)
+        if not second:
+            await self._cluster.retry(lambda: self._add_offsets(group_id))
+        request = TxnOffsetCommitRequest(
+            transactional_id=self._id,
+            group_id=group_id,
+            producer_id=self._identity.producer_id,
+            producer_epoch=self._identity.epoch,
+            generation_id=generation,
+            member_id=member_id,
+            group_instance_id=instance_id,
+            topics=[
+                TxnOffsetCommitRequestTopic(
+                    name=name,
+                    partitions=[
+                        TxnOffsetCommitRequestPartition(
+                            partition_index=one,
+                            committed_offset=offsets[TopicPartition(name, one)],
+                            committed_metadata="",
+                        )
+                        for one in numbers
+                    ],
+                )
+                for name, numbers in by_topic(offsets).items()
+            ],
+        )
+
+        def codes(answer: TxnOffsetCommitResponse) -> list[int]:
+            return [one.error_code for topic in answer.topics for one in topic.partitions]
+
+        async def attempt() -> None:
+            response: TxnOffsetCommitResponse = await self._cluster.ask_coordinator(
+                self._cluster.GROUP, group_id, request, codes, version_max=5 if second else 4
+            )
+            for code in codes(response):
+                check(code)
+
+        await self._cluster.retry(attempt)
+
+    async def end(self, *, commit: bool) -> None:
+        if commit and self.state is TransactionState.FAILED:
+            raise ClientError(f"The transaction has failed and must be aborted: {self._failure}")
+        if self.state not in (TransactionState.OPEN, TransactionState.FAILED):
+            raise ClientError("There is no transaction to end.")
+        if not self._touched:
+            self.state = TransactionState.READY
+            return
+        second = self.adds_by_itself(await self._cluster.any_connection())
+        request = EndTxnRequest(
+            transactional_id=self._id,
+            producer_id=self._identity.producer_id,
+            producer_epoch=self._identity.epoch,
+            committed=commit,
+        )
+
+        async def attempt() -> EndTxnResponse:
+            response: EndTxnResponse = await self._ask(request, version_max=5 if second else 4)
+            check(response.error_code)
+            return response
+
+        try:
+            response = await self._cluster.retry(attempt)
+        except KafkaError as error:
+            self.on_failure(error)
+            raise
+        if second and response.producer_id >= 0:
+            self._identity.set(response.producer_id, response.producer_epoch)
+        self.state = TransactionState.READY
+        self._touched = False
+        self._failure = None
+
+    def on_failure(self, error: Exception) -> None:
+        """A record that cannot be delivered spoils its transaction; being fenced ends the producer."""
+        if self.state not in (TransactionState.OPEN, TransactionState.FAILED):
+            return
+        fenced = isinstance(error, KafkaError) and error.code in _FENCED
+        self.state = TransactionState.FENCED if fenced else TransactionState.FAILED
+        self._failure = error
+
+    async def _add_offsets(self, group_id: str) -> None:
+        request = AddOffsetsToTxnRequest(
+            transactional_id=self._id,
+            producer_id=self._identity.producer_id,
+            producer_epoch=self._identity.epoch,
+            group_id=group_id,
+        )
+        response: AddOffsetsToTxnResponse = await self._ask(request)
+        check(response.error_code)
+
+    async def _ask(self, request: Message, *, version_max: int = 32767) -> Any:
+        return await self._cluster.ask_coordinator(
+            self._cluster.TRANSACTION, self._id, request, version_max=version_max
+        )
+
+    @property
+    def _id(self) -> str:
+        if self._settings.transactional_id is None:
+            raise ClientError("Only a producer with a transactional id has transactions.")
+        return self._settings.transactional_id
