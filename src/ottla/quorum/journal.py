@@ -70,7 +70,10 @@ class Journal:
         self.last_epoch = -1
         # Bytes cut off on opening, for the log line.
         self.cut_bytes = 0
-        files.make_directories(directory)
+        if not files.is_directory(directory):
+            files.make_directories(directory)
+            # Its own name has to survive a power loss too.
+            files.sync_directory(directory.rpartition("/")[0])
         bases = sorted(
             offset
             for name in files.list_directory(directory)
