@@ -13,21 +13,25 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ottla.records.errors import CorruptRecords
-from ottla.records.varint import VARLONG_BYTES_MAX, append_varint, read_varint
+from ottla.records.varint import VARLONG_BYTES_MAX, read_varint, varint_bytes
 
 __all__ = [
     "OFFSET_UNASSIGNED",
     "RECORD_SIZE_MIN",
     "Record",
     "RecordSpan",
+    "append_contents",
     "append_record",
     "decode_records",
+    "record_content",
     "scan_records",
 ]
 
 Buffer = bytes | bytearray | memoryview
 
 OFFSET_UNASSIGNED = -1
+
+_NULL = varint_bytes(-1)
 
 RECORD_SIZE_MIN = 7
 """Seven one-byte fields: a batch cannot claim more records than its bytes divided by this."""
@@ -97,17 +101,42 @@ def append_record(
     headers: Sequence[tuple[str, bytes | None]] = (),
 ) -> None:
     """Writes one record at the end of a batch's payload."""
-    body = bytearray(1)
-    append_varint(body, timestamp_delta)
-    append_varint(body, offset_delta)
-    _append_bytes(body, key)
-    _append_bytes(body, value)
-    append_varint(body, len(headers))
+    append_contents(
+        target,
+        [record_content(key, value, headers)],
+        first_offset_delta=offset_delta,
+        timestamp_delta=timestamp_delta,
+    )
+
+
+def record_content(key: Buffer | None, value: Buffer | None, headers: Sequence[tuple[str, bytes | None]] = ()) -> bytes:
+    """What of a record does not depend on its place in a batch: key, value and headers."""
+    pieces: list[Buffer] = [
+        _NULL if key is None else varint_bytes(len(key)),
+        key or b"",
+        _NULL if value is None else varint_bytes(len(value)),
+        value or b"",
+        varint_bytes(len(headers)),
+    ]
     for name, content in headers:
-        _append_bytes(body, name.encode())
-        _append_bytes(body, content)
-    append_varint(target, len(body))
-    target += body
+        encoded = name.encode()
+        pieces += (varint_bytes(len(encoded)), encoded)
+        pieces += (_NULL,) if content is None else (varint_bytes(len(content)), content)
+    return b"".join(pieces)
+
+
+def append_contents(
+    target: bytearray, contents: Sequence[bytes], *, first_offset_delta: int, timestamp_delta: int
+) -> None:
+    """Writes records of one timestamp, given by their contents, one after another at the end of a batch's payload."""
+    attributes_and_time = b"\0" + varint_bytes(timestamp_delta)
+    size = len(attributes_and_time)
+    varint = varint_bytes
+    pieces: list[bytes] = []
+    for offset_delta, content in enumerate(contents, first_offset_delta):
+        offset = varint(offset_delta)
+        pieces += (varint(size + len(offset) + len(content)), attributes_and_time, offset, content)
+    target += b"".join(pieces)
 
 
 def decode_records(payload: Buffer, count: int, *, base_offset: int, base_timestamp: int) -> list[Record]:
@@ -198,14 +227,6 @@ def _scan(payload: Buffer, size: int, count: int) -> Iterator[RecordSpan]:
         yield new(RecordSpan, (start, end, timestamp_delta, offset_delta, rest, key_start, key_length, value_length))
     if position != size:
         raise CorruptRecords(f"{size - position} bytes follow the last of the {count} records a batch claims")
-
-
-def _append_bytes(target: bytearray, content: Buffer | None) -> None:
-    if content is None:
-        target.append(1)
-    else:
-        append_varint(target, len(content))
-        target += content
 
 
 def _skip_headers(payload: Buffer, position: int, end: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ottla.records.errors import CorruptRecords
 
-__all__ = ["append_varint", "read_varint", "varint_size"]
+__all__ = ["append_varint", "read_varint", "varint_bytes", "varint_size"]
 
 Buffer = bytes | bytearray | memoryview
 
@@ -19,6 +19,15 @@ def append_varint(target: bytearray, value: int) -> None:
         target.append((zigzag & 0x7F) | 0x80)
         zigzag >>= 7
     target.append(zigzag)
+
+
+def varint_bytes(value: int) -> bytes:
+    """The bytes of a varint or varlong; those of small numbers, which nearly all are, lie ready."""
+    if 0 <= value < _SMALL_END:
+        return _SMALL[value]
+    if 0 <= value < _TWO_BYTES_END:
+        return bytes(((value << 1 & 0x7F) | 0x80, value >> 6))
+    return _encoded(value)
 
 
 def read_varint(buffer: Buffer, position: int, *, bytes_max: int = VARINT_BYTES_MAX) -> tuple[int, int]:
@@ -47,3 +56,14 @@ def varint_size(value: int) -> int:
     """How many bytes `append_varint` would write."""
     zigzag = value << 1 if value >= 0 else (~value << 1) | 1
     return 1 if zigzag == 0 else (zigzag.bit_length() + 6) // 7
+
+
+def _encoded(value: int) -> bytes:
+    target = bytearray()
+    append_varint(target, value)
+    return bytes(target)
+
+
+_SMALL_END = 256
+_SMALL = [_encoded(value) for value in range(_SMALL_END)]
+_TWO_BYTES_END = 1 << 13

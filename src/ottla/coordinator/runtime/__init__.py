@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.coordinator.runtime.decision import CoordinatorRecord, CoordinatorState, Decide, Decision
+from ottla.coordinator.runtime.decision import CoordinatorRecord, CoordinatorState, Decide, Decision, RecordRun
 from ottla.coordinator.runtime.hashing import partition_for
 from ottla.coordinator.runtime.record_format import RecordFormat, UnknownRecord
 from ottla.coordinator.runtime.runtime import CoordinatorRuntime
@@ -16,6 +16,7 @@ __all__ = [
     "Decide",
     "Decision",
     "RecordFormat",
+    "RecordRun",
     "Shard",
     "ShardSettings",
     "ShardStatus",

@@ -11,12 +11,12 @@ their records only write down what is already so; `on_settled` then tells them w
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from ottla.model.errors import KafkaError
 from ottla.wire.message import Message
 
-__all__ = ["CoordinatorRecord", "CoordinatorState", "Decide", "Decision"]
+__all__ = ["CoordinatorRecord", "CoordinatorState", "Decide", "Decision", "RecordRun"]
 
 R = TypeVar("R")
 S = TypeVar("S")
@@ -25,10 +25,25 @@ S = TypeVar("S")
 CoordinatorRecord = tuple[Message, Message | None]
 
 
+class RecordRun(Protocol):
+    """Many records of one kind, which know how to be written and replayed all at once.
+
+    Message by message would be the same records and the same state, and several times the work: it pays where a
+    request brings a hundred of them.
+    """
+
+    @property
+    def contents(self) -> Sequence[bytes]:
+        """Key and value of each record, encoded: see `ottla.records.record.record_content`."""
+
+    def replay(self, state: Any, producer_id: int) -> None:
+        """What `CoordinatorState.replay` would do with each of the records in turn."""
+
+
 class Decision(Generic[R]):
     """Records (none for a mere question), and the answer once they are committed."""
 
-    __slots__ = ("on_settled", "records", "replays", "response")
+    __slots__ = ("on_settled", "records", "replays", "response", "run")
 
     def __init__(
         self,
@@ -37,12 +52,19 @@ class Decision(Generic[R]):
         *,
         replays: bool = True,
         on_settled: Callable[[KafkaError | None], object] | None = None,
+        run: RecordRun | None = None,
     ) -> None:
         self.records = records
+        # Instead of `records`, where it pays.
+        self.run = run
         self.response = response
         self.replays = replays
         # Called once: with None when the records are committed, or with the error that the submitter gets.
         self.on_settled = on_settled
+
+    @property
+    def is_mere_answer(self) -> bool:
+        return not self.records and self.run is None
 
 
 # `decide(state, now_ms)`: reads the state, raises KafkaError for an answer that is an error.

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from struct import Struct
 from struct import error as struct_error
 
+from ottla.coordinator.runtime.decision import CoordinatorRecord
+from ottla.records.record import record_content
 from ottla.wire.codec import MalformedMessage, decode, encoder
 from ottla.wire.message import Message
 
@@ -49,6 +51,11 @@ class RecordFormat:
         # None of these messages has a records field, so that everything ends up in the pieces.
         encoder(type(value), version)(value, pieces, [])
         return b"".join(pieces)
+
+    def encode_content(self, record: CoordinatorRecord) -> bytes:
+        """Key and value as they stand in a record, wherever in a batch that is."""
+        key, value = record
+        return record_content(self.encode_key(key), None if value is None else self.encode_value(value))
 
     def decode(self, key: memoryview, value: memoryview | None) -> tuple[Message, Message | None]:
         """Raises UnknownRecord for what a newer broker may have written, MalformedMessage for what nobody writes."""

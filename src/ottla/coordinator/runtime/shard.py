@@ -29,7 +29,7 @@ from ottla.model.ports import Timer, World
 from ottla.records.build import assemble_batch, batch_attributes
 from ottla.records.compression import Codec
 from ottla.records.header import HEADER_SIZE
-from ottla.records.record import append_record
+from ottla.records.record import append_contents
 from ottla.replica.markers import EndMarker, append_marker
 from ottla.replica.parked import Parked
 from ottla.replica.partition import Partition
@@ -145,7 +145,7 @@ class Shard(Generic[S]):
             decision = decide(self.state, now_ms)
         except KafkaError as error:
             return Deferred.failed(error)
-        if not decision.records:
+        if decision.is_mere_answer:
             return self._answer_without_records(decision)
         try:
             batch = self._write(decision, now_ms)
@@ -172,7 +172,7 @@ class Shard(Generic[S]):
         now_ms = self._world.clock.now_ms()
         try:
             decision = decide(self.state, now_ms)
-            if not decision.records:
+            if decision.is_mere_answer:
                 return self._answer_without_records(decision)
             self.partition.log.producers.state.check_in_transaction(producer_id, producer_epoch)
             batch = self._write(decision, now_ms, producer_id)
@@ -231,14 +231,9 @@ class Shard(Generic[S]):
         leader = partition.check_leader()
         if leader.replica_count > 1:
             partition.check_enough_replicas(leader)
-        encode_key, encode_value = self._format.encode_key, self._format.encode_value
-        encoded: list[tuple[bytes, bytes | None]] = []
-        size = 0
-        for key_message, value_message in decision.records:
-            key = encode_key(key_message)
-            value = None if value_message is None else encode_value(value_message)
-            encoded.append((key, value))
-            size += RECORD_OVERHEAD + len(key) + (0 if value is None else len(value))
+        run = decision.run
+        contents = list(map(self._format.encode_content, decision.records)) if run is None else run.contents
+        size = len(contents) * RECORD_OVERHEAD + sum(map(len, contents))
         size_max = partition.config.max_message_bytes
         if size + HEADER_SIZE > size_max:
             raise KafkaError(
@@ -254,16 +249,15 @@ class Shard(Generic[S]):
         if batch is None:
             batch = self._open = _Batch(now_ms)
             self._plan_flush()
-        payload, count, timestamp_delta = batch.payload, batch.count, now_ms - batch.base_timestamp
-        for key, value in encoded:
-            append_record(
-                payload, offset_delta=count, timestamp_delta=timestamp_delta, key=key, value=value, headers=()
-            )
-            count += 1
-        batch.count = count
+        append_contents(
+            batch.payload, contents, first_offset_delta=batch.count, timestamp_delta=now_ms - batch.base_timestamp
+        )
+        batch.count += len(contents)
         if now_ms > batch.max_timestamp:
             batch.max_timestamp = now_ms
-        if decision.replays:
+        if run is not None:
+            run.replay(self.state, producer_id)
+        elif decision.replays:
             replay = self.state.replay
             for key_message, value_message in decision.records:
                 replay(key_message, value_message, producer_id)

@@ -9,10 +9,10 @@ from ottla.coordinator.group.classic.phases import Phase
 from ottla.coordinator.group.classic.rebalance import expect_heartbeat
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.late_commit import check_late_commit
-from ottla.coordinator.group.offsets.table import NO_EXPIRY
-from ottla.coordinator.runtime import CoordinatorRecord, Decision
+from ottla.coordinator.group.offsets.run import CommitRun, CommittedTopic
+from ottla.coordinator.group.offsets.table import NO_EXPIRY, CommittedOffset
+from ottla.coordinator.runtime import Decision
 from ottla.model.errors import ErrorCode, KafkaError
-from ottla.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -38,13 +38,16 @@ def decide_commit(
     retention_ms = request.retention_time_ms
     expire_timestamp = NO_EXPIRY if retention_ms == DEFAULT_RETENTION_TIME else now_ms + retention_ms
     group_id = request.group_id
-    records: list[CoordinatorRecord] = []
+    run = CommitRun(group_id)
     topics: list[OffsetCommitResponseTopic] = []
     for topic in request.topics:
         name, topic_id = topic.name, topic.topic_id
         # Written down whatever the version, so that an offset never passes to a later topic of the same name.
         known = shard.context.image.topics.by_name.get(name)
         stored_id = topic_id if known is None else known.topic_id
+        committed_topic = CommittedTopic(
+            group_id, name, topic_id=stored_id, now_ms=now_ms, expire_timestamp_ms=expire_timestamp
+        )
         answers: list[OffsetCommitResponsePartition] = []
         for partition in topic.partitions:
             index = partition.partition_index
@@ -53,18 +56,18 @@ def decide_commit(
                 code = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 answers.append(OffsetCommitResponsePartition(partition_index=index, error_code=code))
                 continue
-            value = OffsetCommitValue(
-                offset=partition.committed_offset,
+            committed = CommittedOffset(
+                partition.committed_offset,
                 leader_epoch=partition.committed_leader_epoch,
                 metadata=metadata,
-                commit_timestamp=now_ms,
-                expire_timestamp=expire_timestamp,
+                commit_timestamp_ms=now_ms,
+                expire_timestamp_ms=expire_timestamp,
                 topic_id=stored_id,
             )
-            records.append((OffsetCommitKey(group=group_id, topic=name, partition=index), value))
+            run.add(committed_topic, index, committed)
             answers.append(OffsetCommitResponsePartition(partition_index=index))
         topics.append(OffsetCommitResponseTopic(name=name, topic_id=topic_id, partitions=answers))
-    return Decision(records, OffsetCommitResponse(topics=topics))
+    return Decision((), OffsetCommitResponse(topics=topics), run=run if run.contents else None)
 
 
 def _check(shard: GroupShard, request: OffsetCommitRequest, api_version: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ottla.model.ids import TopicPartition, Uuid
 
@@ -97,16 +97,19 @@ class OffsetTable:
 
     # Replay.
 
-    def put(self, group_id: str, partition: TopicPartition, committed: CommittedOffset, producer_id: int = -1) -> None:
-        self._place += 1
-        committed.place = self._place
-        if producer_id >= 0:
-            self._pending.setdefault(producer_id, {}).setdefault(group_id, {})[partition] = committed
-            return
-        offsets = self._by_group.get(group_id)
-        if offsets is None:
-            offsets = self._by_group[group_id] = {}
-        offsets[partition] = committed
+    def put(
+        self, group_id: str, offsets: Iterable[tuple[TopicPartition, CommittedOffset]], producer_id: int = -1
+    ) -> None:
+        by_group = self._by_group if producer_id < 0 else self._pending.setdefault(producer_id, {})
+        by_partition = by_group.get(group_id)
+        if by_partition is None:
+            by_partition = by_group[group_id] = {}
+        place = self._place
+        for partition, committed in offsets:
+            place += 1
+            committed.place = place
+            by_partition[partition] = committed
+        self._place = place
 
     def remove(self, group_id: str, partition: TopicPartition) -> None:
         """Pending offsets go too: the deletion came after them."""
