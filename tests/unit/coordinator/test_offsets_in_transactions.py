@@ -1,0 +1,267 @@
+"""Offsets committed in transactions: pending until the marker, then there or never there, and so after a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode
+from ottla.replica.transactional import Transaction, TransactionalAppends
+from ottla.wire.messages.delete_groups import DeleteGroupsRequest
+from ottla.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from ottla.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from ottla.wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from tests.support.group_path import OFFSETS_TOPIC, GroupPath, Member, stable_group
+
+NONE = ErrorCode.NONE
+T0 = ("t", 0)
+UNSTABLE = -1000 - ErrorCode.UNSTABLE_OFFSET_COMMIT
+
+
+class Coordinator:
+    """Knows every transaction, unless told otherwise."""
+
+    is_enabled = True
+
+    def __init__(self) -> None:
+        self.code = NONE
+        self.asked: list[tuple[Transaction, int, int, str]] = []
+
+    def ask(
+        self,
+        transaction: Transaction,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        topic: str,
+        index: int,
+    ) -> Deferred[ErrorCode]:
+        self.asked.append((transaction, producer_id, producer_epoch, topic))
+        return Deferred.resolved(self.code)
+
+
+class Bench:
+    def __init__(self, path: GroupPath) -> None:
+        self.path = path
+        self.coordinator = Coordinator()
+        self.prepare()
+
+    def prepare(self) -> None:
+        self.path.broker.world = self.path.virtual.world
+        self.path.broker.transactional_appends = TransactionalAppends(self.coordinator, self.path.virtual.world.workers)
+
+    def restart(self) -> None:
+        self.path.crash()
+        self.path.start()
+        self.prepare()
+
+    def commit(
+        self,
+        offset: int,
+        *,
+        group: str = "g",
+        producer_id: int = 7,
+        epoch: int = 0,
+        version: int = 5,
+        topic: str = "t",
+        index: int = 0,
+        **fields: Any,
+    ) -> ErrorCode:
+        partition = TxnOffsetCommitRequestPartition(
+            partition_index=index, committed_offset=offset, committed_metadata=fields.pop("metadata", None)
+        )
+        request = TxnOffsetCommitRequest(
+            transactional_id="x",
+            group_id=group,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=[partition])],
+            **fields,
+        )
+        response = self.path.ask(request, version)
+        return ErrorCode(response.topics[0].partitions[0].error_code)
+
+    def end(
+        self, *, commit: bool, producer_id: int = 7, epoch: int = 0, group: str = "g", coordinator_epoch: int = 0
+    ) -> ErrorCode:
+        index = self.path.groups.runtime.partition_of(group)
+        marker = WritableTxnMarker(
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            transaction_result=commit,
+            topics=[WritableTxnMarkerTopic(name=OFFSETS_TOPIC, partition_indexes=[index])],
+            coordinator_epoch=coordinator_epoch,
+        )
+        response = self.path.ask(WriteTxnMarkersRequest(markers=[marker]), 1)
+        return ErrorCode(response.markers[0].topics[0].partitions[0].error_code)
+
+    def offset(self, group: str = "g", *, stable: bool = False, index: int = 0) -> int:
+        return self.path.fetch_offsets(group, {"t": [index]}, require_stable=stable)["t", index]
+
+
+@pytest.fixture
+def bench(path: GroupPath) -> Bench:
+    return Bench(path)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize(("commit", "seen"), [(True, 20), (False, 10)])
+def test_offsets_count_when_their_transaction_is_committed(
+    bench: Bench, commit: bool, seen: int, restarts: bool
+) -> None:
+    bench.path.commit_offsets("g", {T0: 10})
+    assert bench.commit(20) is NONE
+    if restarts:
+        bench.restart()
+    assert bench.offset() == 10
+    assert bench.offset(stable=True) == UNSTABLE
+    assert bench.offset(stable=True, index=1) == -1
+    assert bench.end(commit=commit) is NONE
+    assert bench.offset(stable=True) == seen
+    bench.restart()
+    assert bench.offset(stable=True) == seen
+
+
+def test_the_coordinator_is_asked_once_for_a_transaction(bench: Bench) -> None:
+    assert bench.commit(1) is NONE
+    assert bench.commit(2, index=1) is NONE
+    assert bench.coordinator.asked == [(Transaction("x", True, True), 7, 0, OFFSETS_TOPIC)]
+    assert bench.end(commit=True) is NONE
+    assert bench.commit(3, version=4) is NONE
+    assert bench.coordinator.asked[1:] == [(Transaction("x", False, True), 7, 0, OFFSETS_TOPIC)]
+
+
+@pytest.mark.parametrize(
+    ("code", "version", "told"),
+    [
+        (ErrorCode.INVALID_TXN_STATE, 5, ErrorCode.INVALID_TXN_STATE),
+        (ErrorCode.CONCURRENT_TRANSACTIONS, 5, ErrorCode.CONCURRENT_TRANSACTIONS),
+        (ErrorCode.NETWORK_EXCEPTION, 5, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        (ErrorCode.NETWORK_EXCEPTION, 1, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.INVALID_PRODUCER_EPOCH, 3, ErrorCode.INVALID_PRODUCER_EPOCH),
+    ],
+)
+def test_what_the_coordinator_refuses_is_not_written(
+    bench: Bench, code: ErrorCode, version: int, told: ErrorCode
+) -> None:
+    bench.coordinator.code = code
+    assert bench.commit(1, version=version) is told
+    assert bench.offset(stable=True) == -1
+    assert "g" not in bench.path.shard("g").groups
+
+
+def test_an_old_epoch_is_fenced(bench: Bench) -> None:
+    assert bench.commit(1, epoch=1) is NONE
+    assert bench.commit(2, epoch=0) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert bench.end(commit=True, epoch=0) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert bench.end(commit=True, epoch=1, coordinator_epoch=2) is NONE
+    assert bench.end(commit=True, epoch=1, coordinator_epoch=1) is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert bench.offset(stable=True) == 1
+
+
+def test_a_commit_outside_the_transaction_after_it_wins(bench: Bench) -> None:
+    assert bench.commit(20) is NONE
+    bench.path.commit_offsets("g", {T0: 30})
+    assert bench.end(commit=True) is NONE
+    assert bench.offset() == 30
+    bench.restart()
+    assert bench.offset() == 30
+    assert bench.commit(40) is NONE
+    assert bench.end(commit=True) is NONE
+    assert bench.offset() == 40
+
+
+def test_several_transactions_of_one_group(bench: Bench) -> None:
+    assert bench.commit(1, producer_id=7) is NONE
+    assert bench.commit(2, producer_id=8, index=1) is NONE
+    assert bench.end(commit=True, producer_id=8) is NONE
+    assert (bench.offset(stable=True), bench.offset(stable=True, index=1)) == (UNSTABLE, 2)
+    assert bench.end(commit=False, producer_id=7) is NONE
+    assert bench.offset(stable=True) == -1
+
+
+def test_members_and_generations_are_checked(bench: Bench) -> None:
+    assert bench.commit(1, generation_id=3) is ErrorCode.ILLEGAL_GENERATION
+    member = Member(bench.path, "g")
+    stable_group(bench.path, member)
+    ours: dict[str, Any] = {"generation_id": member.generation, "member_id": member.member_id}
+    assert bench.commit(1, **ours) is NONE
+    assert bench.commit(1, **{**ours, "generation_id": member.generation + 1}) is ErrorCode.ILLEGAL_GENERATION
+    assert bench.commit(1, **{**ours, "member_id": "stranger"}) is ErrorCode.UNKNOWN_MEMBER_ID
+    # A producer that knows of no group management is let in (KIP-98), as with Apache Kafka.
+    assert bench.commit(2) is NONE
+
+
+def test_what_is_refused_before_the_coordinator_is_asked(bench: Bench) -> None:
+    assert bench.commit(1, topic="nowhere") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert bench.commit(1, index=99) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert bench.commit(1, group="") is ErrorCode.INVALID_GROUP_ID
+    assert not bench.coordinator.asked
+
+
+def test_metadata_has_a_limit(bench: Bench) -> None:
+    assert bench.commit(1, metadata="x" * 5000) is ErrorCode.OFFSET_METADATA_TOO_LARGE
+    assert bench.offset(stable=True) == -1
+
+
+def test_deleted_offsets_do_not_come_back_with_a_commit(bench: Bench) -> None:
+    assert bench.commit(20) is NONE
+    topic = OffsetDeleteRequestTopic(name="t", partitions=[OffsetDeleteRequestPartition(partition_index=0)])
+    assert bench.path.ask(OffsetDeleteRequest(group_id="g", topics=[topic]), 0).error_code == NONE
+    assert bench.end(commit=True) is NONE
+    assert bench.offset(stable=True) == -1
+    bench.restart()
+    assert bench.offset(stable=True) == -1
+
+
+def test_a_deleted_group_takes_its_pending_offsets_with_it(bench: Bench) -> None:
+    assert bench.commit(20) is NONE
+    response = bench.path.ask(DeleteGroupsRequest(groups_names=["g"]), 2)
+    assert response.results[0].error_code == NONE
+    assert bench.end(commit=True) is NONE
+    assert bench.offset(stable=True) == -1
+    assert "g" not in bench.path.shard("g").groups
+
+
+def test_open_transactions_keep_offsets_from_expiring(make: Callable[..., GroupPath]) -> None:
+    bench = Bench(make(offsets_retention_minutes="1", offsets_retention_check_interval_ms="1000"))
+    bench.path.commit_offsets("g", {T0: 10, ("t", 1): 10})
+    assert bench.commit(20) is NONE
+    bench.path.advance(120_000)
+    assert (bench.offset(), bench.offset(index=1)) == (10, -1)
+    assert bench.end(commit=True) is NONE
+    assert bench.offset() == 20
+    bench.path.advance(120_000)
+    assert bench.offset() == -1
+    assert "g" not in bench.path.shard("g").groups
+
+
+def test_markers_wait_for_the_offsets_to_be_loaded(bench: Bench) -> None:
+    assert bench.commit(20) is NONE
+    bench.path.crash()
+    bench.path.start(runs=False)
+    bench.prepare()
+    index = bench.path.groups.runtime.partition_of("g")
+    marker = WritableTxnMarker(
+        producer_id=7,
+        producer_epoch=0,
+        transaction_result=True,
+        topics=[WritableTxnMarkerTopic(name=OFFSETS_TOPIC, partition_indexes=[index])],
+        coordinator_epoch=0,
+    )
+    answer = bench.path.begin(WriteTxnMarkersRequest(markers=[marker]), 1).result()
+    assert answer.markers[0].topics[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    bench.path.run()
+    assert bench.end(commit=True) is NONE
+    assert bench.offset() == 20
