@@ -13,6 +13,7 @@ from ottla.broker.config_resources import Triage, check_authorized, check_named,
 from ottla.broker.context import RequestContext
 from ottla.metadata.image import ResourceType
 from ottla.model.deferred import Deferred
+from ottla.model.errors import KafkaError
 from ottla.wire.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
@@ -23,7 +24,7 @@ from ottla.wire.messages.alter_configs import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["handle"]
+__all__ = ["error_response", "handle"]
 
 
 def handle(
@@ -44,6 +45,24 @@ def handle(
         AlterConfigsRequest(resources=outcome.forwarded, validate_only=request.validate_only),
         context.for_controller(),
     ).then(lambda decided: _answer(request, outcome, decided.responses))
+
+
+def error_response(
+    request: AlterConfigsRequest,
+    version: int,  # noqa: ARG001
+    error: KafkaError,
+) -> AlterConfigsResponse:
+    return AlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                error_code=error.code,
+                error_message=error.message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in request.resources
+        ]
+    )
 
 
 def _answer(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.deferred import Deferred
-from ottla.model.errors import ErrorCode
+from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -20,7 +20,7 @@ from ottla.wire.messages.create_partitions import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["handle"]
+__all__ = ["error_response", "handle"]
 
 
 def handle(
@@ -52,3 +52,12 @@ def handle(
 
     extended.when_done(finish)
     return answer
+
+
+def error_response(request: CreatePartitionsRequest, version: int, error: KafkaError) -> CreatePartitionsResponse:  # noqa: ARG001
+    return CreatePartitionsResponse(
+        results=[
+            CreatePartitionsTopicResult(name=topic.name, error_code=error.code, error_message=error.message)
+            for topic in request.topics
+        ]
+    )

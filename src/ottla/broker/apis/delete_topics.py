@@ -14,14 +14,14 @@ from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.metadata.image import MetadataImage
 from ottla.model.deferred import Deferred
-from ottla.model.errors import ErrorCode
+from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import Uuid
 from ottla.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["handle"]
+__all__ = ["error_response", "handle"]
 
 
 def handle(request: DeleteTopicsRequest, context: RequestContext, broker: Broker) -> Deferred[DeleteTopicsResponse]:
@@ -43,6 +43,18 @@ def handle(request: DeleteTopicsRequest, context: RequestContext, broker: Broker
 
     deleted.when_done(finish)
     return answer
+
+
+def error_response(request: DeleteTopicsRequest, version: int, error: KafkaError) -> DeleteTopicsResponse:  # noqa: ARG001
+    def result(name: str | None, topic_id: Uuid = Uuid.ZERO) -> DeletableTopicResult:
+        return DeletableTopicResult(name=name, topic_id=topic_id, error_code=error.code, error_message=error.message)
+
+    return DeleteTopicsResponse(
+        responses=[
+            *(result(name) for name in request.topic_names),
+            *(result(topic.name, topic.topic_id) for topic in request.topics),
+        ]
+    )
 
 
 def _take_denied(

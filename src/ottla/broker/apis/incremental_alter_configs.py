@@ -14,6 +14,7 @@ from ottla.broker.config_resources import Triage, alter_loggers, check_authorize
 from ottla.broker.context import RequestContext
 from ottla.metadata.image import ResourceType
 from ottla.model.deferred import Deferred
+from ottla.model.errors import KafkaError
 from ottla.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
@@ -24,7 +25,7 @@ from ottla.wire.messages.incremental_alter_configs import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["handle"]
+__all__ = ["error_response", "handle"]
 
 
 def handle(
@@ -49,6 +50,24 @@ def handle(
         IncrementalAlterConfigsRequest(resources=outcome.forwarded, validate_only=request.validate_only),
         context.for_controller(),
     ).then(lambda decided: _answer(request, outcome, decided.responses))
+
+
+def error_response(
+    request: IncrementalAlterConfigsRequest,
+    version: int,  # noqa: ARG001
+    error: KafkaError,
+) -> IncrementalAlterConfigsResponse:
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                error_code=error.code,
+                error_message=error.message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in request.resources
+        ]
+    )
 
 
 def _answer(
