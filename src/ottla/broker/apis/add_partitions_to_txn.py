@@ -9,6 +9,7 @@ One partition that is not allowed or not there spoils its whole transaction: the
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
@@ -67,7 +68,7 @@ def handle(
     if not transactions:
         answer.resolve(_response(version, transactions, results))
     for place, transaction in enumerate(transactions):
-        _attempt(transaction, context, broker).when_done(lambda done, place=place: on_done(place, done))  # type: ignore[misc]
+        _attempt(transaction, context, broker).when_done(partial(on_done, place))
     return answer
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.authorization import Operation, ResourceType
@@ -23,30 +24,26 @@ __all__ = ["handle"]
 def handle(
     request: DescribeTransactionsRequest, context: RequestContext, broker: Broker
 ) -> Deferred[DescribeTransactionsResponse]:
-    ids = list(dict.fromkeys(request.transactional_ids))
-    states: dict[str, TransactionState] = {}
+    ids = request.transactional_ids
+    states: dict[int, TransactionState] = {}
     answer: Deferred[DescribeTransactionsResponse] = Deferred()
 
-    def on_described(transactional_id: str, done: Deferred[TransactionState]) -> None:
+    def on_described(place: int, done: Deferred[TransactionState]) -> None:
         if isinstance(done.error, KafkaError):
-            states[transactional_id] = TransactionState(transactional_id=transactional_id, error_code=done.error.code)
-        elif done.error is not None:
-            states[transactional_id] = TransactionState(
-                transactional_id=transactional_id, error_code=ErrorCode.UNKNOWN_SERVER_ERROR
-            )
+            states[place] = TransactionState(transactional_id=ids[place], error_code=done.error.code)
         else:
-            states[transactional_id] = _visible(done.result(), context)
+            states[place] = _visible(done.result(), context)
         if len(states) == len(ids):
-            answer.resolve(DescribeTransactionsResponse(transaction_states=[states[each] for each in ids]))
+            answer.resolve(DescribeTransactionsResponse(transaction_states=[states[each] for each in sorted(states)]))
 
     if not ids:
         answer.resolve(DescribeTransactionsResponse())
-    for each in ids:
+    for place, each in enumerate(ids):
         if context.allows(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, each):
             described = broker.transactions.describe(each)
         else:
             described = Deferred.failed(KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
-        described.when_done(lambda done, each=each: on_described(each, done))  # type: ignore[misc]
+        described.when_done(partial(on_described, place))
     return answer
 
 

@@ -52,7 +52,7 @@ def decide_fence(
         producer_epoch=min(transaction.producer_epoch + 1, EPOCH_MAX),
         last_producer_epoch=NO_EPOCH,
         next_producer_id=NO_PRODUCER,
-        client_version=version,
+        client_version=0,
     )
     return Decision([record_of(transaction, record)], (NO_PRODUCER, NO_EPOCH), on_settled=_settled(shard, transaction))
 
