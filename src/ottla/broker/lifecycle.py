@@ -383,12 +383,17 @@ class NodeLifecycle:
         epoch = -1 if self._session is None else self._session.epoch
 
         def on_closed(outcome: Deferred[None]) -> None:
+            failure = outcome.error
             if self._metadata is not None:
-                self._metadata.close()
+                try:
+                    self._metadata.close()
+                except OSError as error:
+                    # Nothing is lost: what anybody was told of was durable before.
+                    failure = failure or error
             if self._metadata_lock is not None:
                 self._metadata_lock.release()
-            if outcome.error is not None:
-                closed.fail(outcome.error)
+            if failure is not None:
+                closed.fail(failure)
             else:
                 closed.resolve(None)
 
