@@ -66,6 +66,8 @@ class Journal:
         self._directory = directory
         self._segments: list[Segment] = []
         self.unsynced: list[File] = []
+        # Whether the directory has to be synced too, for the name of a segment that is new.
+        self.has_new_names = False
         # Of the newest batch; -1 while there is none.
         self.last_epoch = -1
         # Bytes cut off on opening, for the log line.
@@ -81,6 +83,11 @@ class Journal:
         )
         for base_offset in bases:
             self._open_segment(base_offset, is_last=base_offset == bases[-1])
+        if self._segments:
+            # Whoever was killed may have left entries that only the page cache knows: they count as written from here
+            # on, and must not be gone after the next power loss.
+            self._segments[-1].file.sync()
+            files.sync_directory(directory)
 
     @property
     def start_offset(self) -> int:
@@ -126,6 +133,7 @@ class Journal:
         base = self.end_offset if base_offset is None else base_offset
         file = self._files.open(f"{self._directory}/{offset_file_name(base, LOG_SUFFIX)}")
         self._segments.append(Segment(base, file))
+        self.has_new_names = True
 
     def start_at(self, offset: int) -> None:
         """Drops everything: a snapshot covers more than the log holds, so the log begins anew behind it."""

@@ -225,8 +225,10 @@ class SingleVoterLog(LocalMetadataLog):
         self._syncing = True
         journal = self._journal
         dirty, journal.unsynced = journal.unsynced, []
+        directories = [self._directory] if journal.has_new_names else []
+        journal.has_new_names = False
         end_offset = journal.end_offset
-        done = self._world.workers.submit(_sync_files, self._world.files, self._directory, dirty)
+        done = self._world.workers.submit(_sync_files, self._world.files, directories, dirty)
         done.when_done(lambda outcome: self._on_synced(outcome, end_offset))
 
     def _on_synced(self, outcome: Deferred[None], end_offset: int) -> None:
@@ -256,9 +258,8 @@ class SingleVoterLog(LocalMetadataLog):
             self.on_failure(failure)
 
 
-def _sync_files(files: Files, directory: str, dirty: list[File]) -> None:
+def _sync_files(files: Files, directories: list[str], dirty: list[File]) -> None:
     for file in dirty:
         file.sync()
-    if len(dirty) > 1:
-        # A segment was begun: its name has to be durable as well.
+    for directory in directories:
         files.sync_directory(directory)
