@@ -22,6 +22,7 @@ from bench.plan import START_S, by_settings, choose, planned_seconds
 from bench.publish import Circumstances, circumstances_now, read_results, write_readme, write_results
 from bench.report import print_header, print_progress, print_result, print_summary
 from bench.runner import OURS, PEER, CaseFailedError, Result, run_case, run_lifecycle
+from tests.support.broker_clusters import KafkaCluster, OttlaCluster
 from tests.support.brokers import ApacheKafka, Broker, OttlaNode
 from tests.support.java import unavailable_reason
 
@@ -97,13 +98,15 @@ class Run:
         with tempfile.TemporaryDirectory(prefix="ottla-bench-") as scratch, static_copy(Path(scratch)):
             ours = ApacheKafka if self._peer_only else OttlaNode
             makers: Makers = {PEER: ApacheKafka, OURS: ours}
+            clusters: Makers = {PEER: KafkaCluster, OURS: KafkaCluster if self._peer_only else OttlaCluster}
             print_header()
             if self._lifecycle_s:
                 self._measure_lifecycle(makers, Path(scratch))
             if self._cases:
                 with clients.opened() as opened:
                     for number, cases in enumerate(by_settings(self._cases)):
-                        self._measure(cases, makers, opened, Path(scratch) / f"brokers-{number}")
+                        chosen = clusters if cases[0].clustered else makers
+                        self._measure(cases, chosen, opened, Path(scratch) / f"brokers-{number}")
 
     def finish(self) -> None:
         if self.results:

@@ -21,12 +21,16 @@ from bench.measure import Meter, touch_memory
 from tests.support.brokers import Broker
 
 __all__ = [
+    "KIB",
     "Case",
     "Goal",
     "Metrics",
     "full_cases",
+    "per_gigabyte",
     "quick_cases",
+    "records_for",
     "topic",
+    "topic_numbers",
     "wait_for_directories",
     "write_to_each",
 ]
@@ -63,6 +67,8 @@ class Case:
     seconds: float = 3.0
     # What its brokers are set to beyond what all are; cases that agree share a pair of brokers.
     settings: Mapping[str, str] = field(default_factory=dict)
+    # Whether it needs a cluster of three of them.
+    clustered: bool = False
 
     @property
     def title(self) -> str:
@@ -123,7 +129,7 @@ def produce_case(record_size: int, batch_kib: int, partitions: int, acks: str, c
     settings["enable.idempotence"] = "true" if acks == "all" else "false"
 
     def run(broker: Broker, clients: Clients) -> Metrics:
-        with topic(broker, partitions) as name, Meter(broker.pid, clients.pids) as meter:
+        with topic(broker, partitions) as name, Meter(broker.pids, clients.pids) as meter:
             outcome = clients.java_produce(
                 broker.bootstrap, name, records=records, record_size=record_size, settings=settings
             )
@@ -144,7 +150,7 @@ def native_produce_case(record_size: int, batch_kib: int, partitions: int) -> Ca
     settings = {"acks": "1", "batch.size": str(batch_kib * KIB), "linger.ms": "5"}
 
     def run(broker: Broker, clients: Clients) -> Metrics:
-        with topic(broker, partitions) as name, Meter(broker.pid, clients.pids) as meter:
+        with topic(broker, partitions) as name, Meter(broker.pids, clients.pids) as meter:
             outcome = clients.native_produce(
                 broker.bootstrap,
                 name,
@@ -171,7 +177,7 @@ def consume_case(client: str, record_size: int, batch_kib: int, partitions: int)
         consume = clients.java_consume if client == "java" else clients.native_consume
         with topic(broker, partitions) as name:
             clients.java_produce(broker.bootstrap, name, records=records, record_size=record_size, settings=filling)
-            with Meter(broker.pid, clients.pids) as meter:
+            with Meter(broker.pids, clients.pids) as meter:
                 outcome = consume(broker.bootstrap, name, partitions=partitions, records=records)
         return {**per_gigabyte(meter, records * record_size), "records/s": outcome.records_per_s}
 
@@ -189,7 +195,7 @@ def single_record_case(client: str) -> Case:
     records = 30_000
 
     def run(broker: Broker, clients: Clients) -> Metrics:
-        with topic(broker, 1) as name, Meter(broker.pid, clients.pids) as meter:
+        with topic(broker, 1) as name, Meter(broker.pids, clients.pids) as meter:
             if client == "java":
                 settings = {"acks": "1", "batch.size": "1", "linger.ms": "0", "enable.idempotence": "false"}
                 outcome = clients.java_produce(
@@ -217,7 +223,7 @@ def fixed_rate_case(acks: str) -> Case:
     settings = {"acks": acks, "linger.ms": "0", "enable.idempotence": idempotence}
 
     def run(broker: Broker, clients: Clients) -> Metrics:
-        with topic(broker, 1) as name, Meter(broker.pid, clients.pids) as meter:
+        with topic(broker, 1) as name, Meter(broker.pids, clients.pids) as meter:
             outcome = clients.java_produce(
                 broker.bootstrap, name, records=rate * seconds, record_size=100, rate=rate, settings=settings
             )
@@ -247,7 +253,7 @@ def many_partitions_case() -> Case:
     def run(broker: Broker, clients: Clients) -> Metrics:
         name = f"bench-{next(topic_numbers)}"
         admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 3})
-        with Meter(broker.pid, clients.pids) as meter:
+        with Meter(broker.pids, clients.pids) as meter:
             for future in admin.create_topics([NewTopic(name, count, 1)]).values():
                 future.result(TIMEOUT_S)
             wait_for_directories(broker.log_directory, name, count)
@@ -281,7 +287,8 @@ def topic(broker: Broker, partitions: int) -> Iterator[str]:
     is quicker may have its second batch accepted where the first was turned away, and then never gets it in.
     """
     touch_memory(broker.directory, TOUCHED_BYTES)
-    with temporary_topic(broker.bootstrap, f"bench-{next(topic_numbers)}", partitions) as name:
+    name = f"bench-{next(topic_numbers)}"
+    with temporary_topic(broker.bootstrap, name, partitions, replication_factor=broker.replication_factor):
         wait_for_directories(broker.log_directory, name, partitions)
         time.sleep(SETTLE_S)
         yield name

@@ -138,9 +138,9 @@ def opened() -> Iterator[Clients]:
 
 
 @contextlib.contextmanager
-def temporary_topic(bootstrap: str, name: str, partitions: int) -> Iterator[str]:
+def temporary_topic(bootstrap: str, name: str, partitions: int, *, replication_factor: int = 1) -> Iterator[str]:
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
-    for future in admin.create_topics([NewTopic(name, partitions, 1)]).values():
+    for future in admin.create_topics([NewTopic(name, partitions, replication_factor)]).values():
         future.result(TIMEOUT_S)
     try:
         yield name

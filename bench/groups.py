@@ -89,7 +89,7 @@ def join_case(client: str, protocol: str) -> Case:
     def run(broker: Broker, clients: Clients) -> Metrics:
         name = small_topic(broker)
         group = f"join-{next(numbers)}"
-        with Meter(broker.pid, clients.pids) as meter:
+        with Meter(broker.pids, clients.pids) as meter:
             if client == "java":
                 times = clients.java_join(broker.bootstrap, name, protocol=protocol, group=group, count=JOINS)
             else:
@@ -116,7 +116,7 @@ def default_delay_case() -> Case:
     def run(broker: Broker, clients: Clients) -> Metrics:
         name = small_topic(broker)
         group = f"delayed-{next(numbers)}"
-        with Meter(broker.pid, clients.pids) as meter:
+        with Meter(broker.pids, clients.pids) as meter:
             (waited_ms,) = clients.java_join(broker.bootstrap, name, protocol="classic", group=group, count=1)
         assert waited_ms >= DEFAULT_DELAY_MS, f"{waited_ms} ms is less than the initial delay"
         return {
@@ -142,7 +142,7 @@ def rebalance_case(protocol: str, assignor: str) -> Case:
 
     def run(broker: Broker, clients: Clients) -> Metrics:
         name = large_topic(broker)
-        with Meter(broker.pid, clients.pids) as meter:
+        with Meter(broker.pids, clients.pids) as meter:
             times = clients.java_rebalance(
                 broker.bootstrap,
                 name,
@@ -202,7 +202,7 @@ def commit_case(*, connections: int, groups: int, partitions: int = 1) -> Case:
         ]
         # The first commit of a group creates it; that is not what is measured here.
         drive_commits(broker.bootstrap, frames, seconds=COMMIT_S / 3)
-        with Meter(broker.pid, clients.pids) as meter:
+        with Meter(broker.pids, clients.pids) as meter:
             outcome = drive_commits(broker.bootstrap, frames, seconds=COMMIT_S)
         return {
             "commits/s": outcome.commits_per_s,

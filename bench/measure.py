@@ -46,9 +46,9 @@ def touch_memory(directory: Path, size_bytes: int) -> None:
 
 @dataclass(slots=True)
 class Meter:
-    """A context manager round some work: the broker's CPU, the wall clock, and what others took of the machine."""
+    """A context manager round some work: the brokers' CPU, the wall clock, and what others took of the machine."""
 
-    broker_pid: int
+    broker_pids: tuple[int, ...]
     client_pids: tuple[int, ...]
     broker_cpu_s: float = 0.0
     wall_s: float = 0.0
@@ -56,15 +56,18 @@ class Meter:
     others_share: float = 0.0
 
     def __enter__(self) -> Self:
-        self.broker_cpu_s, self.wall_s = -cpu_seconds(self.broker_pid), -time.monotonic()
+        self.broker_cpu_s, self.wall_s = -self._broker_cpu_s(), -time.monotonic()
         self.others_share = -machine_cpu_seconds() + self._client_cpu_s()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.wall_s += time.monotonic()
-        self.broker_cpu_s += cpu_seconds(self.broker_pid)
+        self.broker_cpu_s += self._broker_cpu_s()
         others_cpu_s = self.others_share + machine_cpu_seconds() - self._client_cpu_s() - self.broker_cpu_s
         self.others_share = max(0.0, others_cpu_s) / (self.wall_s * (os.cpu_count() or 1))
+
+    def _broker_cpu_s(self) -> float:
+        return sum(cpu_seconds(pid) for pid in self.broker_pids)
 
     def _client_cpu_s(self) -> float:
         return sum(cpu_seconds(pid) for pid in self.client_pids)

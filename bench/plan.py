@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from itertools import chain, zip_longest
 
 from bench.cases import Case, full_cases, quick_cases
+from bench.clusters import cluster_cases
 from bench.groups import essential_group_cases, full_group_cases, quick_group_cases
 
 __all__ = ["START_S", "by_settings", "choose", "fitting", "matching", "planned_seconds"]
@@ -22,9 +23,13 @@ START_S = 45.0
 STRIDE = 37
 
 
+# What two cases have to agree in to share their brokers.
+Pair = tuple[bool, tuple[tuple[str, str], ...]]
+
+
 def choose(*, quick: bool, pattern: str, minutes: float | None, runs: int, spent_s: float = 0.0) -> list[Case]:
     """The cases of a run; `spent_s` is what goes off the minutes before any of them."""
-    everything = [*full_cases(), *full_group_cases()]
+    everything = [*full_cases(), *full_group_cases(), *cluster_cases()]
     cases = matching([*quick_cases(), *quick_group_cases()] if quick else everything, pattern)
     if minutes is None:
         return cases
@@ -41,9 +46,9 @@ def fitting(cases: Sequence[Case], essential: set[str], *, seconds: float, runs:
     chosen: set[str] = set()
     first = in_turn([case for case in cases if case.title in essential])
     rest = in_turn(spread([case for case in cases if case.title not in essential]))
-    pairs: set[tuple[tuple[str, str], ...]] = {()}
+    pairs: set[Pair] = {(False, ())}
     for case in chain(first, rest):
-        pair = tuple(sorted(case.settings.items()))
+        pair = _pair(case)
         needed = planned_seconds(case, runs=runs) + (0.0 if pair in pairs else START_S)
         if needed <= seconds:
             pairs.add(pair)
@@ -58,10 +63,14 @@ def planned_seconds(case: Case, *, runs: int) -> float:
 
 def by_settings(cases: Sequence[Case]) -> list[list[Case]]:
     """Cases that share their brokers together, those with the common settings first."""
-    found: dict[tuple[tuple[str, str], ...], list[Case]] = defaultdict(list)
+    found: dict[Pair, list[Case]] = defaultdict(list)
     for case in cases:
-        found[tuple(sorted(case.settings.items()))].append(case)
-    return [found[settings] for settings in sorted(found, key=len)]
+        found[_pair(case)].append(case)
+    return [found[pair] for pair in sorted(found, key=lambda pair: (pair[0], len(pair[1])))]
+
+
+def _pair(case: Case) -> Pair:
+    return case.clustered, tuple(sorted(case.settings.items()))
 
 
 def in_turn(cases: Sequence[Case]) -> list[Case]:

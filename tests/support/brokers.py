@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -58,6 +58,8 @@ class Broker:
     """What both kinds share: a child process, its output file, an orderly and a disorderly end."""
 
     name: ClassVar[str]
+    # How many replicas a topic has here, if nothing else is said.
+    replication_factor: ClassVar[int] = 1
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
         self.directory = directory
@@ -79,13 +81,22 @@ class Broker:
     def start(self) -> Self:
         raise NotImplementedError
 
-    def stop(self) -> None:
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """All its processes, where it has several."""
+        return (self.pid,)
+
+    @property
+    def runs(self) -> bool:
+        return self._process is not None
+
+    def stop(self, *, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Asks politely, waits, and only then insists."""
         if self._process is None:
             return
         self._process.send_signal(signal.SIGTERM)
         try:
-            self._process.wait(STOP_TIMEOUT_S)
+            self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -132,12 +143,18 @@ class ApacheKafka(Broker):
     name = "kafka"
 
     def __init__(
-        self, directory: Path, settings: Mapping[str, str] | None = None, *, heap: str = "1G", node_id: int = 1
+        self,
+        directory: Path,
+        settings: Mapping[str, str] | None = None,
+        *,
+        heap: str = "1G",
+        node_id: int = 1,
+        ports: Sequence[int] | None = None,
     ) -> None:
         super().__init__(directory, settings)
         self.heap = heap
         self.node_id = node_id
-        self._ports = free_ports(2)
+        self._ports = list(ports or free_ports(2))
 
     def prepare(self) -> None:
         properties = self.directory / "server.properties"
@@ -150,14 +167,20 @@ class ApacheKafka(Broker):
 
     def start(self) -> Self:
         self.prepare()
+        self.begin_start()
+        self.wait_until_started()
+        return self
+
+    def begin_start(self) -> None:
         self._output.write_text("")
         memory = [f"-Xmx{self.heap}", f"-Xms{self.heap}"]
         self._spawn(
             [*self._java(*memory, *KAFKA_JVM_OPTIONS), "kafka.Kafka", str(self.directory / "server.properties")]
         )
+
+    def wait_until_started(self) -> None:
         self._wait_for(r"Kafka Server started")
         self.bootstrap = f"127.0.0.1:{self._ports[0]}"
-        return self
 
     def _java(self, *options: str) -> list[str]:
         logging = f"-Dlog4j2.configurationFile={PROGRAMS / 'log4j2-broker.properties'}"

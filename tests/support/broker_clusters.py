@@ -1,0 +1,139 @@
+"""Three brokers of one kind as child processes, each a controller too where its kind can be one.
+
+They are `Broker`s like the single ones, so that a case that only wants an address need not know the difference;
+what is particular to a cluster (which process leads, killing one of them) is asked by node id.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+import ottla.testing
+from tests.support.brokers import ApacheKafka, Broker, free_ports
+
+__all__ = ["BrokerCluster", "KafkaCluster", "OttlaCluster"]
+
+NODES = 3
+
+
+class BrokerCluster(Broker):
+    """What both kinds have in common."""
+
+    node_ids = tuple(range(1, NODES + 1))
+    replication_factor = NODES
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The processes that run."""
+        raise NotImplementedError
+
+    def address(self, node_id: int) -> str:
+        raise NotImplementedError
+
+    def kill_node(self, node_id: int) -> None:
+        """SIGKILL."""
+        raise NotImplementedError
+
+    def stop_node(self, node_id: int) -> None:
+        raise NotImplementedError
+
+    def start_node(self, node_id: int) -> None:
+        """On the same port, with the same data; returns when the node says that it is ready."""
+        raise NotImplementedError
+
+
+class OttlaCluster(BrokerCluster):
+    name = "ottla"
+
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+        super().__init__(directory, settings)
+        self._cluster = ottla.testing.Cluster(nodes=NODES, data=directory / "data", settings=self.settings)
+        self.log_directory = directory / "data" / "node-1" / "data"
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        return tuple(node.pid for node in self._cluster.nodes if node.running)
+
+    def start(self) -> Self:
+        self._cluster.start()
+        self.bootstrap = self._cluster.bootstrap
+        return self
+
+    def stop(self) -> None:
+        self._cluster.end()
+
+    def address(self, node_id: int) -> str:
+        return self._cluster.node(node_id).address
+
+    def kill_node(self, node_id: int) -> None:
+        self._cluster.node(node_id).kill()
+
+    def stop_node(self, node_id: int) -> None:
+        self._cluster.node(node_id).stop()
+
+    def start_node(self, node_id: int) -> None:
+        self._cluster.node(node_id).start()
+
+    def complaints(self) -> str:
+        return "\n".join(node.output[-1000:] for node in self._cluster.nodes)
+
+
+class KafkaCluster(BrokerCluster):
+    name = "kafka"
+
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None, *, heap: str = "1G") -> None:
+        super().__init__(directory, settings)
+        ports = free_ports(2 * NODES)
+        pairs = dict(zip(self.node_ids, zip(ports[:NODES], ports[NODES:], strict=True), strict=True))
+        voters = ",".join(f"{node_id}@127.0.0.1:{controller}" for node_id, (_, controller) in pairs.items())
+        shared = {
+            "offsets.topic.replication.factor": str(NODES),
+            "transaction.state.log.replication.factor": str(NODES),
+            "transaction.state.log.min.isr": "2",
+            **self.settings,
+            "controller.quorum.voters": voters,
+        }
+        self._nodes = {
+            node_id: ApacheKafka(directory / f"node-{node_id}", shared, heap=heap, node_id=node_id, ports=pair)
+            for node_id, pair in pairs.items()
+        }
+        self.log_directory = self._nodes[1].log_directory
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        return tuple(node.pid for node in self._nodes.values() if node.runs)
+
+    def start(self) -> Self:
+        for node in self._nodes.values():
+            node.prepare()
+        for node in self._nodes.values():
+            node.begin_start()
+        for node in self._nodes.values():
+            node.wait_until_started()
+        self.bootstrap = ",".join(node.bootstrap for node in self._nodes.values())
+        return self
+
+    def stop(self) -> None:
+        # The last of three voters cannot hand anything over and waits in vain for a leader: no more than a moment.
+        for node in self._nodes.values():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                node.stop(timeout_s=5.0)
+
+    def address(self, node_id: int) -> str:
+        return self._nodes[node_id].bootstrap
+
+    def kill_node(self, node_id: int) -> None:
+        self._nodes[node_id].kill()
+
+    def stop_node(self, node_id: int) -> None:
+        self._nodes[node_id].stop()
+
+    def start_node(self, node_id: int) -> None:
+        self._nodes[node_id].start()
+
+    def complaints(self) -> str:
+        return "\n".join(node.complaints() for node in self._nodes.values())
