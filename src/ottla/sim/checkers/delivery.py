@@ -1,0 +1,89 @@
+"""No acknowledged record is lost; an idempotent producer's records are there once and in order."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from ottla.model.ids import TopicPartition
+from ottla.records.iterate import iterate_records
+from ottla.sim.checkers.checker import Checker, batches_of, final_log
+from ottla.sim.history import Sent
+from ottla.sim.workloads.consume import value_of
+
+__all__ = ["Delivery", "ReadsLast"]
+
+ACKS_ALL = -1
+
+
+class Delivery(Checker):
+    """Holds what producers were told against what the leaders' logs hold in the end."""
+
+    rule = "no acknowledged record is lost"
+
+    def finish(self) -> None:
+        by_partition: dict[TopicPartition, list[Sent]] = defaultdict(list)
+        for sent in self.history.sent:
+            by_partition[sent.partition].append(sent)
+        for partition, records in by_partition.items():
+            log = final_log(self.cluster, partition)
+            if log is None:
+                self.found(f"nobody leads {partition} in the end")
+                continue
+            places: dict[bytes, list[int]] = defaultdict(list)
+            for batch in batches_of(log, start=log.log_start_offset, end=log.high_watermark):
+                if not batch.header.is_control:
+                    for record in iterate_records(batch):
+                        places[value_of(record.value)].append(record.offset)
+            self._check_kept(records, places)
+            self._check_once_and_in_order(records, places)
+
+    def _check_kept(self, records: list[Sent], places: dict[bytes, list[int]]) -> None:
+        for sent in records:
+            if sent.acks != ACKS_ALL or sent.offset is None:
+                continue
+            found = places.get(sent.value)
+            if not found:
+                self.found(f"{sent.partition}: {sent.value!r} was acknowledged at offset {sent.offset} and is gone")
+            elif sent.offset >= 0 and sent.offset not in found:
+                self.found(
+                    f"{sent.partition}: {sent.value!r} was acknowledged at offset {sent.offset} and is at {found}"
+                )
+
+    def _check_once_and_in_order(self, records: list[Sent], places: dict[bytes, list[int]]) -> None:
+        last: dict[tuple[str, int], tuple[int, int]] = {}
+        for sent in records:
+            if not sent.is_idempotent:
+                continue
+            found = places.get(sent.value, [])
+            if len(found) > 1:
+                self.cluster.found("idempotent writes", f"{sent.partition}: {sent.value!r} is there at {found}")
+            if sent.acks == ACKS_ALL and found:
+                key = (sent.producer, sent.session)
+                number, offset = last.get(key, (-1, -1))
+                if found[0] < offset:
+                    self.cluster.found(
+                        "idempotent order",
+                        f"{sent.partition}: {sent.value!r} is at {found[0]}, after {number} at {offset}",
+                    )
+                last[key] = (sent.number, found[0])
+
+
+class ReadsLast(Checker):
+    """What any reader ever saw is still there, and every reader saw the same; contradictions of workloads count too."""
+
+    rule = "reads last"
+
+    def finish(self) -> None:
+        for rule, sentence in self.history.contradictions:
+            self.cluster.found(rule, sentence)
+        for partition, seen in self.history.read.items():
+            log = final_log(self.cluster, partition)
+            if log is None:
+                continue
+            kept: dict[int, bytes] = {}
+            for batch in batches_of(log, start=log.log_start_offset, end=log.high_watermark):
+                if not batch.header.is_control:
+                    kept.update((record.offset, value_of(record.value)) for record in iterate_records(batch))
+            for offset, value in seen.items():
+                if offset >= log.log_start_offset and kept.get(offset) != value:
+                    self.found(f"{partition} offset {offset} was read as {value!r} and is now {kept.get(offset)!r}")

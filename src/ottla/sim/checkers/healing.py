@@ -1,0 +1,36 @@
+"""After the last fault the cluster comes back by itself: everybody serves, everything is led, everything is in sync."""
+
+from __future__ import annotations
+
+from ottla.sim.cluster import SimCluster
+
+__all__ = ["what_is_not_healed"]
+
+
+def what_is_not_healed(cluster: SimCluster) -> str | None:
+    """The first thing that is still missing, or None."""
+    for node in cluster.nodes.values():
+        if not node.is_serving:
+            return f"node {node.node_id} does not serve"
+    images = [node.broker.metadata.image for node in cluster.nodes.values() if node.broker is not None]
+    offset = max(image.offset for image in images)
+    for image in images:
+        # A few records may always be on their way; a node that stays behind is another matter.
+        if image.offset < offset - 50:
+            return f"a node knows metadata up to {image.offset} only, others up to {offset}"
+    image = max(images, key=lambda image: image.offset)
+    for topic in image.topics.by_id.values():
+        for index, row in topic.partitions.items():
+            name = f"{topic.name}-{index}"
+            if row.leader < 0:
+                return f"{name} has no leader (ISR {row.isr}, ELR {row.elr}, last known {row.last_known_elr})"
+            if len(row.isr) < len(row.replicas):
+                return f"{name} has replicas {row.replicas} and in-sync replicas {row.isr}, led by {row.leader}"
+            broker = cluster.nodes[row.leader].broker
+            partition = None if broker is None else broker.replicas.get(topic.name, index)
+            if partition is None or not partition.is_leader:
+                return f"{name} should be led by node {row.leader}, which does not know"
+    for broker_id, broker_row in image.brokers.items():
+        if broker_row.fenced:
+            return f"broker {broker_id} is fenced"
+    return None

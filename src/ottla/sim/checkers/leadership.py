@@ -1,0 +1,60 @@
+"""One leader for each epoch: of a partition, and of the metadata quorum."""
+
+from __future__ import annotations
+
+from ottla.model.ids import Uuid
+from ottla.sim.checkers.checker import Checker
+from ottla.sim.cluster import SimCluster
+from ottla.sim.history import History
+
+__all__ = ["OneController", "OneLeader"]
+
+
+class OneLeader(Checker):
+    rule = "one leader per partition epoch"
+
+    def __init__(self, cluster: SimCluster, history: History) -> None:
+        super().__init__(cluster, history)
+        self._leaders: dict[tuple[Uuid, int, int], int] = {}
+
+    def sample(self) -> None:
+        for node in self.cluster.nodes.values():
+            broker = node.broker
+            if broker is None:
+                continue
+            for partition in broker.replicas.partitions():
+                state = partition.leader_state
+                if state is None:
+                    continue
+                key = (partition.topic_id, partition.index, state.epoch)
+                leader = self._leaders.setdefault(key, node.node_id)
+                if leader != node.node_id:
+                    self.found(f"{partition} epoch {state.epoch} is led by node {leader} and by node {node.node_id}")
+
+
+class OneController(Checker):
+    """Who claims to lead the metadata quorum, by epoch."""
+
+    rule = "one controller per quorum epoch"
+
+    def __init__(self, cluster: SimCluster, history: History) -> None:
+        super().__init__(cluster, history)
+        self._leaders: dict[int, int] = {}
+
+    def sample(self) -> None:
+        for node in self.cluster.nodes.values():
+            broker = node.broker
+            if broker is None or broker.quorum is None:
+                continue
+            epoch = leading_epoch(broker.quorum)
+            if epoch is None:
+                continue
+            leader = self._leaders.setdefault(epoch, node.node_id)
+            if leader != node.node_id:
+                self.found(f"quorum epoch {epoch} is led by node {leader} and by node {node.node_id}")
+
+
+def leading_epoch(quorum: object) -> int | None:
+    """The epoch in which this node leads the metadata log, if it does."""
+    epoch = getattr(quorum, "leading_epoch", None)
+    return epoch if isinstance(epoch, int) else None

@@ -1,0 +1,62 @@
+"""The metadata of all nodes are prefixes of one history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import MetadataImage
+from ottla.sim.checkers.checker import Checker
+from ottla.sim.cluster import SimCluster
+from ottla.sim.history import History
+from ottla.sim.node import SimNode
+
+__all__ = ["OneMetadataHistory", "fingerprint"]
+
+
+class OneMetadataHistory(Checker):
+    """Compares every image that any node publishes with the first one that was seen at the same offset."""
+
+    rule = "one metadata history"
+
+    def __init__(self, cluster: SimCluster, history: History) -> None:
+        super().__init__(cluster, history)
+        self._seen: dict[int, tuple[int, str]] = {}
+        self._epochs: dict[int, tuple[int, int]] = {}
+        cluster.on_ready.append(self._follow)
+
+    def _follow(self, node: SimNode) -> None:
+        broker = node.broker
+        assert broker is not None
+        self._note(node, broker.metadata.image)
+        broker.metadata.add(_Publisher(lambda image: self._note(node, image)))
+
+    def _note(self, node: SimNode, image: MetadataImage) -> None:
+        print_of_image = fingerprint(image)
+        first, name = self._seen.setdefault(image.offset, (print_of_image, f"node {node.node_id}"))
+        if first != print_of_image:
+            self.found(f"offset {image.offset} means one thing on {name} and another on node {node.node_id}")
+
+
+class _Publisher:
+    def __init__(self, note: Callable[[MetadataImage], object]) -> None:
+        self._note = note
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        del delta
+        self._note(image)
+
+
+def fingerprint(image: MetadataImage) -> int:
+    """A number that two equal images share; what partitions say is what matters most, brokers come with it."""
+    topics = tuple(
+        sorted(
+            (topic.topic_id.bytes, tuple(sorted((index, tuple(row)) for index, row in topic.partitions.items())))
+            for topic in image.topics.by_id.values()
+        )
+    )
+    brokers = tuple(
+        (broker_id, broker.broker_epoch, broker.fenced, broker.in_controlled_shutdown)
+        for broker_id, broker in sorted(image.brokers.items())
+    )
+    return hash((image.epoch, topics, brokers, image.producer_ids.next_producer_id))

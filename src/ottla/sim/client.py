@@ -1,0 +1,118 @@
+"""A small client for workloads: knows who leads, asks them, and forgets what turned out wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from ottla.model.ids import TopicPartition, Uuid
+from ottla.sim.cluster import SimCluster
+from ottla.sim.peers import SimPeers
+from ottla.sim.process import Process, ProcessScheduler
+from ottla.sim.tasks import sleep, wait
+from ottla.wire.message import Message
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ottla.wire.peers import Endpoint, PeerUnreachable
+
+__all__ = ["REQUEST_TIMEOUT_MS", "SimClient"]
+
+M = TypeVar("M", bound=Message)
+
+REQUEST_TIMEOUT_MS = 5_000
+BACKOFF_SECONDS = (0.05, 0.5)
+
+
+class SimClient:
+    """One client on a host of its own."""
+
+    def __init__(self, cluster: SimCluster, name: str, number: int) -> None:
+        self.cluster = cluster
+        self.kernel = cluster.kernel
+        self.name = name
+        self.host = f"10.0.1.{number}"
+        self.process = Process(cluster.kernel, name, on_defect=cluster.found_defect)
+        self.random = cluster.kernel.random_for(name)
+        self._peers = SimPeers(
+            cluster.network, self.process, ProcessScheduler(self.process), host=self.host, client_id=name
+        )
+        self.topic_ids: dict[str, Uuid] = {}
+        self._leaders: dict[TopicPartition, tuple[Endpoint, int]] = {}
+        self._coordinators: dict[str, Endpoint] = {}
+        self._bootstrap = cluster.endpoints
+
+    async def ask(
+        self, endpoint: Endpoint, request: Message, answer: type[M], *, purpose: str = "", timeout_ms: int = 0
+    ) -> M:
+        """The answer of one broker; raises PeerUnreachable when there is none."""
+        response = await wait(
+            self._peers.send(endpoint, request, purpose=purpose, timeout_ms=timeout_ms or REQUEST_TIMEOUT_MS)
+        )
+        assert isinstance(response, answer)
+        return response
+
+    async def ask_any(self, request: Message, answer: type[M]) -> M:
+        """The answer of whichever broker gives one."""
+        return await self.ask(self.random.choice(self._bootstrap), request, answer, purpose="any")
+
+    async def back_off(self) -> None:
+        await sleep(self.process, self.random.uniform(*BACKOFF_SECONDS))
+
+    def disconnect(self, endpoint: Endpoint, *, purpose: str = "") -> None:
+        self._peers.disconnect(endpoint, purpose=purpose)
+
+    # -- metadata --------------------------------------------------------------------------------------------------
+
+    async def leader(self, partition: TopicPartition) -> tuple[Endpoint, int] | None:
+        """Who leads, and the epoch; None when nobody does or nobody says."""
+        if partition not in self._leaders:
+            await self.refresh([partition.topic])
+        return self._leaders.get(partition)
+
+    def forget_leader(self, partition: TopicPartition) -> None:
+        self._leaders.pop(partition, None)
+
+    async def refresh(self, topics: Sequence[str]) -> None:
+        request = MetadataRequest(
+            topics=[MetadataRequestTopic(name=topic) for topic in topics], allow_auto_topic_creation=False
+        )
+        try:
+            response = await self.ask_any(request, MetadataResponse)
+        except PeerUnreachable:
+            return
+        brokers = {broker.node_id: Endpoint(broker.host, broker.port) for broker in response.brokers}
+        for topic in response.topics:
+            if topic.error_code:
+                continue
+            assert topic.name is not None
+            self.topic_ids[topic.name] = topic.topic_id
+            for row in topic.partitions:
+                partition = TopicPartition(topic.name, row.partition_index)
+                endpoint = brokers.get(row.leader_id)
+                if endpoint is None:
+                    self._leaders.pop(partition, None)
+                else:
+                    self._leaders[partition] = (endpoint, row.leader_epoch)
+
+    async def coordinator(self, group: str) -> Endpoint | None:
+        found = self._coordinators.get(group)
+        if found is None:
+            try:
+                response = await self.ask_any(
+                    FindCoordinatorRequest(key_type=0, coordinator_keys=[group]), FindCoordinatorResponse
+                )
+            except PeerUnreachable:
+                return None
+            row = response.coordinators[0]
+            if row.error_code:
+                return None
+            found = self._coordinators[group] = Endpoint(row.host, row.port)
+        return found
+
+    def forget_coordinator(self, group: str) -> None:
+        self._coordinators.pop(group, None)
+
+    def broker_run(self, endpoint: Endpoint) -> str:
+        """Which run of which node answers there now; only the evidence needs to know."""
+        node = self.cluster.node_at(endpoint.host)
+        return f"node {node.node_id}, run {node.incarnation}"

@@ -1,0 +1,159 @@
+"""A cluster in the simulation: nodes, the network between them, and a supervisor that starts again what has ended."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ottla.sim.kernel import SECOND_US, Kernel
+from ottla.sim.network import Network
+from ottla.sim.node import SimNode, node_host
+from ottla.sim.process import current_process
+from ottla.wire.peers import Endpoint
+
+__all__ = ["ClusterLayout", "Finding", "LogCollector", "SimCluster"]
+
+BROKER_PORT = 9092
+CONTROLLER_PORT = 9093
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterLayout:
+    """How many nodes, which of them are controllers, and their settings."""
+
+    nodes: int = 3
+    controllers: int = 1
+    settings: Mapping[str, str]
+
+    def properties(self, node_id: int) -> dict[str, str]:
+        voters = ",".join(f"{voter}@{node_host(voter)}:{CONTROLLER_PORT}" for voter in range(1, self.controllers + 1))
+        is_controller = node_id <= self.controllers
+        listeners = f"PLAINTEXT://{node_host(node_id)}:{BROKER_PORT}"
+        if is_controller:
+            listeners += f",CONTROLLER://{node_host(node_id)}:{CONTROLLER_PORT}"
+        return {
+            "process.roles": "broker,controller" if is_controller else "broker",
+            "node.id": str(node_id),
+            "listeners": listeners,
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": voters,
+            "log.dirs": "/data",
+            "offsets.topic.replication.factor": str(min(self.nodes, 3)),
+            "offsets.topic.num.partitions": "3",
+            "transaction.state.log.replication.factor": str(min(self.nodes, 3)),
+            "transaction.state.log.min.isr": str(min(self.nodes, 2)),
+            **self.settings,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that must not be: which rule it breaks, and how it was seen."""
+
+    rule: str
+    sentence: str
+    at_us: int
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.sentence} (at {self.at_us / SECOND_US:.3f} s)"
+
+
+class SimCluster:
+    """All nodes of one simulation, and everything that was found out about them."""
+
+    def __init__(self, kernel: Kernel, layout: ClusterLayout) -> None:
+        self.kernel = kernel
+        self.layout = layout
+        self.network = Network(kernel)
+        self.findings: list[Finding] = []
+        # How long the supervisor waits before it starts a node again.
+        self.restart_seconds = (0.1, 10.0)
+        # Called with every node that is ready to serve.
+        self.on_ready: list[Callable[[SimNode], object]] = []
+        self._random = kernel.random_for("supervisor")
+        self.nodes: dict[int, SimNode] = {}
+        for node_id in range(1, layout.nodes + 1):
+            node = SimNode(
+                kernel,
+                self.network,
+                node_id=node_id,
+                properties=layout.properties(node_id),
+                on_defect=self.found_defect,
+            )
+            node.on_ended = self._on_ended
+            node.on_ready = lambda ready, _: self._on_ready(ready)
+            self.nodes[node_id] = node
+
+    def start(self) -> None:
+        """Starts every node at a moment of its own."""
+        for node in self.nodes.values():
+            self.kernel.after(self._random.randrange(SECOND_US), self._restart, node)
+
+    @property
+    def endpoints(self) -> list[Endpoint]:
+        return [Endpoint(node.host, BROKER_PORT) for node in self.nodes.values()]
+
+    @property
+    def all_serve(self) -> bool:
+        return all(node.is_serving and not node.is_frozen and not node.is_stopping for node in self.nodes.values())
+
+    def node_at(self, host: str) -> SimNode:
+        return next(node for node in self.nodes.values() if node.host == host)
+
+    def found(self, rule: str, sentence: str) -> None:
+        finding = Finding(rule, sentence, self.kernel.now_us)
+        self.kernel.trace("finding", str(finding))
+        if len(self.findings) < 100:
+            self.findings.append(finding)
+
+    def found_defect(self, sentence: str, error: BaseException) -> None:
+        place = ""
+        traceback = error.__traceback__
+        while traceback is not None:
+            code = traceback.tb_frame.f_code
+            place = f"{code.co_filename.rpartition('/ottla/')[2]}:{traceback.tb_lineno} in {code.co_name}"
+            traceback = traceback.tb_next
+        self.found("no defects", f"{sentence}: {type(error).__name__}: {error} [{place}]")
+
+    def heal(self) -> None:
+        """Ends every fault: links open, disks well, clocks right, everybody awake; what is down will be started."""
+        self.kernel.trace("heal")
+        self.network.heal()
+        for node in self.nodes.values():
+            node.disk.heal()
+            node.set_clock_error(0)
+            node.resume()
+
+    def _on_ended(self, node: SimNode, reason: str) -> None:
+        del reason
+        shortest, longest = self.restart_seconds
+        delay_us = round(self._random.uniform(shortest, longest) * SECOND_US)
+        self.kernel.after(delay_us, self._restart, node)
+
+    def _restart(self, node: SimNode) -> None:
+        if not node.is_running:
+            node.start()
+
+    def _on_ready(self, node: SimNode) -> None:
+        for callback in self.on_ready:
+            callback(node)
+
+
+class LogCollector(logging.Handler):
+    """Turns logged tracebacks into findings: a node that survives its own defect has a defect all the same."""
+
+    def __init__(self, cluster: SimCluster) -> None:
+        super().__init__(level=logging.DEBUG)
+        self._cluster = cluster
+
+    def emit(self, record: logging.LogRecord) -> None:
+        cluster = self._cluster
+        if record.exc_info and record.exc_info[1] is not None and not isinstance(record.exc_info[1], OSError):
+            cluster.found_defect(f"{record.name} logged: {record.getMessage()}", record.exc_info[1])
+        if cluster.kernel.on_trace is not None:
+            process = current_process()
+            cluster.kernel.on_trace(
+                f"{cluster.kernel.now_us / SECOND_US:12.6f} {'log':<24} "
+                f"[{'' if process is None else process.name}] {record.levelname} {record.name}: {record.getMessage()}"
+            )

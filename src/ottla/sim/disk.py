@@ -1,0 +1,219 @@
+"""A disk that forgets what was not synced, tears what was half written, fills up, gets slow and fails.
+
+A file is an inode with two contents: what a reader sees now (`data`), and what the platter holds (`durable`), which
+lags behind by the list of writes since the last sync. A directory likewise has the names it shows and those that are
+durable, apart by the changes since its last sync: a file that was synced but whose name was not is gone after a power
+cut, as POSIX allows. When a program is killed nothing is lost, for the page cache is the operating system's; when the
+power is cut, chance decides how much of each list had reached the platter already: nothing, a part (of which the last
+write may be torn), or everything, and sometimes later writes without earlier ones.
+
+An fsync that fails has made nothing durable, and the next one may: the pages stay dirty.
+"""
+
+from __future__ import annotations
+
+import errno
+from random import Random
+from typing import NamedTuple
+
+from ottla.model.ports import Buffer
+
+__all__ = ["Directory", "Inode", "SimDisk"]
+
+SECTOR_BYTES = 512
+
+SYNC_US = (200, 2_000)
+
+
+class _Write(NamedTuple):
+    position: int
+    data: bytes
+
+
+class _Cut(NamedTuple):
+    size: int
+
+
+class Inode:
+    """A file's content; it outlives its names."""
+
+    __slots__ = ("data", "durable", "modified_us", "pending", "reserved_to")
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.durable = bytearray()
+        self.pending: list[_Write | _Cut] = []
+        self.reserved_to = 0
+        self.modified_us = 0
+
+    def write(self, position: int, data: Buffer) -> None:
+        _apply(self.data, _Write(position, b""), data)
+        self.pending.append(_Write(position, bytes(data)))
+
+    def cut(self, size: int) -> None:
+        self.pending.append(_Cut(size))
+        _apply_cut(self.data, size)
+        self.reserved_to = 0
+
+    def sync(self) -> None:
+        for change in self.pending:
+            _replay(self.durable, change)
+        self.pending.clear()
+
+    def lose_power(self, random: Random) -> bool:
+        """Leaves what had reached the platter; whether anything was lost."""
+        pending = self.pending
+        self.reserved_to = 0
+        if pending:
+            for change in _survivors(pending, random):
+                _replay(self.durable, change)
+            self.pending = []
+        is_lossy = self.data != self.durable
+        if is_lossy:
+            self.data = bytearray(self.durable)
+        return is_lossy
+
+
+class Directory:
+    """Names, as they are now and as they are on the platter."""
+
+    __slots__ = ("durable", "entries", "pending")
+
+    def __init__(self) -> None:
+        self.entries: dict[str, Inode | Directory] = {}
+        self.durable: dict[str, Inode | Directory] = {}
+        # Each change is one step of the file system's journal: names set, or (None) taken away, together.
+        self.pending: list[tuple[tuple[str, Inode | Directory | None], ...]] = []
+
+    def change(self, *changes: tuple[str, Inode | Directory | None]) -> None:
+        _rename_entries(self.entries, changes)
+        self.pending.append(changes)
+
+    def sync(self) -> None:
+        for changes in self.pending:
+            _rename_entries(self.durable, changes)
+        self.pending.clear()
+
+    def lose_power(self, random: Random) -> int:
+        """Leaves what had reached the platter, here and below; how many files and directories lost something."""
+        pending, self.pending = self.pending, []
+        for changes in pending[: random.choice((0, random.randint(0, len(pending)), len(pending)))]:
+            _rename_entries(self.durable, changes)
+        lost = int(self.entries != self.durable)
+        self.entries = dict(self.durable)
+        return lost + sum(entry.lose_power(random) for entry in self.entries.values())
+
+
+class SimDisk:
+    """The disk of one node, which survives its processes."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.root = Directory()
+        # Faults, set and taken away by the schedule.
+        self.is_full = False
+        self.fails_sync = False
+        self.fails_all = False
+        self.sync_us = SYNC_US
+        self.cold_read_probability = 0.02
+        # Counts down with every change; at zero the process that makes it is killed in the middle of what it does.
+        self.changes_until_kill: int | None = None
+        self._busy_us = 0
+
+    # -- what faults may do ----------------------------------------------------------------------------------------
+
+    def lose_power(self) -> int:
+        return self.root.lose_power(self.random)
+
+    def heal(self) -> None:
+        self.is_full = self.fails_sync = self.fails_all = False
+        self.sync_us = SYNC_US
+        self.changes_until_kill = None
+
+    def take_busy_us(self) -> int:
+        """The time the disk has worked since it was asked last."""
+        busy, self._busy_us = self._busy_us, 0
+        return busy
+
+    # -- what files do ---------------------------------------------------------------------------------------------
+
+    def check_change(self, path: str, *, takes_room: bool) -> bool:
+        """Before a change; whether the process is to be killed instead of making it."""
+        if self.fails_all:
+            raise OSError(errno.EIO, "the disk does not answer", path)
+        if takes_room and self.is_full:
+            raise OSError(errno.ENOSPC, "no space left on the device", path)
+        if self.changes_until_kill is not None:
+            self.changes_until_kill -= 1
+            if self.changes_until_kill <= 0:
+                self.changes_until_kill = None
+                return True
+        return False
+
+    def check_read(self, path: str) -> None:
+        if self.fails_all:
+            raise OSError(errno.EIO, "the disk does not answer", path)
+
+    def sync(self, path: str, target: Inode | Directory) -> None:
+        self._busy_us += self.random.randrange(*self.sync_us)
+        if self.fails_sync:
+            raise OSError(errno.EIO, "the disk could not be written", path)
+        target.sync()
+
+    def find(self, path: str) -> Inode | Directory | None:
+        node: Inode | Directory | None = self.root
+        for name in path.split("/"):
+            if name:
+                if not isinstance(node, Directory):
+                    return None
+                node = node.entries.get(name)
+        return node
+
+
+def _survivors(pending: list[_Write | _Cut], random: Random) -> list[_Write | _Cut]:
+    """Those of the unsynced changes that had reached the platter."""
+    fate = random.randrange(4)
+    if fate == 0:
+        return []
+    if fate == 1:
+        return pending
+    if fate == 2:
+        kept = pending[: random.randint(0, len(pending))]
+        if kept and isinstance(kept[-1], _Write):
+            # The last one is torn, at the border of a sector as seen from its beginning.
+            write = kept[-1]
+            sectors = len(write.data) // SECTOR_BYTES
+            kept = [*kept[:-1], _Write(write.position, write.data[: random.randint(0, sectors) * SECTOR_BYTES])]
+        return kept
+    return [change for change in pending if random.random() < 0.7]
+
+
+def _replay(content: bytearray, change: _Write | _Cut) -> None:
+    if isinstance(change, _Cut):
+        _apply_cut(content, change.size)
+    else:
+        _apply(content, change, change.data)
+
+
+def _apply(content: bytearray, write: _Write, data: Buffer) -> None:
+    position = write.position
+    if position > len(content):
+        content.extend(bytes(position - len(content)))
+    content[position : position + len(data)] = data
+
+
+def _apply_cut(content: bytearray, size: int) -> None:
+    if size < len(content):
+        del content[size:]
+    else:
+        content.extend(bytes(size - len(content)))
+
+
+def _rename_entries(
+    entries: dict[str, Inode | Directory], changes: tuple[tuple[str, Inode | Directory | None], ...]
+) -> None:
+    for name, node in changes:
+        if node is None:
+            entries.pop(name, None)
+        else:
+            entries[name] = node

@@ -1,0 +1,77 @@
+"""Disks that fill up, get slow and fail, and bits that rot."""
+
+from __future__ import annotations
+
+from ottla.sim.disk import Directory, Inode
+from ottla.sim.faults.fault import Fault
+from ottla.sim.faults.processes import may_lose_power
+
+__all__ = ["BitRot", "FailingSync", "FullDisk", "SlowSync"]
+
+
+class FullDisk(Fault):
+    name = "full disk"
+
+    def strike(self) -> None:
+        node = self.some_node()
+        node.disk.is_full = True
+        self.kernel.trace("disk full", str(node.node_id))
+        self.later((0.2, 8.0), setattr, node.disk, "is_full", False)
+
+
+class FailingSync(Fault):
+    """fsync fails for a while, and nothing becomes durable meanwhile."""
+
+    name = "failing fsync"
+
+    def strike(self) -> None:
+        node = self.some_node()
+        node.disk.fails_sync = True
+        self.kernel.trace("fsync fails", str(node.node_id))
+        self.later((0.1, 5.0), setattr, node.disk, "fails_sync", False)
+
+
+class SlowSync(Fault):
+    name = "slow fsync"
+
+    def strike(self) -> None:
+        node = self.some_node()
+        node.disk.sync_us = (10_000, self.random.choice((100_000, 1_000_000, 5_000_000)))
+        self.kernel.trace("slow fsync", str(node.node_id))
+        self.later((1.0, 15.0), setattr, node.disk, "sync_us", (200, 2_000))
+
+
+class BitRot(Fault):
+    """A bit of a partition's log changes on one disk, and the program there is killed before it serves it.
+
+    What is repaired is what recovery looks at: the segments that were not flushed. So the bit is flipped in bytes that
+    were never synced, on a node that everybody else can do without.
+    """
+
+    name = "bit rot"
+
+    def strike(self) -> None:
+        node = self.some_node()
+        if not may_lose_power(self.cluster, node):
+            return
+        logs = [
+            inode for path, inode in _files(node.disk.root, "") if path.endswith(".log") and "_metadata" not in path
+        ]
+        dirty = [inode for inode in logs if inode.pending and len(inode.data) > len(inode.durable)]
+        if not dirty:
+            return
+        inode = self.random.choice(dirty)
+        position = self.random.randrange(len(inode.durable), len(inode.data))
+        self.kernel.trace("bit rot", f"node {node.node_id} at {position}", position)
+        inode.write(position, bytes([inode.data[position] ^ (1 << self.random.randrange(8))]))
+        node.kill("killed after a bit has rotted")
+
+
+def _files(directory: Directory, path: str) -> list[tuple[str, Inode]]:
+    found: list[tuple[str, Inode]] = []
+    for name, entry in directory.entries.items():
+        if isinstance(entry, Directory):
+            found.extend(_files(entry, f"{path}/{name}"))
+        else:
+            found.append((f"{path}/{name}", entry))
+    return found

@@ -1,0 +1,127 @@
+"""Runs seeds: one, to look at it, or many, on several processor cores.
+
+    python -m ottla.sim --seed 7              one run, with a summary; --trace prints every event
+    python -m ottla.sim --seeds 1000          many runs from --from on; ends at once with 1 when one of them fails
+    make sim SEEDS=1000
+
+Every failure is printed with the command that repeats it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from multiprocessing import get_context
+
+from ottla.sim.faults.schedule import FAULTS
+from ottla.sim.scenario import Outcome, Plan, plan_of, run_plan
+
+__all__ = ["main"]
+
+FINDINGS_SHOWN_MAX = 10
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = _parse(arguments)
+    if options.seed is not None:
+        sys.exit(_run_one(options))
+    sys.exit(_run_many(options))
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m ottla.sim", description="Whole clusters on virtual time, replayable from a seed."
+    )
+    parser.add_argument("--seed", type=int, help="run this one seed")
+    parser.add_argument("--seeds", type=int, default=100, help="run so many seeds")
+    parser.add_argument("--from", dest="first", type=int, default=0, help="the first of them")
+    parser.add_argument("--nodes", type=int, help="instead of what the seed says")
+    parser.add_argument("--controllers", type=int, help="instead of what the seed says")
+    parser.add_argument("--seconds", type=float, help="virtual seconds of trouble, instead of what the seed says")
+    parser.add_argument("--faults", help=f"instead of what the seed says: some of {', '.join(FAULTS)}; or none, or all")
+    parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1), help="seeds run at a time")
+    parser.add_argument("--keep-going", action="store_true", help="do not end at the first failure")
+    parser.add_argument("--trace", action="store_true", help="print what happens")
+    return parser.parse_args(arguments)
+
+
+def _plan(options: argparse.Namespace, seed: int) -> Plan:
+    faults: list[str] | None = None
+    if options.faults is not None:
+        names = {"none": [], "all": list(FAULTS)}
+        faults = names.get(options.faults, [name.strip() for name in options.faults.split(",")])
+    return plan_of(seed, nodes=options.nodes, controllers=options.controllers, seconds=options.seconds, faults=faults)
+
+
+def _command(options: argparse.Namespace, seed: int) -> str:
+    given = [
+        f"--{name} {value!r}" if isinstance(value, str) else f"--{name} {value}"
+        for name in ("nodes", "controllers", "seconds", "faults")
+        if (value := getattr(options, name)) is not None
+    ]
+    return " ".join(["python -m ottla.sim --seed", str(seed), *given])
+
+
+def _run_one(options: argparse.Namespace) -> int:
+    plan = _plan(options, options.seed)
+    print(plan)
+    started = time.perf_counter()
+    outcome = run_plan(plan, on_trace=print if options.trace else None)
+    seconds = time.perf_counter() - started
+    print(_covered(outcome.counts))
+    print(
+        f"{outcome.virtual_seconds:.0f} virtual seconds, {outcome.events} events in {seconds:.2f} s, "
+        f"digest {outcome.digest:016x}"
+    )
+    _print_findings(outcome)
+    return 0 if outcome.is_good else 1
+
+
+def _run_many(options: argparse.Namespace) -> int:
+    started = time.perf_counter()
+    counts: Counter[str] = Counter()
+    done = failures = 0
+    virtual_seconds = 0.0
+    shown = started
+    for outcome in _outcomes(options):
+        done += 1
+        counts.update(outcome.counts)
+        virtual_seconds += outcome.virtual_seconds
+        if not outcome.is_good:
+            failures += 1
+            print(f"\nseed {outcome.seed} failed; repeat it with: {_command(options, outcome.seed)}")
+            _print_findings(outcome)
+            if not options.keep_going:
+                break
+        if time.perf_counter() - shown > 1 or done == options.seeds:
+            shown = time.perf_counter()
+            rate = done / (shown - started)
+            print(f"\r{done} of {options.seeds} seeds, {rate:.1f} per second, {failures} failed", end="", flush=True)
+    seconds = time.perf_counter() - started
+    print(f"\n{_covered(counts)}")
+    print(f"{done} seeds, {virtual_seconds / 60:.0f} virtual minutes in {seconds:.0f} s: {failures} failed")
+    return 1 if failures else 0
+
+
+def _outcomes(options: argparse.Namespace) -> Iterator[Outcome]:
+    plans = (_plan(options, seed) for seed in range(options.first, options.first + options.seeds))
+    if options.processes <= 1:
+        yield from map(run_plan, plans)
+        return
+    with get_context("fork").Pool(options.processes) as pool:
+        yield from pool.imap_unordered(run_plan, plans)
+
+
+def _print_findings(outcome: Outcome) -> None:
+    for finding in outcome.findings[:FINDINGS_SHOWN_MAX]:
+        print(f"  {finding}")
+    if len(outcome.findings) > FINDINGS_SHOWN_MAX:
+        print(f"  and {len(outcome.findings) - FINDINGS_SHOWN_MAX} more")
+
+
+def _covered(counts: Counter[str]) -> str:
+    return "covered: " + ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))

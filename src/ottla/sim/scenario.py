@@ -1,0 +1,306 @@
+"""One run: a cluster, its workloads, its faults and its checkers, all chosen by the seed.
+
+A run has four acts. The cluster starts and topics are made. Then workloads and faults go on together. Then the faults
+end, everything is healed, and the cluster has a bounded time to come back by itself. Then clients finish what they have
+begun, and the checkers hold what clients were told against what the nodes hold.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from ottla.model.ids import TopicPartition
+from ottla.sim.checkers.checker import Checker
+from ottla.sim.checkers.delivery import Delivery, ReadsLast
+from ottla.sim.checkers.healing import what_is_not_healed
+from ottla.sim.checkers.leadership import OneController, OneLeader
+from ottla.sim.checkers.metadata import OneMetadataHistory
+from ottla.sim.checkers.replicas import EqualReplicas
+from ottla.sim.cluster import ClusterLayout, Finding, LogCollector, SimCluster
+from ottla.sim.faults.schedule import FAULTS, FaultSchedule
+from ottla.sim.history import History
+from ottla.sim.kernel import SECOND_US, Kernel
+from ottla.sim.workloads.consume import Consume
+from ottla.sim.workloads.produce import Produce
+from ottla.sim.workloads.topics import ChurnTopics, CreateTopics, partitions_of
+from ottla.sim.workloads.workload import Stage, Workload
+
+__all__ = ["CHECKERS", "Outcome", "Plan", "plan_of", "run_plan", "run_seed"]
+
+CHECKERS: tuple[type[Checker], ...] = (
+    OneLeader,
+    OneController,
+    OneMetadataHistory,
+    EqualReplicas,
+    Delivery,
+    ReadsLast,
+)
+
+START_SECONDS_MAX = 120
+TOPICS_SECONDS_MAX = 60
+HEAL_SECONDS_MAX = 240
+FINISH_SECONDS_MAX = 120
+SAMPLE_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Everything a run is made of; drawn from the seed, and some of it may be set by hand."""
+
+    seed: int
+    nodes: int = 3
+    controllers: int = 1
+    seconds: float = 40.0
+    topics: dict[str, int] = field(default_factory=lambda: {"t": 2})
+    replication_factor: int = 3
+    min_insync_replicas: int = 2
+    producers: int = 2
+    readers: int = 1
+    churns_topics: bool = True
+    groups: int = 1
+    faults: tuple[str, ...] = ()
+    fault_pause_seconds: tuple[float, float] = (0.5, 8.0)
+    settings: dict[str, str] = field(default_factory=dict)
+    topic_configs: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    seed: int
+    findings: Sequence[Finding]
+    digest: int
+    events: int
+    virtual_seconds: float
+    counts: Counter[str]
+
+    @property
+    def is_good(self) -> bool:
+        return not self.findings
+
+
+def plan_of(
+    seed: int,
+    *,
+    nodes: int | None = None,
+    controllers: int | None = None,
+    seconds: float | None = None,
+    faults: Sequence[str] | None = None,
+) -> Plan:
+    """What the seed says, except where whoever asks knows better."""
+    random = Random(f"{seed}/plan")
+    node_count = random.choice((1, 2, 3, 3, 3, 3, 4, 5))
+    kinds = random.sample(sorted(FAULTS), random.choice((0, 1, 2, 3, 4, len(FAULTS))))
+    chosen_nodes = nodes if nodes is not None else node_count
+    replication_factor = min(chosen_nodes, random.choice((1, 2, 3, 3, 3)))
+    drawn_seconds = random.choice((10.0, 20.0, 20.0, 40.0))
+    pause = random.choice(((0.2, 2.0), (0.5, 8.0), (2.0, 15.0)))
+    session_ms = random.choice((3_000, 6_000, 9_000))
+    settings = {
+        "broker.session.timeout.ms": str(session_ms),
+        "broker.heartbeat.interval.ms": str(session_ms // 4),
+        "replica.lag.time.max.ms": str(random.choice((2_000, 10_000, 30_000))),
+        "replica.fetch.wait.max.ms": "500",
+        "group.initial.rebalance.delay.ms": "0",
+        "log.flush.offset.checkpoint.interval.ms": "5000",
+        "replica.high.watermark.checkpoint.interval.ms": str(random.choice((1_000, 5_000))),
+        "controlled.shutdown.enable": random.choice(("true", "true", "false")),
+        "initial.broker.registration.timeout.ms": "60000",
+    }
+    return Plan(
+        seed=seed,
+        nodes=chosen_nodes,
+        controllers=1 if controllers is None else controllers,
+        seconds=drawn_seconds if seconds is None else seconds,
+        topics={"t": random.randint(1, 4), "u": 1} if random.random() < 0.5 else {"t": random.randint(1, 3)},
+        replication_factor=replication_factor,
+        min_insync_replicas=max(1, min(replication_factor, random.choice((1, 2, 2)))),
+        producers=random.randint(1, 4),
+        readers=random.randint(1, 2),
+        churns_topics=random.random() < 0.5,
+        groups=random.choice((0, 1, 1, 2)),
+        faults=tuple(kinds) if faults is None else tuple(faults),
+        fault_pause_seconds=pause,
+        settings=settings,
+        topic_configs=(("internal.segment.bytes", random.choice(("2048", "20000"))),) if random.random() < 0.5 else (),
+    )
+
+
+def run_seed(seed: int) -> Outcome:
+    return run_plan(plan_of(seed))
+
+
+def run_plan(
+    plan: Plan,
+    *,
+    on_trace: Callable[[str], object] | None = None,
+    break_cluster: Callable[[SimCluster], object] | None = None,
+) -> Outcome:
+    """Runs a plan to its end. `break_cluster` may put a defect into the nodes, to see whether it is found."""
+    kernel = Kernel(plan.seed)
+    kernel.on_trace = on_trace
+    layout = ClusterLayout(nodes=plan.nodes, controllers=plan.controllers, settings=plan.settings)
+    cluster = SimCluster(kernel, layout)
+    logger = logging.getLogger("ottla")
+    collector = LogCollector(cluster)
+    level, propagates = logger.level, logger.propagate
+    logger.addHandler(collector)
+    logger.setLevel(logging.ERROR if on_trace is None else logging.INFO)
+    logger.propagate = False
+    try:
+        if break_cluster is not None:
+            break_cluster(cluster)
+        _Scenario(plan, cluster).run()
+    finally:
+        logger.removeHandler(collector)
+        logger.setLevel(level)
+        logger.propagate = propagates
+    return Outcome(
+        seed=plan.seed,
+        findings=tuple(cluster.findings),
+        digest=kernel.digest,
+        events=kernel.events_run,
+        virtual_seconds=kernel.now_seconds,
+        counts=kernel.counts,
+    )
+
+
+class _Scenario:
+    def __init__(self, plan: Plan, cluster: SimCluster) -> None:
+        self._plan = plan
+        self._cluster = cluster
+        self._kernel = cluster.kernel
+        self._random = cluster.kernel.random_for("scenario")
+        self._history = History()
+        self._stage = Stage(cluster=cluster, history=self._history, partitions=partitions_of(plan.topics))
+        self._checkers = [checker(cluster, self._history) for checker in CHECKERS]
+        self._workloads: list[Workload] = []
+
+    def run(self) -> None:
+        try:
+            if not self._begin():
+                return
+            self._trouble()
+            if self._heal():
+                self._finish()
+        finally:
+            for workload in self._workloads:
+                workload.close()
+
+    # -- the acts --------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> bool:
+        cluster, plan = self._cluster, self._plan
+        cluster.start()
+        self._sample()
+        if not self._wait(START_SECONDS_MAX, lambda: cluster.all_serve):
+            cluster.found("liveness", f"the cluster did not start: {what_is_not_healed(cluster)}")
+            return False
+        configs = (("min.insync.replicas", str(plan.min_insync_replicas)), *plan.topic_configs)
+        create = CreateTopics(
+            self._stage, "admin", plan.topics, replication_factor=plan.replication_factor, configs=configs
+        )
+        create.start()
+        if not self._wait(TOPICS_SECONDS_MAX, lambda: create.is_done):
+            cluster.found("liveness", "the topics could not be created")
+            create.close()
+            return False
+        return True
+
+    def _trouble(self) -> None:
+        plan = self._plan
+        self._workloads = self._make_workloads()
+        for workload in self._workloads:
+            workload.start()
+        schedule = FaultSchedule(
+            self._cluster, self._kernel.random_for("faults"), plan.faults, pause_seconds=plan.fault_pause_seconds
+        )
+        schedule.start()
+        self._wait(plan.seconds, lambda: False)
+        schedule.end()
+
+    def _heal(self) -> bool:
+        cluster = self._cluster
+        cluster.heal()
+        # Whatever was planned to end some time after its beginning has ended a while later at the latest.
+        self._wait(1.0, lambda: False)
+        cluster.restart_seconds = (0.1, 1.0)
+        if not self._wait(HEAL_SECONDS_MAX, self._is_healed):
+            cluster.found(
+                "liveness",
+                f"not healed within {HEAL_SECONDS_MAX} s after the last fault: {what_is_not_healed(cluster)}",
+            )
+            return False
+        return True
+
+    def _finish(self) -> None:
+        self._stage.is_ending = True
+        if not self._wait(FINISH_SECONDS_MAX, lambda: all(workload.is_done for workload in self._workloads)):
+            names = ", ".join(workload.name for workload in self._workloads if not workload.is_done)
+            self._cluster.found("liveness", f"in a healthy cluster these clients could not finish: {names}")
+        self._wait(5.0, lambda: False)
+        if not self._wait(HEAL_SECONDS_MAX, self._is_healed):
+            self._cluster.found("liveness", f"healed, and then not: {what_is_not_healed(self._cluster)}")
+        for checker in self._checkers:
+            checker.sample()
+            checker.finish()
+
+    # -- helpers ---------------------------------------------------------------------------------------------------
+
+    def _is_healed(self) -> bool:
+        # Asked after every event, so the cheap question comes first, and the other one not at every microsecond.
+        if not self._cluster.all_serve or self._kernel.now_us < self._next_look_us:
+            return False
+        self._next_look_us = self._kernel.now_us + SECOND_US // 10
+        return what_is_not_healed(self._cluster) is None
+
+    _next_look_us = 0
+
+    def _wait(self, seconds: float, is_done: Callable[[], bool]) -> bool:
+        end_us = self._kernel.now_us + round(seconds * SECOND_US)
+        return self._kernel.run_until(end_us, is_done)
+
+    def _sample(self) -> None:
+        for checker in self._checkers:
+            checker.sample()
+        self._kernel.after(round(SAMPLE_SECONDS * SECOND_US), self._sample)
+
+    def _make_workloads(self) -> list[Workload]:
+        plan, stage, random = self._plan, self._stage, self._random
+        partitions: Sequence[TopicPartition] = stage.partitions
+        workloads: list[Workload] = []
+        for number in range(plan.producers):
+            acks = random.choice((-1, -1, -1, 1))
+            workloads.append(
+                Produce(
+                    stage,
+                    f"producer-{number}",
+                    random.choice(partitions),
+                    acks=acks,
+                    is_idempotent=acks == -1 and random.random() < 0.7,
+                    in_flight=random.randint(1, 4),
+                    pause_seconds=random.choice((0.02, 0.1, 0.5)),
+                    records_max=random.randint(1, 5),
+                    value_bytes=random.choice((20, 20, 300)),
+                )
+            )
+        workloads.extend(
+            Consume(
+                stage,
+                f"reader-{number}",
+                partitions,
+                pause_seconds=random.choice((0.05, 0.3)),
+                max_wait_ms=random.choice((0, 100, 500)),
+            )
+            for number in range(plan.readers)
+        )
+        if plan.churns_topics:
+            workloads.append(
+                ChurnTopics(
+                    stage, "churn", replication_factor=plan.replication_factor, pause_seconds=random.choice((0.5, 3.0))
+                )
+            )
+        return workloads
