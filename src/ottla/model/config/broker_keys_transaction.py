@@ -6,7 +6,7 @@ from typing import Final
 
 from ottla.model.config.columns import BOOLEAN, CLUSTER_WIDE, HIGH, INT, LOW, MEDIUM, READ_ONLY, SHORT
 from ottla.model.config.keys import HONOURED, ConfigKey
-from ottla.model.config.statuses import GROUPS, ONE_LOOP, TRANSACTIONS, TWO_PHASE_COMMIT
+from ottla.model.config.statuses import GROUPS, ONE_LOOP
 from ottla.model.config.validators import at_least, between
 
 __all__ = ["TRANSACTION_KEYS"]
@@ -14,9 +14,9 @@ __all__ = ["TRANSACTION_KEYS"]
 # A table is read by its columns: name, type, default, what is accepted, importance, update mode, status; the sentence.
 # fmt: off
 TRANSACTION_KEYS: Final = (
-    ConfigKey("transaction.max.timeout.ms", INT, 900_000, at_least(1), HIGH, READ_ONLY, TRANSACTIONS,
+    ConfigKey("transaction.max.timeout.ms", INT, 900_000, at_least(1), HIGH, READ_ONLY, HONOURED,
               "Longest transaction timeout a producer may ask for."),
-    ConfigKey("transactional.id.expiration.ms", INT, 604_800_000, at_least(1), HIGH, READ_ONLY, TRANSACTIONS,
+    ConfigKey("transactional.id.expiration.ms", INT, 604_800_000, at_least(1), HIGH, READ_ONLY, HONOURED,
               "Time after which an idle transactional id is forgotten."),
     ConfigKey("transaction.state.log.num.partitions", INT, 50, at_least(1), HIGH, READ_ONLY, HONOURED,
               "Partitions of the topic of transaction states."),
@@ -26,21 +26,21 @@ TRANSACTION_KEYS: Final = (
               "In-sync replicas the topic of transaction states needs."),
     ConfigKey("transaction.state.log.segment.bytes", INT, 100 << 20, at_least(1), HIGH, READ_ONLY, HONOURED,
               "Segment size of the topic of transaction states."),
-    ConfigKey("transaction.state.log.load.buffer.size", INT, 5 << 20, at_least(1), HIGH, READ_ONLY, TRANSACTIONS,
+    ConfigKey("transaction.state.log.load.buffer.size", INT, 5 << 20, at_least(1), HIGH, READ_ONLY, HONOURED,
               "Bytes read at once when transaction states are loaded."),
     ConfigKey("transaction.abort.timed.out.transaction.cleanup.interval.ms", INT, 10_000, at_least(1),
-              LOW, READ_ONLY, TRANSACTIONS,
+              LOW, READ_ONLY, HONOURED,
               "Time between two looks for transactions that have timed out."),
     ConfigKey("transaction.remove.expired.transaction.cleanup.interval.ms", INT, 3_600_000, at_least(1),
-              LOW, READ_ONLY, TRANSACTIONS,
+              LOW, READ_ONLY, HONOURED,
               "Time between two looks for transactional ids to forget."),
-    ConfigKey("transaction.partition.verification.enable", BOOLEAN, True, None, LOW, CLUSTER_WIDE, TRANSACTIONS,
+    ConfigKey("transaction.partition.verification.enable", BOOLEAN, True, None, LOW, CLUSTER_WIDE, HONOURED,
               "Whether a partition asks the coordinator before it joins a transaction."),
-    ConfigKey("transaction.two.phase.commit.enable", BOOLEAN, False, None, LOW, READ_ONLY, TWO_PHASE_COMMIT,
+    ConfigKey("transaction.two.phase.commit.enable", BOOLEAN, False, None, LOW, READ_ONLY, HONOURED,
               "Whether a transaction may be prepared and outlive its timeout."),
-    ConfigKey("add.partitions.to.txn.retry.backoff.ms", INT, 20, at_least(1), HIGH, READ_ONLY, TRANSACTIONS,
+    ConfigKey("add.partitions.to.txn.retry.backoff.ms", INT, 20, at_least(1), HIGH, READ_ONLY, HONOURED,
               "First pause before a partition is added to a transaction again."),
-    ConfigKey("add.partitions.to.txn.retry.backoff.max.ms", INT, 100, at_least(0), HIGH, READ_ONLY, TRANSACTIONS,
+    ConfigKey("add.partitions.to.txn.retry.backoff.max.ms", INT, 100, at_least(0), HIGH, READ_ONLY, HONOURED,
               "Longest pause before a partition is added to a transaction again."),
     ConfigKey("share.coordinator.state.topic.num.partitions", INT, 50, at_least(1), HIGH, READ_ONLY, HONOURED,
               "Partitions of the topic of share-group states."),

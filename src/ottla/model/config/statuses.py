@@ -34,8 +34,6 @@ __all__ = [
     "THROTTLES",
     "TIERED_STORAGE",
     "TOKENS",
-    "TRANSACTIONS",
-    "TWO_PHASE_COMMIT",
     "UNSTABLE",
 ]
 
@@ -57,7 +55,6 @@ QUOTA_WINDOWS: Final = inert("quotas are not available yet")
 SYSTEM_BUFFERS: Final = inert("the operating system sizes the buffers of connections between nodes")
 TELEMETRY: Final = inert("clients cannot push metrics yet")
 THROTTLES: Final = inert("copies of replicas go as fast as they can")
-TRANSACTIONS: Final = inert("it is kept for the transaction coordinator, which this node does not have yet")
 
 # Refused: doing without would not be what was asked for.
 DYNAMIC_QUORUM: Final = refused("the set of voters cannot change yet")
@@ -67,5 +64,4 @@ PLUG_INS: Final = refused("plug-in classes of Apache Kafka cannot be loaded")
 SECURITY: Final = refused("TLS and SASL are not available yet")
 TIERED_STORAGE: Final = refused("tiered storage is not available")
 TOKENS: Final = refused("delegation tokens are not available yet")
-TWO_PHASE_COMMIT: Final = refused("two-phase commit is not available yet")
 UNSTABLE: Final = refused("nothing that is still under development is offered")
