@@ -323,9 +323,14 @@ class TransactionCoordinator:
             )
 
         def on_completed(completed: Deferred[None]) -> None:
-            if completed.error is not None:
+            if completed.error is None:
+                return
+            try:
                 shard = self.runtime.shard_of(marker.transactional_id)
-                submit_again_later(shard.state, ("complete", marker.transactional_id), decide)
+            except KafkaError:
+                # Another broker finds it prepared, and goes on with it.
+                return
+            submit_again_later(shard.state, ("complete", marker.transactional_id), decide)
 
         self.runtime.submit_to(marker.shard_index, decide).when_done(on_completed)
 
