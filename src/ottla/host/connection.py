@@ -301,9 +301,11 @@ class Connection:
             self._pause()
 
     def _after_reading(self) -> None:
-        if self._answers:
+        answers = self._answers
+        if answers and answers[0].ready:
             self._collect_answers()
-        if self._outbox.flush():
+        outbox = self._outbox
+        if outbox.is_empty or outbox.flush():
             self._after_flush()
 
     def _refuse_size(self, size: int) -> None:
@@ -337,7 +339,11 @@ class Connection:
 
     def response_ready(self) -> None:
         """A pending response got its bytes (or its order to close): called by the dispatcher, on the loop's thread."""
-        if not self._closed and not self._in_callback:
+        if self._closed or self._in_callback:
+            return
+        if len(self._answers) == 1 and not self._flush_planned and not self._paused:
+            self._send_only_answer()
+        else:
             # Whatever resolved this one may resolve the next in a moment: one write for all of them.
             self._plan_responses()
 
@@ -358,6 +364,15 @@ class Connection:
         if not self._flush_planned:
             self._flush_planned = True
             self._loop.call_soon(self._on_responses_ready)
+
+    def _send_only_answer(self) -> None:
+        """Sends an answer behind which nothing waits, and for which the turn's end need not be waited."""
+        try:
+            self._after_reading()
+        except Exception:
+            # Whoever has resolved the response is not to blame for this connection.
+            logger.exception("connection %s failed", self.context.connection_id)
+            self.close("an internal error")
 
     def _on_responses_ready(self) -> None:
         self._flush_planned = False
