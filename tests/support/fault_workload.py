@@ -1,0 +1,254 @@
+"""What runs while something breaks, and what is checked afterwards.
+
+Writers send numbered records with acks=all and idempotence and remember what was acknowledged where: librdkafka in this
+process, Kafka's VerifiableProducer in a JVM. `check` then reads everything back: whatever was acknowledged is where it
+was said to be, nothing is there twice, and each partition has its numbers in order.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError as ClientError
+from confluent_kafka.admin import AdminClient
+
+import ottla.testing
+from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, RequestPartitionData, RequestTopicData
+from tests.support import jars
+from tests.support.java import PROGRAMS, java_command
+from tests.support.raw_client import RawClient
+
+__all__ = [
+    "FAULT_SETTINGS",
+    "JavaWriter",
+    "NativeWriter",
+    "Writer",
+    "check",
+    "controller_of",
+    "in_sync",
+    "leader_of",
+    "wait_in_sync",
+    "wait_until",
+]
+
+WAIT_SECONDS_MAX = 60.0
+REQUEST_TIMEOUT_MS = 2_000
+
+# What is decided by waiting is decided soon; with two of three in sync nothing that was acknowledged can be lost.
+FAULT_SETTINGS = {
+    "broker.session.timeout.ms": "1500",
+    "broker.heartbeat.interval.ms": "200",
+    "replica.lag.time.max.ms": "2000",
+    "min.insync.replicas": "2",
+}
+
+Acknowledged = dict[int, dict[int, int]]
+
+
+def wait_until(condition: Callable[[], bool], what: str, seconds: float = WAIT_SECONDS_MAX) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"in vain waited until {what}"
+        time.sleep(0.02)
+
+
+class Writer:
+    """Writes as fast as is useful until it is stopped; a context manager."""
+
+    def __init__(self) -> None:
+        # By partition and offset: the number that was acknowledged there.
+        self.acknowledged: Acknowledged = {}
+        self.errors: list[str] = []
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, list(self.acknowledged.values())))
+
+    def wait_for(self, more: int, seconds: float = WAIT_SECONDS_MAX) -> None:
+        target = self.count + more
+        wait_until(lambda: self.count >= target, f"{more} more records are acknowledged {self.errors[:3]}", seconds)
+
+    def stop(self) -> None:
+        raise NotImplementedError
+
+    def _note(self, partition: int, offset: int, number: int) -> None:
+        known = self.acknowledged.setdefault(partition, {})
+        if offset in known:
+            self.errors.append(f"{partition}@{offset} was acknowledged twice")
+        known[offset] = number
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+class NativeWriter(Writer):
+    """librdkafka."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        super().__init__()
+        self._topic = topic
+        self._partitions = partitions
+        self._is_stopped = False
+        settings = {"acks": "all", "enable.idempotence": True, "linger.ms": 2, "message.timeout.ms": 120_000}
+        # What was sent to a broker that does not answer any more is waited for so long, a minute otherwise.
+        settings |= {"socket.timeout.ms": REQUEST_TIMEOUT_MS, "request.timeout.ms": REQUEST_TIMEOUT_MS}
+        self._producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, **settings})
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def stop(self) -> None:
+        if not self._is_stopped:
+            self._is_stopped = True
+            self._thread.join()
+            left = self._producer.flush(WAIT_SECONDS_MAX)
+            assert left == 0, f"{left} records were never acknowledged"
+
+    def _run(self) -> None:
+        number = 0
+        while not self._is_stopped:
+            for partition in range(self._partitions):
+                with contextlib.suppress(BufferError):
+                    self._producer.produce(
+                        self._topic, b"%d" % number, partition=partition, on_delivery=self._on_delivery
+                    )
+            number += 1
+            self._producer.poll(0.002)
+
+    def _on_delivery(self, error: ClientError | None, message: Message) -> None:
+        if error is not None:
+            self.errors.append(str(error))
+            return
+        partition, offset, value = message.partition(), message.offset(), message.value()
+        assert partition is not None
+        assert offset is not None
+        assert isinstance(value, bytes)
+        self._note(partition, offset, int(value))
+
+
+class JavaWriter(Writer):
+    """Kafka's VerifiableProducer, which prints a line for every record."""
+
+    def __init__(self, bootstrap: str, topic: str, directory: Path, *, records_per_second: int = 2_000) -> None:
+        super().__init__()
+        settings = directory / f"{topic}.properties"
+        settings.write_text(
+            "enable.idempotence=true\nretries=2147483647\nlinger.ms=2\ndelivery.timeout.ms=120000\n"
+            f"request.timeout.ms={REQUEST_TIMEOUT_MS}\n"
+        )
+        command = [java_command(), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        command += [f"-Dlog4j2.configurationFile={PROGRAMS / 'log4j2.properties'}"]
+        command += ["-cp", jars.class_path(jars.TOOLS), "org.apache.kafka.tools.VerifiableProducer"]
+        command += ["--bootstrap-server", bootstrap, "--topic", topic, "--acks", "-1"]
+        command += ["--throughput", str(records_per_second), "--command-config", str(settings)]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def stop(self) -> None:
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(WAIT_SECONDS_MAX)
+        finally:
+            self._process.kill()
+            self._thread.join()
+
+    def _run(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as lines:
+            for line in lines:
+                if not line.startswith("{"):
+                    continue
+                said = json.loads(line)
+                if said["name"] == "producer_send_success":
+                    self._note(said["partition"], said["offset"], int(said["value"]))
+                elif said["name"] == "producer_send_error":
+                    self.errors.append(line)
+
+
+def check(bootstrap: str, topic: str, writer: Writer) -> None:
+    """Nothing lost, nothing twice, everything in order."""
+    assert writer.errors == []
+    assert writer.count > 0
+    for partition, acknowledged in writer.acknowledged.items():
+        found = read_all(bootstrap, topic, partition)
+        lost = {offset: number for offset, number in acknowledged.items() if found.get(offset) != number}
+        assert lost == {}, f"{len(lost)} of {len(acknowledged)} records of {topic}-{partition} are lost"
+        numbers = list(found.values())
+        assert numbers == sorted(set(numbers)), f"{topic}-{partition} has records twice or out of order"
+
+
+def read_all(bootstrap: str, topic: str, partition: int) -> dict[int, int]:
+    """Offset and number of every record up to the high watermark."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "log_level": 0})
+    try:
+        place = TopicPartition(topic, partition, 0)
+        _, end = consumer.get_watermark_offsets(place, timeout=WAIT_SECONDS_MAX)
+        consumer.assign([place])
+        found: dict[int, int] = {}
+
+        def is_complete() -> bool:
+            for message in consumer.consume(10_000, timeout=0.05):
+                assert message.error() is None
+                offset, value = message.offset(), message.value()
+                assert offset is not None
+                assert isinstance(value, bytes)
+                found[offset] = int(value)
+            return len(found) >= end
+
+        wait_until(is_complete, f"{end} records of {topic}-{partition} are read")
+        return found
+    finally:
+        consumer.close()
+
+
+# Where things are, as any node tells it.
+
+
+def _partitions(bootstrap: str, topic: str) -> dict[int, tuple[int, list[int]]]:
+    described = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(topic, timeout=10)
+    return {index: (each.leader, sorted(each.isrs)) for index, each in described.topics[topic].partitions.items()}
+
+
+def leader_of(bootstrap: str, topic: str, partition: int = 0) -> int:
+    """A node id, or -1."""
+    return _partitions(bootstrap, topic)[partition][0]
+
+
+def in_sync(bootstrap: str, topic: str, partition: int = 0) -> list[int]:
+    return _partitions(bootstrap, topic)[partition][1]
+
+
+def wait_in_sync(bootstrap: str, topic: str, expected: list[int]) -> None:
+    """Until every partition has a leader and exactly these replicas in sync."""
+
+    def are_all() -> bool:
+        with contextlib.suppress(Exception):
+            return all(leader >= 0 and isr == expected for leader, isr in _partitions(bootstrap, topic).values())
+        return False
+
+    wait_until(are_all, f"{topic} has {expected} in sync")
+
+
+def controller_of(cluster: ottla.testing.Cluster) -> tuple[int, int]:
+    """(the active controller's node id, how many voters there are)."""
+    wanted = RequestTopicData(topic_name="__cluster_metadata", partitions=[RequestPartitionData(partition_index=0)])
+    for node in cluster.nodes:
+        if node.running:
+            with RawClient(node.address) as client:
+                answer = client.call(DescribeQuorumRequest(topics=[wanted]), 2).topics[0].partitions[0]
+                if answer.leader_id > 0:
+                    return answer.leader_id, len(answer.current_voters)
+    raise AssertionError("nobody knows the controller")
