@@ -261,6 +261,8 @@ class LogFiles:
             now_ms=self._world.clock.now_ms(),
             rebuild_transactions_from=_NEVER,
         )
+        # What ended below the high watermark is settled: it may be long until that moves again.
+        self.producers.state.on_high_watermark(self.high_watermark)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Throws everything away and begins anew at the offset."""
