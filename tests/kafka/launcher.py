@@ -6,8 +6,10 @@
     stop-broker DIR ID       ends one in good order
     start-broker DIR ID      starts it again; both wait
 
-Broker 0 is also the controller. Only the command line that runs a broker, and whether its storage must be formatted
-first, differ between Ottla and Apache Kafka; `ottla-launcher` and `kafka-launcher` are the two doors.
+The only broker of a cluster is also its controller; several have one beside them, node 3000 as in Kafka's framework,
+so that every broker may be stopped. Its address is left in DIR/controller; DIR/disks may say how many directories each
+broker has. Only the command line that runs a node, and whether its storage must be formatted first, differ between
+Ottla and Apache Kafka; `ottla-launcher` and `kafka-launcher` are the two doors.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ __all__ = ["main"]
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 20.0
 KINDS = ("ottla", "kafka")
+CONTROLLER_ID = 3000
 
 # Size, API key, version, correlation id, no client id.
 API_VERSIONS_REQUEST = struct.pack(">ihhih", 10, 18, 0, 1, -1)
@@ -56,16 +59,20 @@ def main(kind: str, arguments: list[str]) -> None:
 
 def start(kind: str, directory: Path, *, broker_count: int, properties: Path) -> str:
     *ports, controller_port = free_ports(broker_count + 1)
-    for broker, port in enumerate(ports):
-        text = broker_properties(kind, directory, broker, port, controller_port, broker_count, properties)
-        (directory / f"{broker}.properties").write_text(text)
-        (directory / f"{broker}.port").write_text(str(port))
+    nodes = dict(enumerate(ports))
+    if broker_count > 1:
+        nodes[CONTROLLER_ID] = controller_port
+    (directory / "controller").write_text(f"127.0.0.1:{controller_port}")
+    for node, port in nodes.items():
+        text = node_properties(kind, directory, node, port, controller_port, broker_count, properties)
+        (directory / f"{node}.properties").write_text(text)
+        (directory / f"{node}.port").write_text(str(port))
         if kind == "kafka":
-            format_storage(directory, broker)
-    for broker in range(broker_count):
-        spawn(kind, directory, broker)
-    for broker in range(broker_count):
-        wait_until_served(directory, broker)
+            format_storage(directory, node, is_controller=node == CONTROLLER_ID or broker_count == 1)
+    for node in nodes:
+        spawn(kind, directory, node)
+    for node in nodes:
+        wait_until_served(directory, node)
     return ",".join(f"127.0.0.1:{port}" for port in ports)
 
 
@@ -75,8 +82,8 @@ def stop(directory: Path) -> None:
     shutil.rmtree(directory, ignore_errors=True)
 
 
-def broker_properties(
-    kind: str, directory: Path, broker: int, port: int, controller_port: int, broker_count: int, properties: Path
+def node_properties(
+    kind: str, directory: Path, node: int, port: int, controller_port: int, broker_count: int, properties: Path
 ) -> str:
     """The test's own settings, before them defaults that make a small cluster quick, after them what must be so."""
     factor = min(broker_count, 3)
@@ -94,25 +101,37 @@ def broker_properties(
     if kind == "kafka":
         # As Kafka's own test framework does.
         defaults["unstable.api.versions.enable"] = "true"
-    listeners = f"PLAINTEXT://127.0.0.1:{port}"
-    if broker == 0:
-        listeners += f",CONTROLLER://127.0.0.1:{controller_port}"
+    broker_listener, controller_listener = f"PLAINTEXT://127.0.0.1:{port}", f"CONTROLLER://127.0.0.1:{controller_port}"
+    roles, listeners, voter = "broker", broker_listener, CONTROLLER_ID
+    if broker_count == 1:
+        roles, listeners, voter = "broker,controller", f"{broker_listener},{controller_listener}", 0
+    elif node == CONTROLLER_ID:
+        roles, listeners = "controller", controller_listener
     fixed = {
-        "process.roles": "broker,controller" if broker == 0 else "broker",
-        "node.id": broker,
-        "controller.quorum.voters": f"0@127.0.0.1:{controller_port}",
+        "process.roles": roles,
+        "node.id": node,
+        "controller.quorum.voters": f"{voter}@127.0.0.1:{controller_port}",
         "controller.listener.names": "CONTROLLER",
         "listeners": listeners,
-        "inter.broker.listener.name": "PLAINTEXT",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "log.dirs": directory / f"data{broker}",
+        "log.dirs": ",".join(str(directory / f"data{node}{suffix}") for suffix in disk_suffixes(directory, node)),
     }
-    # 3000 is the number that Kafka's test framework gives the controller, and settings meant for it.
-    own = [properties, Path(f"{properties}.{broker}"), Path(f"{properties}.3000")]
+    if roles != "controller":
+        fixed["inter.broker.listener.name"] = "PLAINTEXT"
+    own = [properties, Path(f"{properties}.{node}")]
+    if broker_count == 1:
+        own.append(Path(f"{properties}.{CONTROLLER_ID}"))
     parts = [as_lines(defaults), *(file.read_text() for file in own if file.exists()), as_lines(fixed)]
     lines = "\n".join(parts).splitlines(keepends=True)
     # Ottla refuses to enable what it has not got, and of things under development it has none.
     return "".join(line for line in lines if kind == "kafka" or not line.startswith("unstable."))
+
+
+def disk_suffixes(directory: Path, node: int) -> list[str]:
+    """DIR/disks holds the number of directories that a test wants for each broker."""
+    file = directory / "disks"
+    count = int(file.read_text()) if file.exists() and node != CONTROLLER_ID else 1
+    return ["", *(f"-{number}" for number in range(1, count))]
 
 
 def as_lines(settings: Mapping[str, object]) -> str:
@@ -137,16 +156,20 @@ def java(*options: str) -> list[str]:
     return [java_command(), *options, *quick, "-cp", jars.class_path(jars.TOOLS)]
 
 
-def format_storage(directory: Path, broker: int) -> None:
+def format_storage(directory: Path, node: int, *, is_controller: bool) -> None:
     """Formatting costs a JVM, so a formatted directory is kept in the cache and copied."""
-    kept = jars.cache_directory() / "formatted" / f"{jars.fetch(jars.TOOLS).name}-{broker}"
-    place = directory / f"data{broker}"
-    if not kept.is_dir():
-        command = [*java("-Xmx128m"), "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID]
-        command += ["-c", str(directory / f"{broker}.properties")]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        shutil.copytree(place, kept)
-    shutil.copytree(kept, place, dirs_exist_ok=True)
+    for suffix in disk_suffixes(directory, node):
+        name = f"{jars.fetch(jars.TOOLS).name}-{node}{'-controller' if is_controller else ''}"
+        kept = jars.cache_directory() / "formatted" / f"{name}{suffix}"
+        place = directory / f"data{node}{suffix}"
+        if not kept.is_dir():
+            settings = {"log.dirs": place, "node.id": node}
+            properties = directory / f"{node}.format"
+            properties.write_text((directory / f"{node}.properties").read_text() + as_lines(settings))
+            command = [*java("-Xmx128m"), "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+            shutil.copytree(place, kept)
+        shutil.copytree(kept, place, dirs_exist_ok=True)
 
 
 def wait_until_served(directory: Path, broker: int) -> None:

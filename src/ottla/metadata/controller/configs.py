@@ -174,7 +174,9 @@ def _check_resource(target: ConfigResource, context: DecisionContext) -> None:
                 ErrorCode.INVALID_REQUEST,
                 f"a broker is named by its id, or by an empty name for all brokers, not by {target.name!r}",
             )
-        if target.name and int(target.name) not in context.image.brokers:
+        # Controllers have settings of the same kind, and are told of them in the same way.
+        nodes = (context.image.brokers, context.image.cluster.controllers)
+        if target.name and not any(int(target.name) in known for known in nodes):
             raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {target.name} is not registered")
     elif target.type in (ResourceType.GROUP, ResourceType.CLIENT_METRICS):
         if not target.name:

@@ -28,7 +28,7 @@ def with_dynamic_layers(config: BrokerConfig, image: MetadataImage) -> BrokerCon
 
 
 def effective_topic_config(config: BrokerConfig, overrides: Mapping[str, str]) -> Iterator[EffectiveConfig]:
-    """Every public topic key, sorted by name."""
+    """Every public topic key, sorted by name; then internal ones that the topic sets."""
     for entry in _topic_entries(config):
         own = overrides.get(entry.name)
         if own is None:
@@ -36,6 +36,8 @@ def effective_topic_config(config: BrokerConfig, overrides: Mapping[str, str]) -
         else:
             value = format_value(TOPIC_KEYS[entry.name].parse(own))
             yield entry._replace(value=value, source=ConfigSource.DYNAMIC_TOPIC_CONFIG)
+    if any(TOPIC_KEYS[name].internal for name in overrides):
+        yield from (entry for entry in describe_topic(config, overrides) if TOPIC_KEYS[entry.name].internal)
 
 
 def min_insync_replicas(config: BrokerConfig, overrides: Mapping[str, str]) -> int:

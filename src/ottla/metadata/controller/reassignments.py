@@ -149,5 +149,5 @@ def _check_factor(partition: PartitionImage, wanted: Sequence[int]) -> None:
     if present != len(wanted):
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"the replication factor would change from {present} to {len(wanted)}, which the request does not allow",
+            f"The replication factor is changed from {present} to {len(wanted)}",
         )

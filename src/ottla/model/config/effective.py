@@ -69,9 +69,10 @@ class EffectiveConfig(NamedTuple):
 
 
 def describe_topic(config: BrokerConfig, overrides: Mapping[str, str]) -> Iterator[EffectiveConfig]:
+    """Every key, except that internal ones are told only where the topic sets them."""
     defaults = topic_defaults(config)
     for name, key in TOPIC_KEYS.items():
-        if key.internal:
+        if key.internal and name not in overrides:
             continue
         synonyms = _broker_synonyms(config, key.synonyms[0]) if key.synonyms else ()
         if name in overrides:

@@ -85,8 +85,9 @@ public class ExternalCluster implements ClusterInstance {
         Mockito.when(cache.contains(Mockito.anyString())).thenAnswer(i -> describe(i.getArgument(0)).isPresent());
         Mockito.when(cache.getLeaderAndIsr(Mockito.anyString(), Mockito.anyInt())).thenAnswer(i -> describe(i.getArgument(0)).flatMap(t -> {
             for (TopicPartitionInfo q : t.partitions()) {
-                if (q.partition() == (int) i.getArgument(1) && q.leader() != null) {
-                    return Optional.of(new LeaderAndIsr(q.leader().id(), q.isr().stream().map(Node::id).toList()));
+                if (q.partition() == (int) i.getArgument(1)) {
+                    int leader = q.leader() == null ? LeaderAndIsr.NO_LEADER : q.leader().id();
+                    return Optional.of(new LeaderAndIsr(leader, q.isr().stream().map(Node::id).toList()));
                 }
             }
             return Optional.empty();
@@ -131,11 +132,20 @@ public class ExternalCluster implements ClusterInstance {
     @Override public Type type() { return Type.KRAFT; }
     @Override public Map<Integer, ControllerServer> controllers() { return Map.of(); }
     @Override public ClusterConfig config() { return config; }
-    @Override public Set<Integer> controllerIds() { return LAUNCHER != null ? Set.of(0) : Set.of(); }
+    @Override public Set<Integer> controllerIds() { return LAUNCHER == null ? Set.of() : Set.of(config.numBrokers() > 1 ? 3000 : 0); }
     @Override public ListenerName clientListener() { return config.brokerListenerName(); }
     @Override public ListenerName controllerListenerName() { return config.controllerListenerName(); }
     @Override public String bootstrapServers() { return bootstrap; }
-    @Override public String bootstrapControllers() { throw new UnsupportedOperationException("no controller endpoint"); }
+    @Override
+    public String bootstrapControllers() {
+        if (dir == null) throw new UnsupportedOperationException("no controller endpoint");
+        try {
+            return Files.readString(dir.resolve("controller"));
+        } catch (IOException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
     @Override public Set<GroupProtocol> supportedGroupProtocols() { return Set.of(GroupProtocol.CLASSIC, GroupProtocol.CONSUMER); }
     @Override public Optional<FaultHandlerException> firstFatalException() { return Optional.empty(); }
     @Override public Optional<FaultHandlerException> firstNonFatalException() { return Optional.empty(); }
@@ -171,6 +181,7 @@ public class ExternalCluster implements ClusterInstance {
             Map<String, String> settings = new LinkedHashMap<>(config.serverProperties());
             String reporters = settings.remove("metric.reporters");
             write(props, settings);
+            Files.writeString(dir.resolve("disks"), Integer.toString(config.numDisksPerBroker()));
             for (Map.Entry<Integer, Map<String, String>> e : config.perServerOverrideProperties().entrySet()) {
                 write(dir.resolve("server.properties." + e.getKey()), e.getValue());
             }
@@ -213,8 +224,9 @@ public class ExternalCluster implements ClusterInstance {
     @Override
     public void shutdownBroker(int id) {
         if (dir == null) throw new UnsupportedOperationException("cannot stop a fixed broker");
+        KafkaBroker broker = brokers().get(id);
         launch("stop-broker", dir.toString(), Integer.toString(id));
-        Mockito.when(brokers().get(id).isShutdown()).thenReturn(true);
+        Mockito.when(broker.isShutdown()).thenReturn(true);
     }
 
     @Override
@@ -264,8 +276,10 @@ public class ExternalCluster implements ClusterInstance {
     @Override
     public void waitTopicCreation(String topic, int partitions) throws InterruptedException {
         if (partitions <= 0) throw new IllegalArgumentException("Partition count must be > 0, but was " + partitions);
+        // With a broker stopped, partitions may have no leader for good.
+        boolean all = brokers().values().stream().noneMatch(KafkaBroker::isShutdown);
         await(() -> describe(topic).map(t -> t.partitions().size() == partitions
-            && t.partitions().stream().allMatch(q -> q.leader() != null && q.leader().id() >= 0)).orElse(false), topic + " did not appear");
+            && (!all || t.partitions().stream().allMatch(q -> q.leader() != null && q.leader().id() >= 0))).orElse(false), topic + " did not appear");
     }
 
     @Override
