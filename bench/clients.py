@@ -59,6 +59,27 @@ class Clients:
         assert int(last["count"]) == records, result.stdout + result.stderr
         return Outcome(float(last["rate"]), float(last["p50"]), float(last["p99"]))
 
+    def java_transactions(
+        self,
+        bootstrap: str,
+        topic: str,
+        *,
+        transactional_id: str,
+        records: int,
+        record_size: int,
+        transaction_ms: int,
+        settings: dict[str, str],
+        rate: int = 0,
+    ) -> Outcome:
+        """Records in transactions of so many milliseconds; the percentiles are those of the commits."""
+        properties = [f"{key}={value}" for key, value in settings.items()]
+        sizes = [records, record_size, rate, transaction_ms]
+        result = self._java.run_class("TransactionalProducer", bootstrap, topic, transactional_id, *sizes, *properties)
+        assert result.status == 0, result.stdout + result.stderr
+        sent, milliseconds, _, p50_ms, p99_ms = (float(word) for word in result.stdout.split())
+        assert sent == records, result.stdout + result.stderr
+        return Outcome(sent / milliseconds * 1000, p50_ms, p99_ms)
+
     def java_consume(self, bootstrap: str, topic: str, *, partitions: int, records: int) -> Outcome:
         result = self._java.run_class("AssignedConsumer", bootstrap, topic, partitions, records)
         assert result.status == 0, result.stderr

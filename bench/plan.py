@@ -14,6 +14,7 @@ from itertools import chain, zip_longest
 from bench.cases import Case, full_cases, quick_cases
 from bench.clusters import cluster_cases
 from bench.groups import essential_group_cases, full_group_cases, quick_group_cases
+from bench.transactions import full_transaction_cases, quick_transaction_cases
 
 __all__ = ["START_S", "by_settings", "choose", "fitting", "matching", "planned_seconds"]
 
@@ -29,11 +30,12 @@ Pair = tuple[bool, tuple[tuple[str, str], ...]]
 
 def choose(*, quick: bool, pattern: str, minutes: float | None, runs: int, spent_s: float = 0.0) -> list[Case]:
     """The cases of a run; `spent_s` is what goes off the minutes before any of them."""
-    everything = [*full_cases(), *full_group_cases(), *cluster_cases()]
-    cases = matching([*quick_cases(), *quick_group_cases()] if quick else everything, pattern)
+    everything = [*full_cases(), *full_group_cases(), *full_transaction_cases(), *cluster_cases()]
+    few = [*quick_cases(), *quick_group_cases(), *quick_transaction_cases()]
+    cases = matching(few if quick else everything, pattern)
     if minutes is None:
         return cases
-    titles = {case.title for case in chain(quick_cases(), essential_group_cases())}
+    titles = {case.title for case in chain(quick_cases(), essential_group_cases(), quick_transaction_cases())}
     return fitting(cases, titles, seconds=minutes * 60 - spent_s - START_S, runs=runs)
 
 
