@@ -9,6 +9,7 @@ from ottla.records.checksum import crc32c
 from ottla.records.compression import Codec, compress
 from ottla.records.header import (
     ATTRIBUTES_POSITION,
+    CODEC_MASK,
     CONTROL_BIT,
     CRC_POSITION,
     DELETE_HORIZON_BIT,
@@ -100,11 +101,11 @@ def assemble_batch(
     level: int | None = None,
 ) -> bytearray:
     """Puts a header before records that are already encoded, packing them with the codec the attributes name."""
-    codec = Codec(attributes & 0x07)
     # An empty batch is left unpacked whatever it says, for that is how readers expect it.
-    packed = payload if codec == Codec.NONE or record_count == 0 else compress(codec, payload, level)
-    batch = bytearray(HEADER_SIZE + len(packed))
-    batch[HEADER_SIZE:] = packed
+    is_packed = attributes & CODEC_MASK and record_count
+    packed = compress(Codec(attributes & CODEC_MASK), payload, level) if is_packed else payload
+    batch = bytearray(HEADER_SIZE)
+    batch += packed
     HEADER.pack_into(
         batch,
         0,

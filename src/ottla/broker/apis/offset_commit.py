@@ -24,7 +24,7 @@ from ottla.wire.messages.offset_commit import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.metadata.image import TopicsImage
+    from ottla.metadata.image import TopicImage, TopicsImage
 
 __all__ = ["error_response", "handle"]
 
@@ -41,15 +41,15 @@ def handle(
     valid: list[OffsetCommitRequestTopic] = []
     refused: list[OffsetCommitResponseTopic] = []
     for topic in request.topics:
-        code = _check_topic(topic, topics, context)
-        if code is not ErrorCode.NONE:
-            refused.append(_refused(topic, topic.partitions, code))
+        known = _known_topic(topic, topics, context)
+        if isinstance(known, ErrorCode):
+            refused.append(_refused(topic, topic.partitions, known))
             continue
-        known = topics.by_name[topic.name].partitions
-        strangers = [partition for partition in topic.partitions if partition.partition_index not in known]
+        partitions = known.partitions
+        strangers = [partition for partition in topic.partitions if partition.partition_index not in partitions]
         if strangers:
             refused.append(_refused(topic, strangers, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-            topic.partitions = [partition for partition in topic.partitions if partition.partition_index in known]
+            topic.partitions = [part for part in topic.partitions if part.partition_index in partitions]
         if topic.partitions:
             valid.append(topic)
     if not valid:
@@ -67,16 +67,20 @@ def error_response(request: OffsetCommitRequest, version: int, error: KafkaError
     return OffsetCommitResponse(topics=[_refused(topic, topic.partitions, code) for topic in request.topics])
 
 
-def _check_topic(topic: OffsetCommitRequestTopic, topics: TopicsImage, context: RequestContext) -> ErrorCode:
-    """Fills in the name where the request has an id."""
+def _known_topic(
+    topic: OffsetCommitRequestTopic, topics: TopicsImage, context: RequestContext
+) -> TopicImage | ErrorCode:
+    """The topic, or why nothing can be committed for it; fills in the name where the request has an id."""
     if context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
         known = topics.by_id.get(topic.topic_id)
         if known is None:
             return ErrorCode.UNKNOWN_TOPIC_ID
         topic.name = known.name
+    else:
+        known = topics.by_name.get(topic.name)
     if not context.allows(Operation.READ, ResourceType.TOPIC, topic.name):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return ErrorCode.NONE if topic.name in topics.by_name else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known is None else known
 
 
 def _refused(

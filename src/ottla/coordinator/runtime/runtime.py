@@ -35,9 +35,9 @@ class CoordinatorRuntime(Generic[S]):
 
     __slots__ = (
         "_format",
-        "_image",
         "_load_buffer_bytes",
         "_new_state",
+        "_partition_count",
         "_replicas",
         "_shards",
         "_world",
@@ -64,16 +64,16 @@ class CoordinatorRuntime(Generic[S]):
         self._new_state = new_state
         self._load_buffer_bytes = load_buffer_bytes
         self._shards: dict[int, Shard[S]] = {}
-        self._image: MetadataImage | None = None
+        # Zero while the topic does not exist.
+        self._partition_count = 0
 
     # Asking.
 
     def partition_of(self, key: str) -> int:
         """Raises COORDINATOR_NOT_AVAILABLE while the topic does not exist."""
-        topic = self._topic()
-        if topic is None:
+        if not self._partition_count:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        return partition_for(key, len(topic.partitions))
+        return partition_for(key, self._partition_count)
 
     def submit(self, key: str, decide: Decide[S, R]) -> Deferred[R]:
         """Has the shard of the key decide; see `Shard.submit`."""
@@ -98,8 +98,8 @@ class CoordinatorRuntime(Generic[S]):
 
     def shard_of(self, key: str) -> Shard[S]:
         """Raises NOT_COORDINATOR, also while there is no topic: whoever asks has to find the coordinator first."""
-        topic = self._topic()
-        shard = None if topic is None else self._shards.get(partition_for(key, len(topic.partitions)))
+        count = self._partition_count
+        shard = self._shards.get(partition_for(key, count)) if count else None
         if shard is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         return shard
@@ -114,13 +114,12 @@ class CoordinatorRuntime(Generic[S]):
     # Following the metadata.
 
     def start(self, image: MetadataImage) -> None:
-        self._image = image
-        topic = image.topics.by_name.get(self.topic)
+        topic = self._count_partitions(image)
         if topic is not None:
             self._follow(topic, topic.partitions)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        self._image = image
+        self._count_partitions(image)
         for deleted in delta.topics.deleted.values():
             if deleted.name == self.topic:
                 self.close()
@@ -135,8 +134,10 @@ class CoordinatorRuntime(Generic[S]):
             if shard.status is not ShardStatus.CLOSED:
                 shard.close()
 
-    def _topic(self) -> TopicImage | None:
-        return None if self._image is None else self._image.topics.by_name.get(self.topic)
+    def _count_partitions(self, image: MetadataImage) -> TopicImage | None:
+        topic = image.topics.by_name.get(self.topic)
+        self._partition_count = 0 if topic is None else len(topic.partitions)
+        return topic
 
     def _follow(self, topic: TopicImage, indexes: Iterable[int]) -> None:
         for index in indexes:
