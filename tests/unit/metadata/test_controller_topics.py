@@ -86,7 +86,6 @@ def test_validate_only_changes_nothing(harness: ControllerHarness) -> None:
         (CreatableTopic(name="t", num_partitions=-2, replication_factor=1), ErrorCode.INVALID_PARTITIONS),
         (CreatableTopic(name="t", num_partitions=1, replication_factor=0), ErrorCode.INVALID_REPLICATION_FACTOR),
         (CreatableTopic(name="t", num_partitions=1, replication_factor=2), ErrorCode.INVALID_REPLICATION_FACTOR),
-        (CreatableTopic(name="t", num_partitions=10_001, replication_factor=1), ErrorCode.POLICY_VIOLATION),
         (
             CreatableTopic(
                 name="t",
@@ -136,6 +135,22 @@ def test_what_is_wrong_with_a_new_topic_is_said(
     assert result.error_code == code
     assert result.error_message
     assert harness.image.offset == offset
+
+
+@pytest.mark.parametrize(
+    "topics",
+    [
+        [CreatableTopic(name="t", num_partitions=10_001, replication_factor=1)],
+        [CreatableTopic(name=f"t{number}", num_partitions=1000, replication_factor=1) for number in range(11)],
+        # Not too many partitions, but too many records.
+        [CreatableTopic(name=f"t{number}", num_partitions=1, replication_factor=1) for number in range(5_001)],
+    ],
+)
+def test_a_request_that_is_too_large_creates_nothing(harness: ControllerHarness, topics: list[CreatableTopic]) -> None:
+    refused = harness.controller.create_topics(CreateTopicsRequest(topics=topics))
+    assert isinstance(refused.error, KafkaError)
+    assert refused.error.code == ErrorCode.POLICY_VIOLATION
+    assert len(harness.image.topics.by_name) == 0
 
 
 @pytest.mark.parametrize(

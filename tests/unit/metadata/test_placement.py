@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.metadata.controller.placement import UsableBroker, place_replicas, rack_ring
+from ottla.metadata.controller.placement import ReplicaPlacer, UsableBroker, rack_ring
 from ottla.model.errors import ErrorCode, KafkaError
 
 TWO_RACKS = [UsableBroker(broker_id, "a" if broker_id < 3 else "b", False) for broker_id in range(6)]
@@ -21,7 +21,7 @@ def test_racks_take_turns() -> None:
 
 @pytest.mark.parametrize("start", range(6))
 def test_ten_partitions_of_three_replicas_on_six_brokers_are_five_each(start: int) -> None:
-    placed = place_replicas(TWO_RACKS, partition_count=10, replication_factor=3, random=Random(1), start=start)
+    placed = ReplicaPlacer(TWO_RACKS, Random(1)).place(partition_count=10, replication_factor=3, start=start)
     assert set(Counter(broker for replicas in placed for broker in replicas).values()) == {5}
     assert all(len(set(replicas)) == 3 for replicas in placed)
     assert set(Counter(replicas[0] for replicas in placed).values()) == {1, 2}
@@ -30,7 +30,7 @@ def test_ten_partitions_of_three_replicas_on_six_brokers_are_five_each(start: in
 
 
 def test_with_the_leader_on_broker_four_the_first_follower_is_broker_two() -> None:
-    placed = place_replicas(TWO_RACKS, partition_count=10, replication_factor=3, random=Random(1), start=3)
+    placed = ReplicaPlacer(TWO_RACKS, Random(1)).place(partition_count=10, replication_factor=3, start=3)
     assert placed[0][:2] == (4, 2)
     assert [replicas[0] for replicas in placed] == [4, 2, 5, 0, 3, 1, 4, 2, 5, 0]
 
@@ -38,16 +38,16 @@ def test_with_the_leader_on_broker_four_the_first_follower_is_broker_two() -> No
 def test_the_start_is_drawn_at_random() -> None:
     random = Random(7)
     leaders = {
-        place_replicas(TWO_RACKS, partition_count=1, replication_factor=1, random=random)[0][0] for _ in range(100)
+        ReplicaPlacer(TWO_RACKS, random).place(partition_count=1, replication_factor=1)[0][0] for _ in range(100)
     }
     assert leaders == set(range(6))
 
 
 def test_fenced_brokers_are_used_last_and_never_lead() -> None:
     brokers = [UsableBroker(1, None, True), UsableBroker(2, None, False), UsableBroker(3, None, False)]
-    two = place_replicas(brokers, partition_count=20, replication_factor=2, random=Random(1))
+    two = ReplicaPlacer(brokers, Random(1)).place(partition_count=20, replication_factor=2)
     assert all(1 not in replicas for replicas in two)
-    three = place_replicas(brokers, partition_count=20, replication_factor=3, random=Random(1))
+    three = ReplicaPlacer(brokers, Random(1)).place(partition_count=20, replication_factor=3)
     assert all(replicas[-1] == 1 for replicas in three)
 
 
@@ -56,7 +56,7 @@ def test_fenced_brokers_are_used_last_and_never_lead() -> None:
 )
 def test_what_cannot_be_placed_is_refused(brokers: list[UsableBroker], factor: int) -> None:
     with pytest.raises(KafkaError) as refusal:
-        place_replicas(brokers, partition_count=1, replication_factor=factor, random=Random(1))
+        ReplicaPlacer(brokers, Random(1)).place(partition_count=1, replication_factor=factor)
     assert refusal.value.code == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
@@ -70,7 +70,7 @@ def test_replicas_are_distinct_even_and_on_different_racks(
 ) -> None:
     brokers = [UsableBroker(broker_id, rack, False) for broker_id, rack in enumerate(racks)]
     factor = data.draw(st.integers(1, len(brokers)))
-    placed = place_replicas(brokers, partition_count=partition_count, replication_factor=factor, random=Random(1))
+    placed = ReplicaPlacer(brokers, Random(1)).place(partition_count=partition_count, replication_factor=factor)
     assert len(placed) == partition_count
     for replicas in placed:
         assert len(set(replicas)) == len(replicas) == factor

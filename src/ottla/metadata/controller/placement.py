@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ottla.model.errors import ErrorCode, KafkaError
 
-__all__ = ["UsableBroker", "place_replicas", "rack_ring"]
+__all__ = ["ReplicaPlacer", "UsableBroker", "rack_ring"]
 
 
 class UsableBroker(NamedTuple):
@@ -26,32 +26,39 @@ class UsableBroker(NamedTuple):
     fenced: bool
 
 
-def place_replicas(
-    brokers: Iterable[UsableBroker],
-    *,
-    partition_count: int,
-    replication_factor: int,
-    random: Random,
-    start: int | None = None,
-) -> list[tuple[int, ...]]:
-    """Replica lists of `partition_count` partitions, leaders first. `start` pins the first leader in the ring."""
-    usable = sorted(brokers)
-    unfenced = [broker for broker in usable if not broker.fenced]
-    fenced = [broker for broker in usable if broker.fenced]
-    if not unfenced:
-        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, "no broker is available to hold the replicas")
-    if replication_factor > len(usable):
-        raise KafkaError(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"the replication factor {replication_factor} is larger than the number of registered brokers, "
-            f"which is {len(usable)}",
-        )
-    ring = rack_ring(unfenced)
-    first = random.randrange(len(ring)) if start is None else start
-    if replication_factor == 1:
-        size = len(ring)
-        return [(ring[(first + index) % size].broker_id,) for index in range(partition_count)]
-    return _place_with_followers(ring, rack_ring(fenced), first, partition_count, replication_factor)
+class ReplicaPlacer:
+    """The brokers of one decision, laid out once for all the topics that it places."""
+
+    __slots__ = ("_fenced_ring", "_random", "_ring")
+
+    def __init__(self, brokers: Iterable[UsableBroker], random: Random) -> None:
+        usable = sorted(brokers)
+        self._ring = rack_ring([broker for broker in usable if not broker.fenced])
+        self._fenced_ring = rack_ring([broker for broker in usable if broker.fenced])
+        self._random = random
+
+    def place(
+        self, *, partition_count: int, replication_factor: int, start: int | None = None
+    ) -> list[tuple[int, ...]]:
+        """Replica lists of `partition_count` partitions, leaders first. `start` pins the first leader in the ring."""
+        ring = self._ring
+        if not ring:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                "no replica can be placed: every registered broker is fenced or shutting down",
+            )
+        usable = len(ring) + len(self._fenced_ring)
+        if replication_factor > usable:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                f"the replication factor {replication_factor} is larger than the number of registered brokers, "
+                f"which is {usable}",
+            )
+        first = self._random.randrange(len(ring)) if start is None else start
+        if replication_factor == 1:
+            size = len(ring)
+            return [(ring[(first + index) % size].broker_id,) for index in range(partition_count)]
+        return _place_with_followers(ring, self._fenced_ring, first, partition_count, replication_factor)
 
 
 def rack_ring(brokers: Sequence[UsableBroker]) -> list[UsableBroker]:

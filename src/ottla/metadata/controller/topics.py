@@ -11,7 +11,7 @@ from typing import Any
 
 from ottla.metadata.controller.decision import Decision, DecisionContext, default_directory, ensure_bounded
 from ottla.metadata.controller.effective_config import effective_topic_config
-from ottla.metadata.controller.placement import UsableBroker, place_replicas
+from ottla.metadata.controller.placement import ReplicaPlacer, UsableBroker
 from ottla.metadata.image import MetadataImage, ResourceType, TopicImage
 from ottla.metadata.topic_names import CLUSTER_METADATA_TOPIC, check_topic_name
 from ottla.metadata.topics_delta import collision_key
@@ -39,8 +39,53 @@ __all__ = ["decide_create_partitions", "decide_create_topics", "decide_delete_to
 
 Assignments = dict[int, Sequence[int]]
 
+# What one request may ask for, as in Apache Kafka.
+PARTITIONS_PER_REQUEST_MAX = 10_000
+
+
+class _Room:
+    """What is worked out once for all topics of a request: the brokers' layout, and what every answer begins with."""
+
+    def __init__(self, context: DecisionContext) -> None:
+        self.context = context
+        brokers = context.image.brokers
+        self.active = {broker_id for broker_id, broker in brokers.items() if broker.active}
+        self.directories = {broker_id: default_directory(context.image, broker_id) for broker_id in brokers}
+        self.has_directories = context.image.features.metadata_version >= DIRECTORIES_LEVEL
+        self._placer: ReplicaPlacer | None = None
+        self._default_configs: list[CreatableTopicConfigs] | None = None
+
+    def place(self, *, partition_count: int, replication_factor: int) -> list[tuple[int, ...]]:
+        if self._placer is None:
+            brokers = self.context.image.brokers.values()
+            usable = (UsableBroker(broker.broker_id, broker.rack, not broker.active) for broker in brokers)
+            self._placer = ReplicaPlacer(usable, self.context.random)
+        return self._placer.place(partition_count=partition_count, replication_factor=replication_factor)
+
+    def configs(self, overrides: Mapping[str, str]) -> list[CreatableTopicConfigs]:
+        """The answer's list; topics that set nothing share one, which nobody changes."""
+        if overrides:
+            return self._configs(overrides)
+        if self._default_configs is None:
+            self._default_configs = self._configs({})
+        return self._default_configs
+
+    def _configs(self, overrides: Mapping[str, str]) -> list[CreatableTopicConfigs]:
+        return [
+            CreatableTopicConfigs(
+                name=entry.name,
+                value=None if entry.is_sensitive else entry.value,
+                read_only=entry.is_read_only,
+                config_source=entry.source,
+                is_sensitive=entry.is_sensitive,
+            )
+            for entry in effective_topic_config(self.context.config, overrides)
+        ]
+
 
 def decide_create_topics(request: CreateTopicsRequest, context: DecisionContext) -> Decision[CreateTopicsResponse]:
+    _check_partition_count(request, context)
+    room = _Room(context)
     records: list[Any] = []
     results: list[CreatableTopicResult] = []
     duplicates = _duplicates(topic.name for topic in request.topics)
@@ -54,8 +99,7 @@ def decide_create_topics(request: CreateTopicsRequest, context: DecisionContext)
             if topic.name in duplicates:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"the request names topic {topic.name!r} more than once")
             _check_new_name(topic.name, context.image, taken_keys)
-            topic_records, result = _create_topic(topic, context)
-            ensure_bounded(len(records) + len(topic_records))
+            topic_records, result = _create_topic(topic, room)
         except KafkaError as error:
             results.append(
                 CreatableTopicResult(name=topic.name, error_code=error.code, error_message=error.message, configs=[])
@@ -63,6 +107,7 @@ def decide_create_topics(request: CreateTopicsRequest, context: DecisionContext)
             continue
         records += topic_records
         results.append(result)
+        ensure_bounded(len(records))
     return Decision([] if request.validate_only else records, CreateTopicsResponse(topics=results))
 
 
@@ -121,6 +166,7 @@ def decide_delete_topics(request: DeleteTopicsRequest, context: DecisionContext)
 def decide_create_partitions(
     request: CreatePartitionsRequest, context: DecisionContext
 ) -> Decision[CreatePartitionsResponse]:
+    room = _Room(context)
     records: list[Any] = []
     results: list[CreatePartitionsTopicResult] = []
     duplicates = _duplicates(topic.name for topic in request.topics)
@@ -132,7 +178,7 @@ def decide_create_partitions(
         try:
             if topic.name in duplicates:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"the request names topic {topic.name!r} more than once")
-            added = _create_partitions(topic, context)
+            added = _create_partitions(topic, room)
             ensure_bounded(len(records) + len(added))
         except KafkaError as error:
             results.append(
@@ -169,33 +215,40 @@ def _check_new_name(name: str, image: MetadataImage, taken_keys: dict[str, str])
     taken_keys[key] = name
 
 
-def _create_topic(topic: CreatableTopic, context: DecisionContext) -> tuple[list[Any], CreatableTopicResult]:
+def _check_partition_count(request: CreateTopicsRequest, context: DecisionContext) -> None:
+    """A request that is too large is refused as a whole, before anything of its size is built."""
+    default = context.config.num_partitions
+    wanted = sum(
+        len(topic.assignments) or (default if topic.num_partitions == -1 else max(topic.num_partitions, 0))
+        for topic in request.topics
+    )
+    if wanted > PARTITIONS_PER_REQUEST_MAX:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"the request would create {wanted} partitions at once; "
+            f"at most {PARTITIONS_PER_REQUEST_MAX} are allowed, so please split it",
+        )
+
+
+def _create_topic(topic: CreatableTopic, room: _Room) -> tuple[list[Any], CreatableTopicResult]:
+    context = room.context
     overrides = _creation_overrides(topic, context)
     if topic.assignments:
         assignments = _manual_assignments(topic, context)
     else:
-        assignments = _automatic_assignments(topic, context)
+        assignments = _automatic_assignments(topic, room)
     topic_id = Uuid.random(context.random)
     records: list[Any] = [TopicRecord(name=topic.name, topic_id=topic_id)]
     records += [
         ConfigRecord(resource_type=ResourceType.TOPIC, resource_name=topic.name, name=name, value=value)
         for name, value in overrides.items()
     ]
-    records += partition_records(topic_id, assignments, context.image)
+    records += _partition_records(topic_id, assignments, room)
     result = CreatableTopicResult(name=topic.name, topic_id=topic_id, error_message=None, configs=[])
     if context.may_describe_configs(topic.name):
         result.num_partitions = len(assignments)
         result.replication_factor = len(assignments[0])
-        result.configs = [
-            CreatableTopicConfigs(
-                name=entry.name,
-                value=None if entry.is_sensitive else entry.value,
-                read_only=entry.is_read_only,
-                config_source=entry.source,
-                is_sensitive=entry.is_sensitive,
-            )
-            for entry in effective_topic_config(context.config, overrides)
-        ]
+        result.configs = room.configs(overrides)
     else:
         result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return records, result
@@ -265,7 +318,7 @@ def check_manual_assignment(
     raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the assignment of partition {partition} {problem}")
 
 
-def _automatic_assignments(topic: CreatableTopic, context: DecisionContext) -> Assignments:
+def _automatic_assignments(topic: CreatableTopic, room: _Room) -> Assignments:
     if topic.replication_factor < -1 or topic.replication_factor == 0:
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -276,37 +329,18 @@ def _automatic_assignments(topic: CreatableTopic, context: DecisionContext) -> A
             ErrorCode.INVALID_PARTITIONS,
             f"the number of partitions must be at least 1, or -1 for the default, not {topic.num_partitions}",
         )
-    count = context.config.num_partitions if topic.num_partitions == -1 else topic.num_partitions
-    factor = context.config.default_replication_factor if topic.replication_factor == -1 else topic.replication_factor
-    # Checked before anything of that size is built.
-    ensure_bounded(count)
-    return dict(enumerate(_place(context, partition_count=count, replication_factor=factor)))
+    config = room.context.config
+    count = config.num_partitions if topic.num_partitions == -1 else topic.num_partitions
+    factor = config.default_replication_factor if topic.replication_factor == -1 else topic.replication_factor
+    return dict(enumerate(room.place(partition_count=count, replication_factor=factor)))
 
 
-def _place(context: DecisionContext, *, partition_count: int, replication_factor: int) -> list[tuple[int, ...]]:
-    brokers = context.image.brokers
-    if not any(broker.active for broker in brokers.values()):
-        raise KafkaError(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            "no replica can be placed: every registered broker is fenced or shutting down",
-        )
-    return place_replicas(
-        (UsableBroker(broker.broker_id, broker.rack, not broker.active) for broker in brokers.values()),
-        partition_count=partition_count,
-        replication_factor=replication_factor,
-        random=context.random,
-    )
-
-
-def partition_records(topic_id: Uuid, assignments: Mapping[int, Sequence[int]], image: MetadataImage) -> list[Any]:
+def _partition_records(topic_id: Uuid, assignments: Mapping[int, Sequence[int]], room: _Room) -> list[Any]:
     """Records of new partitions: whoever is active is in sync, and the first of them leads."""
-    directories = {broker_id: default_directory(image, broker_id) for broker_id in image.brokers}
-    active = {broker_id for broker_id, broker in image.brokers.items() if broker.active}
-    has_directories = image.features.metadata_version >= DIRECTORIES_LEVEL
     records = []
     for index in sorted(assignments):
         replicas = list(assignments[index])
-        isr = [broker_id for broker_id in replicas if broker_id in active]
+        isr = [broker_id for broker_id in replicas if broker_id in room.active]
         assert isr, "an assignment without an active replica was let through"
         records.append(
             PartitionRecord(
@@ -319,7 +353,7 @@ def partition_records(topic_id: Uuid, assignments: Mapping[int, Sequence[int]], 
                 leader=isr[0],
                 leader_epoch=0,
                 partition_epoch=0,
-                directories=[directories[broker_id] for broker_id in replicas] if has_directories else [],
+                directories=[room.directories[broker_id] for broker_id in replicas] if room.has_directories else [],
             )
         )
     return records
@@ -341,7 +375,8 @@ def _find_topic(name: str | None, topic_id: Uuid, image: MetadataImage) -> Topic
     return topic
 
 
-def _create_partitions(topic: CreatePartitionsTopic, context: DecisionContext) -> list[Any]:
+def _create_partitions(topic: CreatePartitionsTopic, room: _Room) -> list[Any]:
+    context = room.context
     image = context.image.topics.by_name.get(topic.name)
     if image is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic.name!r}")
@@ -355,9 +390,7 @@ def _create_partitions(topic: CreatePartitionsTopic, context: DecisionContext) -
     ensure_bounded(additional)
     replication_factor = len(image.partitions[0].replicas)
     if topic.assignments is None:
-        placed: Sequence[Sequence[int]] = _place(
-            context, partition_count=additional, replication_factor=replication_factor
-        )
+        placed: Sequence[Sequence[int]] = room.place(partition_count=additional, replication_factor=replication_factor)
     else:
         placed = [assignment.broker_ids for assignment in topic.assignments]
         if len(placed) != additional:
@@ -367,6 +400,6 @@ def _create_partitions(topic: CreatePartitionsTopic, context: DecisionContext) -
             )
         for offset, broker_ids in enumerate(placed):
             check_manual_assignment(broker_ids, context.image, partition=existing + offset, size=replication_factor)
-    return partition_records(
-        image.topic_id, {existing + offset: replicas for offset, replicas in enumerate(placed)}, context.image
+    return _partition_records(
+        image.topic_id, {existing + offset: replicas for offset, replicas in enumerate(placed)}, room
     )
