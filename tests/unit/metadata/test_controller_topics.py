@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.model.config.effective import ConfigSource
-from ottla.model.errors import ErrorCode
+from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import Uuid
 from ottla.wire.messages.create_partitions import (
     CreatePartitionsAssignment,
