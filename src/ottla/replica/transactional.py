@@ -139,16 +139,32 @@ class TransactionalAppends:
             return Deferred.failed(error)
         if verification is None or verification.is_confirmed:
             return Deferred.resolved(None)
+        answer: Deferred[None] = Deferred()
         found = verification
 
-        def on_answer(code: ErrorCode) -> None:
-            if code is not ErrorCode.NONE:
-                raise KafkaError(code)
-            partition.log.producers.state.confirm(producer_id, found)
-            if not found.is_confirmed:
-                raise KafkaError(ErrorCode.INVALID_TXN_STATE)
+        def pass_on(done: Deferred[None]) -> None:
+            if done.error is not None:
+                answer.fail(done.error)
+            else:
+                answer.resolve(None)
 
-        return self.ask(partition, producer_id, pending).then(on_answer)
+        def on_answer(done: Deferred[ErrorCode]) -> None:
+            code = done.result()
+            if code is not ErrorCode.NONE:
+                answer.fail(KafkaError(code))
+                return
+            partition.log.producers.state.confirm(producer_id, found)
+            if found.is_confirmed:
+                answer.resolve(None)
+                return
+            # A marker came between question and answer.
+            again = self.verify(
+                partition, transaction, producer_id=producer_id, producer_epoch=producer_epoch, now_ms=now_ms
+            )
+            again.when_done(pass_on)
+
+        self.ask(partition, producer_id, pending).when_done(on_answer)
+        return answer
 
     def _begin(self, partition: Partition, producer_id: int, pending: _Pending) -> Verification | None:
         state = partition.log.producers.state
@@ -244,11 +260,10 @@ class _Queue:
 
     def _on_answer(self, verification: Verification, code: ErrorCode) -> None:
         if code is ErrorCode.NONE:
+            # Where a marker came between question and answer, this changes nothing, and the coordinator is asked again:
+            # it may have been the marker of this transaction, or only that of the one before.
             self.partition.log.producers.state.confirm(self.producer_id, verification)
-            if not verification.is_confirmed:
-                # A marker came between question and answer: what waited belongs to a transaction that has ended.
-                code = ErrorCode.INVALID_TXN_STATE
-        if code is not ErrorCode.NONE:
+        else:
             refused = [pending for pending in self._waiting if pending.epoch == verification.epoch]
             self._waiting = deque(pending for pending in self._waiting if pending.epoch != verification.epoch)
             for pending in refused:

@@ -177,8 +177,18 @@ def test_an_answer_that_a_marker_overtook_counts_no_more(bench: Bench) -> None:
     late = bench.send("late", version=11)
     assert bench.end(commit=False) is ErrorCode.NONE
     bench.coordinator.say()
+    bench.coordinator.say(ErrorCode.INVALID_TXN_STATE)
     assert bench.code(late) is ErrorCode.INVALID_TXN_STATE
     assert bench.log.log_end_offset == 1
+
+
+def test_the_marker_of_the_transaction_before_does_not_harm_the_next(bench: Bench) -> None:
+    bench.begin("a")
+    early = bench.send("b", epoch=1)
+    assert bench.end(commit=True, epoch=1) is ErrorCode.NONE
+    bench.coordinator.say()
+    bench.coordinator.say()
+    assert bench.code(early) is ErrorCode.NONE
 
 
 def test_a_late_batch_of_an_ended_transaction_begins_none(bench: Bench) -> None:
