@@ -16,6 +16,7 @@ from random import Random
 from ottla.model.ids import TopicPartition
 from ottla.sim.checkers.checker import Checker
 from ottla.sim.checkers.delivery import Delivery, ReadsLast
+from ottla.sim.checkers.groups import CommittedOffsets, OneOwner
 from ottla.sim.checkers.healing import what_is_not_healed
 from ottla.sim.checkers.leadership import OneController, OneLeader
 from ottla.sim.checkers.metadata import OneMetadataHistory
@@ -25,6 +26,8 @@ from ottla.sim.faults.schedule import FAULTS, FaultSchedule
 from ottla.sim.history import History
 from ottla.sim.kernel import SECOND_US, Kernel
 from ottla.sim.workloads.consume import Consume
+from ottla.sim.workloads.groups import ClassicMember, ConsumerMember
+from ottla.sim.workloads.offsets import CommitOffsets
 from ottla.sim.workloads.produce import Produce
 from ottla.sim.workloads.topics import ChurnTopics, CreateTopics, partitions_of
 from ottla.sim.workloads.workload import Stage, Workload
@@ -38,6 +41,8 @@ CHECKERS: tuple[type[Checker], ...] = (
     EqualReplicas,
     Delivery,
     ReadsLast,
+    OneOwner,
+    CommittedOffsets,
 )
 
 START_SECONDS_MAX = 120
@@ -282,7 +287,7 @@ class _Scenario:
                     acks=acks,
                     is_idempotent=acks == -1 and random.random() < 0.7,
                     in_flight=random.randint(1, 4),
-                    pause_seconds=random.choice((0.02, 0.1, 0.5)),
+                    pause_seconds=random.choice((0.05, 0.2, 0.5)),
                     records_max=random.randint(1, 5),
                     value_bytes=random.choice((20, 20, 300)),
                 )
@@ -303,4 +308,13 @@ class _Scenario:
                     stage, "churn", replication_factor=plan.replication_factor, pause_seconds=random.choice((0.5, 3.0))
                 )
             )
+        for number in range(plan.groups):
+            kind = random.choice((None, ClassicMember, ConsumerMember))
+            if kind is None:
+                workloads.append(CommitOffsets(stage, f"commits-{number}", partitions, pause_seconds=0.5))
+            else:
+                workloads.extend(
+                    kind(stage, f"member-{number}-{index}", f"group-{number}", partitions)
+                    for index in range(random.randint(1, 3))
+                )
         return workloads

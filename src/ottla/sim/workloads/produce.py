@@ -15,6 +15,7 @@ from ottla.model.ids import TopicPartition
 from ottla.records.build import build_batch
 from ottla.records.record import Record
 from ottla.sim.history import Sent
+from ottla.sim.process import EPOCH_MS
 from ottla.sim.tasks import Task, sleep, wait
 from ottla.sim.workloads.workload import Stage, Workload
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -38,6 +39,7 @@ class _Batch:
     records: list[Sent]
     sequence: int
     is_acknowledged: bool = False
+    attempts: int = 0
 
 
 @dataclass(slots=True)
@@ -146,17 +148,19 @@ class Produce(Workload):
         self._window.batches = [batch for batch in batches if not batch.is_acknowledged] + self._window.batches[
             len(batches) :
         ]
-        failures = [error for error in errors if error is not ErrorCode.NONE]
+        failures = [(error, batch) for error, batch in zip(errors, batches, strict=True) if error is not ErrorCode.NONE]
         if failures:
-            await self._recover(failures[0])
+            await self._recover(*failures[0])
 
-    async def _recover(self, error: ErrorCode | None) -> None:
+    async def _recover(self, error: ErrorCode | None, batch: _Batch) -> None:
         """After the first failure of a window: learn who leads now, or begin again with a new producer id."""
         self.client.forget_leader(self._partition)
         if error in SEQUENCE_LOST and self._is_idempotent:
             # What is in the window is given up: whether it was written is not known, and it is not promised either.
             self._window.batches.clear()
-            if self._acks == -1:
+            # A broker that was restarted knows only the last batch of a producer, so that it may not recognise others
+            # that are sent again. But one that comes for the first time after all before it were acknowledged fits.
+            if self._acks == -1 and batch.attempts == 1:
                 self.history.contradict(
                     "producers keep their sequence", f"{self.name} was answered {error!r}, so a batch of it is missing"
                 )
@@ -178,7 +182,8 @@ class Produce(Workload):
         found = await client.leader(partition)
         if found is None:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        now_ms = 1_700_000_000_000 + self.now_us // 1000
+        batch.attempts += 1
+        now_ms = EPOCH_MS + self.now_us // 1000
         data = build_batch(
             [Record(timestamp=now_ms, key=None, value=sent.value + self._padding) for sent in batch.records],
             producer_id=self._producer_id,
@@ -204,9 +209,9 @@ class Produce(Workload):
             row.base_offset = -1
         if error is ErrorCode.NONE:
             batch.is_acknowledged = True
-            client.kernel.counts["batch acknowledged"] += 1
+            client.kernel.trace("batch acknowledged", f"{self.name}, sequence {batch.sequence}, at {row.base_offset}")
             for index, sent in enumerate(batch.records):
                 sent.offset = row.base_offset + index if row.base_offset >= 0 else -1
         else:
-            client.kernel.counts[f"produce: {error.name}"] += 1
+            client.kernel.trace(f"produce: {error.name}", f"{self.name} to {found[0]}, sequence {batch.sequence}")
         return error
