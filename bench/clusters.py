@@ -78,7 +78,7 @@ def killed_leader_case() -> Case:
         leader, *others = [node_id for node_id in broker.node_ids if node_id != controller]
         name = f"bench-{next(topic_numbers)}"
         admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
-        _done(admin.create_topics([NewTopic(name, replica_assignment=[[leader, controller, *others]])]))
+        _done(admin.create_topics([NewTopic(name, 1, replica_assignment=[[leader, controller, *others]])]))
         wait_in_sync(broker.bootstrap, name, 1)
         producer = impatient_producer(broker.bootstrap)
         acknowledge(producer, name)

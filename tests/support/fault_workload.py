@@ -42,6 +42,7 @@ __all__ = [
 
 WAIT_SECONDS_MAX = 60.0
 REQUEST_TIMEOUT_MS = 2_000
+METADATA_MS = 500
 
 # What is decided by waiting is decided soon; with two of three in sync nothing that was acknowledged can be lost.
 FAULT_SETTINGS = {
@@ -73,9 +74,14 @@ class Writer:
     def count(self) -> int:
         return sum(map(len, list(self.acknowledged.values())))
 
-    def wait_for(self, more: int, seconds: float = WAIT_SECONDS_MAX) -> None:
-        target = self.count + more
-        wait_until(lambda: self.count >= target, f"{more} more records are acknowledged {self.errors[:3]}", seconds)
+    def wait_for(self, more: int, partition: int | None = None) -> None:
+        """Until so many more records are acknowledged, in this partition if one is named."""
+
+        def count() -> int:
+            return self.count if partition is None else len(self.acknowledged.get(partition, ()))
+
+        target = count() + more
+        wait_until(lambda: count() >= target, f"{more} more records are acknowledged {self.errors[:3]}")
 
     def stop(self) -> None:
         raise NotImplementedError
@@ -104,6 +110,8 @@ class NativeWriter(Writer):
         settings = {"acks": "all", "enable.idempotence": True, "linger.ms": 2, "message.timeout.ms": 120_000}
         # What was sent to a broker that does not answer any more is waited for so long, a minute otherwise.
         settings |= {"socket.timeout.ms": REQUEST_TIMEOUT_MS, "request.timeout.ms": REQUEST_TIMEOUT_MS}
+        # A leader that is cut off from the others does not know it; only others can tell who leads now.
+        settings |= {"topic.metadata.refresh.interval.ms": METADATA_MS}
         self._producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, **settings})
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
@@ -145,7 +153,7 @@ class JavaWriter(Writer):
         settings = directory / f"{topic}.properties"
         settings.write_text(
             "enable.idempotence=true\nretries=2147483647\nlinger.ms=2\ndelivery.timeout.ms=120000\n"
-            f"request.timeout.ms={REQUEST_TIMEOUT_MS}\n"
+            f"request.timeout.ms={REQUEST_TIMEOUT_MS}\nmetadata.max.age.ms={METADATA_MS}\n"
         )
         command = [java_command(), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
         command += [f"-Dlog4j2.configurationFile={PROGRAMS / 'log4j2.properties'}"]
