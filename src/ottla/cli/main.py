@@ -14,12 +14,21 @@ from ottla import __version__
 
 __all__ = ["main"]
 
+# What starts nodes; everything else talks to running ones.
+START_COMMANDS = ("up", "node")
+
 DESCRIPTION = "Apache Kafka's whole system in Python: same wire protocol, same files, no JVM."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; the console script's entry point."""
-    parsed = _parser().parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if not words or words[0] not in START_COMMANDS:
+        # Imported here, for a node must not: click, rich and the client are for people.
+        from ottla.cli.app import run
+
+        return run(words)
+    parsed = _parser().parse_args(words)
     try:
         if parsed.command == "up":
             from ottla.cli.up import up

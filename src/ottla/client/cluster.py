@@ -183,6 +183,7 @@ class Cluster:
         end = self.deadline() if deadline is None else deadline
         backoff_ms = self.settings.retry_backoff_ms
         now = asyncio.get_running_loop().time
+        start = now()
         while True:
             try:
                 async with asyncio.timeout_at(end):
@@ -192,6 +193,8 @@ class Cluster:
                     raise
                 last: Exception = error
             except (ConnectionLost, ClusterUnreachable) as error:
+                if not self.metadata.brokers and now() - start > self.settings.bootstrap_timeout_ms / 1000:
+                    raise
                 last = error
             except TimeoutError:
                 raise TimedOut(

@@ -22,6 +22,8 @@ class ClientSettings:
     # How long a whole call may take, retries included.
     api_timeout_ms: int = 60_000
     connect_timeout_ms: int = 10_000
+    # How long to look for a cluster that has never answered.
+    bootstrap_timeout_ms: int = 60_000
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
     metadata_age_max_ms: int = 300_000

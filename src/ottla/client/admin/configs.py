@@ -87,11 +87,6 @@ class ConfigEntry(NamedTuple):
     synonyms: tuple[ConfigSynonym, ...]
     documentation: str | None
 
-    @property
-    def is_override(self) -> bool:
-        """Whether somebody set it for exactly this resource or, for brokers, for all of them."""
-        return self.source not in (ConfigSource.DEFAULT_CONFIG, ConfigSource.STATIC_BROKER_CONFIG, ConfigSource.UNKNOWN)
-
 
 class ConfigChange(NamedTuple):
     name: str

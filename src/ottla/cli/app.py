@@ -1,0 +1,105 @@
+"""The command line beyond `up` and `node`: finds a command, runs it, and turns whatever goes wrong into one sentence.
+
+Exit codes: 0 for done, 1 for failed, 2 for a command line that makes no sense, 130 for Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import click
+
+from ottla import __version__
+from ottla.cli.failures import Failure, sentence_of
+from ottla.cli.table import COMMANDS, SECTIONS
+
+__all__ = ["root", "run"]
+
+PROGRAM = "ottla"
+
+
+class _Root(click.Group):
+    """Knows every command by name and line; imports one only when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        module = import_module(f"ottla.cli.commands.{entry.module}")
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            from difflib import get_close_matches
+
+            close = get_close_matches(name, COMMANDS, n=1)
+            hint = f" Did you mean '{close[0]}'?" if close else " 'ottla --help' lists all commands."
+            raise click.UsageError(f"There is no command {name!r}.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        for section in SECTIONS:
+            with formatter.section(section):
+                formatter.write_dl(
+                    [(name, entry.help) for name, entry in COMMANDS.items() if entry.section == section], col_max=22
+                )
+
+
+@click.group(
+    cls=_Root,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    help="Apache Kafka's whole system in Python: same wire protocol, same files, no JVM.\n\nCommands take Kafka's own "
+    "flags. Where the cluster is: -b, or OTTLA_BOOTSTRAP_SERVER, else localhost:9092.",
+)
+@click.version_option(__version__, prog_name=PROGRAM, message="%(prog)s %(version)s")
+def root() -> None:
+    """The root command; its help is above."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs one command; never shows a traceback, unless `OTTLA_TRACEBACK` asks for it."""
+    try:
+        result: Any = root.main(list(arguments), prog_name=PROGRAM, standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help() if error.ctx is not None else "", err=True)
+        return 2
+    except click.UsageError as error:
+        return _usage(error)
+    except (click.exceptions.Exit, SystemExit) as error:
+        code = error.exit_code if isinstance(error, click.exceptions.Exit) else error.code
+        return code if isinstance(code, int) else 1
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("", err=True)
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has gone; what is left in the buffer has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        if os.environ.get("OTTLA_TRACEBACK"):
+            raise
+        _say(sentence_of(error))
+        return error.exit_code if isinstance(error, Failure) else 1
+    return result if isinstance(result, int) else 0
+
+
+def _usage(error: click.UsageError) -> int:
+    _say(error.format_message())
+    if error.ctx is not None:
+        click.echo(f"Try '{error.ctx.command_path} --help'.", err=True)
+    return 2
+
+
+def _say(sentence: str) -> None:
+    click.echo(f"{PROGRAM}: {sentence}", err=True)

@@ -1,0 +1,180 @@
+"""`ottla configs`: settings of topics, brokers, groups and client metrics, and levels of loggers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ottla.cli.failures import Failure
+from ottla.cli.logic.config_entities import DEFAULT, Entity, changes_of, named_entities
+from ottla.cli.session import Session, cluster_options
+from ottla.cli.verbs import VerbGroup
+from ottla.client.admin import AdminClient
+from ottla.client.admin.configs import ConfigEntry, ConfigResource, ConfigSource, ResourceType
+from ottla.model.errors import KafkaError
+
+__all__ = ["configs"]
+
+_OWN_SOURCE = {
+    ResourceType.TOPIC: ConfigSource.DYNAMIC_TOPIC_CONFIG,
+    ResourceType.BROKER: ConfigSource.DYNAMIC_BROKER_CONFIG,
+    ResourceType.BROKER_LOGGER: ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG,
+    ResourceType.CLIENT_METRICS: ConfigSource.DYNAMIC_CLIENT_METRICS_CONFIG,
+    ResourceType.GROUP: ConfigSource.DYNAMIC_GROUP_CONFIG,
+}
+
+
+@click.group(cls=VerbGroup, help="Show and change settings (kafka-configs).")
+def configs() -> None:
+    """The verbs are below."""
+
+
+def entity_options(function: Any) -> Any:
+    """Whose settings: the short options, or Kafka's pairs of type and name."""
+    options = (
+        click.option("-t", "--topic", "topics", multiple=True, metavar="TOPIC", help="A topic."),
+        click.option("--broker", "brokers", multiple=True, metavar="ID", help="A broker."),
+        click.option("--broker-defaults", is_flag=True, help="What all brokers have."),
+        click.option("--broker-logger", "loggers", multiple=True, metavar="ID", help="The loggers of a broker."),
+        click.option("-g", "--group", "groups", multiple=True, metavar="GROUP", help="A group."),
+        click.option("--client-metrics", "metrics", multiple=True, metavar="NAME", help="A subscription to metrics."),
+        click.option("--entity-type", "types", multiple=True, metavar="TYPE", help="Kafka's way: topics, brokers, ..."),
+        click.option("--entity-name", "names", multiple=True, metavar="NAME", help="The name that goes with it."),
+        click.option("--entity-default", is_flag=True, help="The default of that type."),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+@configs.command("describe", help="Show settings and where their values come from.")
+@entity_options
+@click.option("-a", "--all", "everything", is_flag=True, help="Also what nobody has set.")
+@cluster_options
+def describe(session: Session, everything: bool, **given: Any) -> int:
+    async def work(admin: AdminClient) -> None:
+        found = await _resources(admin, named_entities(**given))
+        answers = await admin.configs.describe(found, synonyms=True)
+        result = []
+        for resource in found:
+            entries = answers[resource]
+            if isinstance(entries, KafkaError):
+                session.output.complain(resource.name, entries)
+                continue
+            shown = [entry for entry in entries if everything or _is_set(resource, entry)]
+            result.append(_as_json(resource, shown))
+            if len(found) > 1 or not shown:
+                session.output.say(f"{_title(resource)}{'' if shown else ' has no settings of its own.'}")
+            if shown:
+                session.output.table(
+                    ("SETTING", "VALUE", "SOURCE"),
+                    [(one.name, "(hidden)" if one.is_sensitive else one.value, _source(one)) for one in shown],
+                    fold=(1,),
+                )
+        session.output.emit(result)
+
+    return session.run(work)
+
+
+@configs.command("alter", help="Change settings; what is not named stays as it is.")
+@entity_options
+@click.option("-c", "--add-config", "--set", "add", multiple=True, metavar="K=V,K=[A,B]", help="Set these.")
+@click.option(
+    "--add-config-file", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Set those in it."
+)
+@click.option("-d", "--delete-config", "--unset", "remove", multiple=True, metavar="K,K", help="Back to the default.")
+@click.option("--validate-only", is_flag=True, help="Check it, change nothing.")
+@cluster_options
+def alter(
+    session: Session,
+    add: tuple[str, ...],
+    add_config_file: str | None,
+    remove: tuple[str, ...],
+    validate_only: bool,
+    **given: Any,
+) -> int:
+    from ottla.model.config import parse_properties
+
+    from_file: dict[str, str] = {}
+    if add_config_file is not None:
+        with open(add_config_file, encoding="utf-8") as file:
+            from_file = parse_properties(file.read())
+    changes = changes_of(add, from_file, remove)
+    if not changes:
+        raise click.UsageError("Say what to change, with --add-config or --delete-config.")
+
+    async def work(admin: AdminClient) -> None:
+        resources = await _resources(admin, named_entities(**given), must_be_named=True)
+        altered = []
+        if any(resource.type == ResourceType.BROKER for resource in resources):
+            await admin.connections.refresh([])
+        for resource, error in (
+            await admin.configs.alter(dict.fromkeys(resources, changes), validate_only=validate_only)
+        ).items():
+            if error is None:
+                altered.append(resource.name)
+                session.output.say(f"{'Could change' if validate_only else 'Changed'} {_title(resource)}.")
+            else:
+                session.output.complain(_title(resource), error)
+        session.output.emit(altered)
+
+    return session.run(work)
+
+
+async def _resources(admin: AdminClient, named: list[Entity], *, must_be_named: bool = False) -> list[ConfigResource]:
+    """Kafka's rule: a type without a name means all of them, where only looking is asked for."""
+    found: list[ConfigResource] = []
+    for kind, name in named:
+        if name == DEFAULT:
+            found.append(ConfigResource(kind, ""))
+        elif name is not None:
+            found.append(ConfigResource(kind, name))
+        elif must_be_named:
+            raise Failure("Say whose settings, by name; --entity-default means the default of all.")
+        elif kind is ResourceType.TOPIC:
+            found += [ConfigResource(kind, topic) for topic in await admin.topics.names()]
+        elif kind is ResourceType.BROKER:
+            await admin.connections.refresh([])
+            found += [ConfigResource(kind, str(one)) for one in sorted(admin.connections.metadata.brokers)]
+            found.append(ConfigResource(kind, ""))
+        elif kind is ResourceType.BROKER_LOGGER:
+            raise Failure("Loggers belong to a broker; name it by its id.")
+        else:
+            found += sorted(await admin.configs.resources(kind))
+    return found
+
+
+def _is_set(resource: ConfigResource, entry: ConfigEntry) -> bool:
+    """Set for exactly this: not for all brokers, where one is asked about, and not for a topic through them."""
+    if resource.type is ResourceType.BROKER and not resource.name:
+        return entry.source is ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+    return entry.source is _OWN_SOURCE[resource.type]
+
+
+def _title(resource: ConfigResource) -> str:
+    kind = resource.type.name.lower().replace("_", " ")
+    return f"{kind} {resource.name}" if resource.name else f"default of all {kind}s"
+
+
+def _source(entry: ConfigEntry) -> str:
+    return entry.source.name.removesuffix("_CONFIG").replace("_", " ").lower()
+
+
+def _as_json(resource: ConfigResource, entries: list[ConfigEntry]) -> dict[str, Any]:
+    return {
+        "type": resource.type.name.lower(),
+        "name": resource.name,
+        "configs": {
+            entry.name: {
+                "value": entry.value,
+                "source": entry.source.name,
+                "sensitive": entry.is_sensitive,
+                "readOnly": entry.is_read_only,
+                "synonyms": [
+                    {"source": one.source.name, "name": one.name, "value": one.value} for one in entry.synonyms
+                ],
+            }
+            for entry in entries
+        },
+    }

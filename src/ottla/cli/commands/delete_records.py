@@ -1,0 +1,41 @@
+"""`ottla delete-records`: makes partitions begin at a later offset."""
+
+from __future__ import annotations
+
+import click
+
+from ottla.cli.logic.delete_plan import parse_plan, parse_words
+from ottla.cli.session import Session, cluster_options, confirm, yes_option
+from ottla.client.admin import AdminClient
+from ottla.model.errors import KafkaError
+
+__all__ = ["delete_records"]
+
+
+@click.command(help="Delete records before an offset, -1 for all of them (kafka-delete-records).")
+@click.argument("words", nargs=-1, metavar="[TOPIC:PARTITION:OFFSET]...")
+@click.option(
+    "--offset-json-file", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Kafka's format."
+)
+@yes_option
+@cluster_options
+def delete_records(session: Session, words: tuple[str, ...], offset_json_file: str | None, yes: bool) -> int:
+    before = parse_words(words)
+    if offset_json_file is not None:
+        with open(offset_json_file, encoding="utf-8") as file:
+            before.update(parse_plan(file.read()))
+    if not before:
+        raise click.UsageError("Say what to delete, like topic:0:100, or with --offset-json-file.")
+
+    async def work(admin: AdminClient) -> None:
+        confirm(f"Delete records of {len(before)} partitions for good?", yes=yes)
+        rows = []
+        for one, answer in sorted((await admin.offsets.delete_records(before)).items()):
+            if isinstance(answer, KafkaError):
+                session.output.complain(str(one), answer)
+            else:
+                rows.append((one.topic, one.partition, answer))
+        session.output.table(("TOPIC", "PARTITION", "FIRST OFFSET"), rows, right=(1, 2))
+        session.output.emit([{"topic": row[0], "partition": row[1], "lowWatermark": row[2]} for row in rows])
+
+    return session.run(work)

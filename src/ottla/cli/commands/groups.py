@@ -1,0 +1,221 @@
+"""`ottla groups`: list, describe, reset offsets, delete."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ottla.cli.commands.group_offsets import delete_offsets, reset_offsets
+from ottla.cli.failures import Failure
+from ottla.cli.logic.group_lag import GroupRow, group_rows
+from ottla.cli.output import Output
+from ottla.cli.session import Session, cluster_options, confirm, yes_option
+from ottla.cli.verbs import VerbGroup
+from ottla.client.admin import AdminClient
+from ottla.client.admin.groups import DescribedGroup, GroupMember
+from ottla.client.leaders import by_topic
+from ottla.model.errors import KafkaError
+
+__all__ = ["groups"]
+
+
+@click.group(cls=VerbGroup, help="List, describe, reset and delete consumer groups (kafka-consumer-groups).")
+def groups() -> None:
+    """The verbs are below."""
+
+
+groups.add_command(reset_offsets)
+groups.add_command(delete_offsets)
+
+
+def group_names(function: Any) -> Any:
+    """Groups as arguments, or with --group."""
+    function = click.argument("names", nargs=-1, metavar="[GROUP]...")(function)
+    return click.option("-g", "--group", "more", multiple=True, metavar="GROUP", help="A group; may be repeated.")(
+        function
+    )
+
+
+@groups.command("list", help="List groups.")
+@click.option("--state", "states", is_flag=False, flag_value="", metavar="[A,B]", help="Only in these states.")
+@click.option("--type", "types", is_flag=False, flag_value="", metavar="[A,B]", help="Only of these types.")
+@cluster_options
+def list_groups(session: Session, states: str | None, types: str | None) -> int:
+    async def work(admin: AdminClient) -> None:
+        found = await admin.groups.find(states=_words(states), types=[one.lower() for one in _words(types)])
+        session.output.table(
+            ("GROUP", "TYPE", "PROTOCOL", "STATE"),
+            [(one.group_id, one.type.capitalize(), one.protocol_type, one.state) for one in found],
+            fold=(0,),
+        )
+        session.output.emit(
+            [
+                {"group": one.group_id, "type": one.type, "protocol": one.protocol_type, "state": one.state}
+                for one in found
+            ]
+        )
+
+    return session.run(work)
+
+
+@groups.command("describe", help="Show how far groups are, who is in them, or their state.")
+@group_names
+@click.option("--all-groups", is_flag=True, help="Every group.")
+@click.option("--offsets", "view", flag_value="offsets", default="offsets", help="Offsets and lag (the default).")
+@click.option("--members", "view", flag_value="members", help="Members.")
+@click.option("--state", "view", flag_value="state", help="State and coordinator.")
+@click.option("-v", "--verbose", is_flag=True, help="More columns; assignments of members.")
+@cluster_options
+def describe(
+    session: Session, names: tuple[str, ...], more: tuple[str, ...], all_groups: bool, view: str, verbose: bool
+) -> int:
+    async def work(admin: AdminClient) -> None:
+        wanted = await _wanted(admin, names + more, all_groups=all_groups)
+        answers = []
+        for group_id, group in (await admin.groups.describe(wanted)).items():
+            if isinstance(group, KafkaError):
+                session.output.complain(group_id, group)
+                continue
+            if len(wanted) > 1:
+                session.output.say(f"Group {group_id}")
+            if view == "members":
+                answers.append(_members(session.output, group, verbose=verbose))
+            elif view == "state":
+                answers.append(_state(session.output, admin, group))
+            else:
+                rows = await group_rows(admin, group)
+                answers.append(_offsets(session.output, group, rows, verbose=verbose))
+        session.output.emit(answers)
+
+    return session.run(work)
+
+
+@groups.command("delete", help="Delete groups without members, and their offsets.")
+@group_names
+@click.option("--all-groups", is_flag=True, help="Every group.")
+@yes_option
+@cluster_options
+def delete(session: Session, names: tuple[str, ...], more: tuple[str, ...], all_groups: bool, yes: bool) -> int:
+    async def work(admin: AdminClient) -> None:
+        wanted = await _wanted(admin, names + more, all_groups=all_groups)
+        confirm(f"Delete {', '.join(wanted)} and all committed offsets?", yes=yes)
+        deleted = []
+        for group_id, error in (await admin.groups.delete(wanted)).items():
+            if error is None:
+                deleted.append(group_id)
+                session.output.say(f"Deleted group {group_id}.")
+            else:
+                session.output.complain(group_id, error)
+        session.output.emit(deleted)
+
+    return session.run(work)
+
+
+async def _wanted(admin: AdminClient, names: tuple[str, ...], *, all_groups: bool) -> list[str]:
+    if all_groups:
+        found = [group.group_id for group in await admin.groups.find()]
+        if not found:
+            raise Failure("There are no groups.")
+        return found
+    if not names:
+        raise click.UsageError("Name a group, as an argument or with --group, or say --all-groups.")
+    return list(names)
+
+
+def _words(text: str | None) -> list[str]:
+    return [word.strip() for word in (text or "").split(",") if word.strip()]
+
+
+def _offsets(output: Output, group: DescribedGroup, rows: list[GroupRow], *, verbose: bool) -> dict[str, Any]:
+    if not group.members and rows:
+        output.say(f"{group.group_id} has no active members.")
+    columns = ["TOPIC", "PARTITION", "CURRENT", "END", "LAG", "CONSUMER", "HOST", "CLIENT"]
+    cells: list[tuple[object, ...]] = [
+        (row.topic, row.partition, row.current, row.end, row.lag, row.consumer, row.host, row.client) for row in rows
+    ]
+    if verbose:
+        columns.insert(3, "EPOCH")
+        cells = [(*row[:3], source.leader_epoch, *row[3:]) for row, source in zip(cells, rows, strict=True)]
+    output.table(columns, cells, right=(1, 2, 3, 4, 5) if verbose else (1, 2, 3, 4), fold=(0, 5, 7))
+    return {
+        "group": group.group_id,
+        "state": group.state,
+        "offsets": [
+            {
+                "topic": row.topic,
+                "partition": row.partition,
+                "currentOffset": row.current,
+                "leaderEpoch": row.leader_epoch,
+                "logEndOffset": row.end,
+                "lag": row.lag,
+                "consumerId": row.consumer,
+                "host": row.host,
+                "clientId": row.client,
+            }
+            for row in rows
+        ],
+    }
+
+
+def _members(output: Output, group: DescribedGroup, *, verbose: bool) -> dict[str, Any]:
+    columns = ["CONSUMER", "HOST", "CLIENT", "PARTITIONS"]
+    rows: list[tuple[object, ...]] = [
+        (one.member_id, one.host, one.client_id, len(one.assignment)) for one in group.members
+    ]
+    if verbose:
+        columns += ["EPOCH", "INSTANCE", "ASSIGNMENT"]
+        rows = [
+            (*row, one.epoch, one.instance_id, _assignment(one)) for row, one in zip(rows, group.members, strict=True)
+        ]
+    if not group.members:
+        output.say(f"{group.group_id} has no active members.")
+    else:
+        output.table(columns, rows, right=(3,), fold=(0, 2, 6))
+    return {"group": group.group_id, "members": [_member_json(one) for one in group.members]}
+
+
+def _member_json(one: GroupMember) -> dict[str, Any]:
+    return {
+        "consumerId": one.member_id,
+        "instanceId": one.instance_id,
+        "host": one.host,
+        "clientId": one.client_id,
+        "epoch": one.epoch,
+        "assignment": [str(partition) for partition in one.assignment],
+        "target": None if one.target is None else [str(partition) for partition in one.target],
+    }
+
+
+def _assignment(member: GroupMember) -> str:
+    return " ".join(f"{topic}({','.join(map(str, some))})" for topic, some in by_topic(member.assignment).items())
+
+
+def _state(output: Output, admin: AdminClient, group: DescribedGroup) -> dict[str, Any]:
+    broker = admin.connections.metadata.brokers.get(group.coordinator)
+    coordinator = f"{broker.address} ({group.coordinator})" if broker else str(group.coordinator)
+    output.table(
+        ("COORDINATOR", "TYPE", "ASSIGNOR", "STATE", "EPOCH", "TARGET EPOCH", "MEMBERS"),
+        [
+            (
+                coordinator,
+                group.type,
+                group.assignor,
+                group.state,
+                group.epoch,
+                group.target_epoch,
+                len(group.members),
+            )
+        ],
+        right=(4, 5, 6),
+    )
+    return {
+        "group": group.group_id,
+        "type": group.type,
+        "state": group.state,
+        "coordinator": group.coordinator,
+        "assignor": group.assignor,
+        "epoch": group.epoch,
+        "targetEpoch": group.target_epoch,
+        "members": len(group.members),
+    }

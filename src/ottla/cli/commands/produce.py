@@ -1,0 +1,147 @@
+"""`ottla produce`: a record for each line of standard input."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import click
+
+from ottla.cli.failures import Failure, sentence_of
+from ottla.cli.logic.client_properties import producer_settings
+from ottla.cli.logic.line_reader import LineFormat, line_format, parse_line
+from ottla.cli.logic.words import parse_key_values
+from ottla.cli.session import Session, cluster_options, run_async
+from ottla.client.errors import ClientError
+from ottla.client.producer import Delivery, Producer, ProducerSettings
+from ottla.model.errors import KafkaError
+
+__all__ = ["produce"]
+
+# Deliveries that are looked at together; what fails is said as soon as one of these is full.
+DELIVERIES_MAX = 10_000
+
+
+@click.command(help="Write the lines of standard input to a topic (kafka-console-producer).")
+@click.argument("name", required=False, metavar="[TOPIC]")
+@click.option("-t", "--topic", metavar="TOPIC", help="The topic.")
+@click.option("--sync", is_flag=True, help="Wait for each record before the next.")
+@click.option("-p", "--partition", type=click.IntRange(0), metavar="N", help="Only to this partition.")
+@click.option("-k", "--key-separator", metavar="TEXT", help="Lines are key, TEXT, value.")
+@click.option(
+    "-z",
+    "--compression-codec",
+    is_flag=False,
+    flag_value="gzip",
+    metavar="[CODEC]",
+    help="gzip, snappy, lz4, zstd, none.",
+)
+@click.option("-a", "--request-required-acks", "--acks", "acks", default="-1", metavar="0|1|all", help="[default: all]")
+@click.option("--batch-size", type=click.IntRange(1), default=16_384, metavar="BYTES", help="[default: 16384]")
+@click.option("--linger-ms", "linger_ms", type=click.IntRange(0), default=1000, metavar="MS", help="[default: 1000]")
+@click.option("--request-timeout-ms", type=click.IntRange(1), default=1500, hidden=True)
+@click.option("--message-send-max-retries", type=click.IntRange(0), default=3, metavar="N", help="[default: 3]")
+@click.option("--max-block-ms", type=int, hidden=True)
+@click.option("--max-memory-bytes", type=int, hidden=True)
+@click.option("--max-partition-memory-bytes", type=int, hidden=True)
+@click.option("--metadata-expiry-ms", type=int, hidden=True)
+@click.option("--retry-backoff-ms", type=int, hidden=True)
+@click.option("--socket-buffer-size", type=int, hidden=True)
+@click.option("--reader-property", "--property", "reader", multiple=True, metavar="K=V", help="parse.key=true, ...")
+@click.option("--command-property", "--producer-property", "extra", multiple=True, metavar="K=V", help="A client's.")
+@click.option("--producer.config", "--reader-config", type=click.Path(exists=True), hidden=True, expose_value=False)
+@click.option("--broker-list", "brokers", hidden=True)
+@cluster_options
+def produce(
+    session: Session,
+    name: str | None,
+    topic: str | None,
+    sync: bool,
+    partition: int | None,
+    key_separator: str | None,
+    compression_codec: str | None,
+    acks: str,
+    batch_size: int,
+    linger_ms: int,
+    message_send_max_retries: int,
+    reader: tuple[str, ...],
+    extra: tuple[str, ...],
+    brokers: str | None,
+    **_ignored: object,
+) -> int:
+    chosen = topic or name
+    if chosen is None:
+        raise click.UsageError("Name a topic, as an argument or with --topic.")
+    properties = parse_key_values(reader, option="--reader-property")
+    if key_separator is not None:
+        properties |= {"parse.key": "true", "key.separator": key_separator}
+    settings = producer_settings(
+        {
+            "acks": acks,
+            "batch.size": str(batch_size),
+            "linger.ms": "0" if sync else str(linger_ms),
+            "retries": str(message_send_max_retries),
+            "compression.type": compression_codec or "none",
+            **session.properties,
+            **parse_key_values(extra, option="--command-property"),
+        }
+    )
+    if brokers is not None:
+        from dataclasses import replace
+
+        from ottla.client.settings import parse_bootstrap
+
+        session.settings = replace(session.settings, bootstrap_servers=parse_bootstrap(brokers))
+    how = line_format(properties)
+    return run_async(_produce(session, chosen, how, settings, sync=sync, partition=partition))
+
+
+async def _produce(
+    session: Session, topic: str, how: LineFormat, settings: ProducerSettings, *, sync: bool, partition: int | None
+) -> int:
+    interactive = sys.stdin.isatty()
+    count = 0
+    failed = 0
+    async with Producer(session.settings, settings) as producer:
+        await producer.partitions(topic)
+        waiting: list[Delivery] = []
+        loop = asyncio.get_running_loop()
+        while True:
+            if interactive:
+                print(">", end="", flush=True)
+                line = await loop.run_in_executor(None, sys.stdin.readline)
+            else:
+                line = sys.stdin.readline()
+            if not line:
+                break
+            count += 1
+            record = parse_line(line.rstrip("\r\n"), how, number=count)
+            delivery = await producer.send(topic, record.value, record.key, headers=record.headers, partition=partition)
+            waiting.append(delivery)
+            if sync or len(waiting) >= DELIVERIES_MAX:
+                await producer.flush()
+                failed += _failures(waiting)
+                waiting = []
+            elif not count % 100:
+                # Whoever sends must be let run while input does not pause.
+                await asyncio.sleep(0)
+        await producer.flush()
+        failed += _failures(waiting)
+    session.output.emit({"topic": topic, "sent": count - failed, "failed": failed})
+    return 1 if failed else 0
+
+
+def _failures(deliveries: list[Delivery]) -> int:
+    failed = 0
+    said = set()
+    for delivery in deliveries:
+        try:
+            delivery.result()
+        except (KafkaError, ClientError) as error:
+            failed += 1
+            said.add(sentence_of(error))
+        except asyncio.InvalidStateError:
+            raise Failure("A record is still on its way after a flush.") from None
+    for sentence in sorted(said):
+        print(f"ottla: {sentence}", file=sys.stderr)
+    return failed

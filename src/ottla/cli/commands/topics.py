@@ -1,0 +1,299 @@
+"""`ottla topics`: create, list, describe, alter, delete."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ottla.cli.failures import Failure
+from ottla.cli.logic.topic_filters import Filters, wanted_partitions
+from ottla.cli.logic.words import matching, parse_assignments, parse_key_values, topic_pattern
+from ottla.cli.output import Output, numbers
+from ottla.cli.session import Session, cluster_options, confirm, yes_option
+from ottla.cli.verbs import VerbGroup
+from ottla.client.admin import AdminClient
+from ottla.client.admin.configs import ConfigEntry, ConfigResource, ConfigSource, ResourceType
+from ottla.client.admin.topics import DescribedTopic, NewTopic
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import Uuid
+
+__all__ = ["topics"]
+
+
+@click.group(cls=VerbGroup, help="Create, list, describe, alter and delete topics (kafka-topics).")
+def topics() -> None:
+    """The verbs are below."""
+
+
+def topic_names(function: Any) -> Any:
+    """Names as arguments, or with --topic."""
+    function = click.argument("names", nargs=-1, metavar="[TOPIC]...")(function)
+    return click.option("--topic", "-t", "more", multiple=True, metavar="TOPIC", help="A topic; may be repeated.")(
+        function
+    )
+
+
+@topics.command("list", help="List topics; names are regular expressions.")
+@topic_names
+@click.option("--exclude-internal", is_flag=True, help="Leave out topics of the cluster itself.")
+@cluster_options
+def list_topics(session: Session, names: tuple[str, ...], more: tuple[str, ...], exclude_internal: bool) -> int:
+    async def work(admin: AdminClient) -> None:
+        found = matching(await admin.topics.names(internal=not exclude_internal), names + more)
+        session.output.emit(found)
+        for name in found:
+            session.output.say(name)
+
+    return session.run(work)
+
+
+@topics.command("create", help="Create topics.")
+@topic_names
+@click.option("-p", "--partitions", type=click.IntRange(1), metavar="N", help="How many.  [default: the cluster's]")
+@click.option(
+    "-r",
+    "--replication-factor",
+    type=click.IntRange(1),
+    metavar="N",
+    help="How many replicas.  [default: the cluster's]",
+)
+@click.option("--replica-assignment", metavar="1:2,2:3", help="Brokers of each partition, instead of numbers.")
+@click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="A setting; may be repeated.")
+@click.option("--if-not-exists", is_flag=True, help="Accept topics that are there already.")
+@cluster_options
+def create(
+    session: Session,
+    names: tuple[str, ...],
+    more: tuple[str, ...],
+    partitions: int | None,
+    replication_factor: int | None,
+    replica_assignment: str | None,
+    configs: tuple[str, ...],
+    if_not_exists: bool,
+) -> int:
+    wanted = _needed(names + more)
+    if replica_assignment and (partitions or replication_factor):
+        raise click.UsageError("--replica-assignment says how many partitions and replicas there are; leave those out.")
+    assignment = parse_assignments(replica_assignment) if replica_assignment else {}
+    new = [
+        NewTopic(
+            name=name,
+            partitions=partitions or -1,
+            replication_factor=replication_factor or -1,
+            assignment=assignment,
+            configs=parse_key_values(configs, option="--config"),
+        )
+        for name in wanted
+    ]
+
+    async def work(admin: AdminClient) -> None:
+        created = []
+        for name, result in (await admin.topics.create(new)).items():
+            if not isinstance(result, KafkaError):
+                created.append({"topic": name, "topicId": str(result.topic_id), "partitions": result.partitions})
+                session.output.say(f"Created topic {name}.")
+            elif not (if_not_exists and result.code == ErrorCode.TOPIC_ALREADY_EXISTS):
+                session.output.complain(name, result)
+        session.output.emit(created)
+
+    return session.run(work)
+
+
+@topics.command("delete", help="Delete topics; names are regular expressions.")
+@topic_names
+@click.option("--topic-id", metavar="ID", help="A topic by its id.")
+@click.option("--if-exists", is_flag=True, help="Accept topics that are not there.")
+@yes_option
+@cluster_options
+def delete(
+    session: Session, names: tuple[str, ...], more: tuple[str, ...], topic_id: str | None, if_exists: bool, yes: bool
+) -> int:
+    if not names + more and topic_id is None:
+        raise click.UsageError("Name a topic to delete.")
+
+    async def work(admin: AdminClient) -> None:
+        found = await _existing(admin, names + more, None, if_exists=if_exists) if names + more else []
+        ids = [Uuid.parse(topic_id)] if topic_id else []
+        shown = ", ".join([*found, *map(str, ids)])
+        if not shown:
+            session.output.emit([])
+            return
+        confirm(f"Delete {shown} with all records?", yes=yes)
+        deleted = []
+        for name, error in (await admin.topics.delete(found, topic_ids=ids)).items():
+            if error is None:
+                deleted.append(name)
+                session.output.say(f"Deleted topic {name}.")
+            else:
+                session.output.complain(name, error)
+        session.output.emit(deleted)
+
+    return session.run(work)
+
+
+@topics.command("alter", help="Add partitions; names are regular expressions.")
+@topic_names
+@click.option("-p", "--partitions", type=click.IntRange(1), required=True, metavar="N", help="How many there shall be.")
+@click.option("--replica-assignment", metavar="1:2,2:3", help="Brokers of each partition, old and new.")
+@click.option("--if-exists", is_flag=True, help="Accept topics that are not there.")
+@cluster_options
+def alter(
+    session: Session,
+    names: tuple[str, ...],
+    more: tuple[str, ...],
+    partitions: int,
+    replica_assignment: str | None,
+    if_exists: bool,
+) -> int:
+    _needed(names + more)
+
+    async def work(admin: AdminClient) -> None:
+        found = await _existing(admin, names + more, None, if_exists=if_exists)
+        assignments = None
+        if replica_assignment:
+            given = parse_assignments(replica_assignment)
+            described = await admin.topics.describe(found)
+            assignments = {
+                name: [given[number] for number in sorted(given)][len(topic.partitions) :]
+                for name, topic in described.items()
+                if isinstance(topic, DescribedTopic)
+            }
+        altered = []
+        for name, error in (await admin.topics.grow(dict.fromkeys(found, partitions), assignments=assignments)).items():
+            if error is None:
+                altered.append(name)
+                session.output.say(f"{name} has {partitions} partitions now.")
+            else:
+                session.output.complain(name, error)
+        session.output.emit(altered)
+
+    return session.run(work)
+
+
+@topics.command("describe", help="Show partitions, replicas and settings; names are regular expressions.")
+@topic_names
+@click.option("--topic-id", metavar="ID", help="A topic by its id.")
+@click.option("--exclude-internal", is_flag=True, help="Leave out topics of the cluster itself.")
+@click.option("--topics-with-overrides", is_flag=True, help="Only topics with settings of their own, and those.")
+@click.option("--under-replicated-partitions", is_flag=True, help="Only with replicas out of sync.")
+@click.option("--unavailable-partitions", is_flag=True, help="Only without a leader.")
+@click.option("--under-min-isr-partitions", is_flag=True, help="Only with too few replicas in sync.")
+@click.option("--at-min-isr-partitions", is_flag=True, help="Only with just enough replicas in sync.")
+@click.option("--if-exists", is_flag=True, help="Accept topics that are not there.")
+@click.option("--partition-size-limit-per-response", type=int, hidden=True)
+@cluster_options
+def describe(
+    session: Session,
+    names: tuple[str, ...],
+    more: tuple[str, ...],
+    topic_id: str | None,
+    exclude_internal: bool,
+    if_exists: bool,
+    partition_size_limit_per_response: int | None,  # noqa: ARG001
+    **filters: bool,
+) -> int:
+    chosen = Filters(**filters)
+
+    async def work(admin: AdminClient) -> None:
+        found = await _existing(admin, names + more, topic_id, if_exists=if_exists, internal=not exclude_internal)
+        described = [one for one in (await admin.topics.describe(found)).values() if isinstance(one, DescribedTopic)]
+        settings = await admin.configs.describe([ConfigResource(ResourceType.TOPIC, one.name) for one in described])
+        live = set(admin.connections.metadata.brokers)
+        answers = []
+        for topic in described:
+            entries = settings[ConfigResource(ResourceType.TOPIC, topic.name)]
+            listed = entries if isinstance(entries, list) else []
+            overrides = [entry for entry in listed if entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG]
+            min_isr = next((int(entry.value or 1) for entry in listed if entry.name == "min.insync.replicas"), 1)
+            partitions = wanted_partitions(topic, chosen, min_isr=min_isr, live=live)
+            if chosen.topics_with_overrides and not overrides:
+                continue
+            if chosen.about_partitions and not partitions:
+                continue
+            answers.append(_as_json(topic, overrides, partitions))
+            _print(session.output, topic, overrides, partitions, chosen)
+        session.output.emit(answers)
+
+    return session.run(work)
+
+
+async def _existing(
+    admin: AdminClient,
+    patterns: tuple[str, ...],
+    topic_id: str | None,
+    *,
+    if_exists: bool = False,
+    internal: bool = True,
+) -> list[str]:
+    """The topics that are meant; one that is named and not there is an error."""
+    known = await admin.topics.all()
+    names = [name for name, info in known.items() if internal or not info.is_internal]
+    if topic_id is not None:
+        names = [name for name in names if known[name].topic_id == Uuid.parse(topic_id)]
+        if not names and not if_exists:
+            raise Failure(f"There is no topic with the id {topic_id}. 'ottla topics describe' shows ids.")
+    found = matching(names, patterns)
+    for pattern in patterns:
+        if not if_exists and not any(topic_pattern(pattern).fullmatch(name) for name in found):
+            raise Failure(f"There is no topic {pattern!r}. 'ottla topics list' shows what there is.")
+    return found
+
+
+def _needed(names: tuple[str, ...]) -> tuple[str, ...]:
+    if not names:
+        raise click.UsageError("Name a topic, as an argument or with --topic.")
+    return names
+
+
+def _as_json(topic: DescribedTopic, overrides: list[ConfigEntry], partitions: list[Any]) -> dict[str, Any]:
+    return {
+        "topic": topic.name,
+        "topicId": str(topic.topic_id),
+        "partitionCount": len(topic.partitions),
+        "replicationFactor": len(topic.partitions[0].replicas) if topic.partitions else 0,
+        "configs": {entry.name: entry.value for entry in overrides},
+        "partitions": [
+            {
+                "partition": one.partition,
+                "leader": one.leader if one.leader >= 0 else None,
+                "leaderEpoch": one.leader_epoch,
+                "replicas": one.replicas,
+                "isr": one.isr,
+                "elr": one.eligible_leader_replicas,
+                "lastKnownElr": one.last_known_eligible_leader_replicas,
+                "offline": one.offline_replicas,
+            }
+            for one in partitions
+        ],
+    }
+
+
+def _print(
+    output: Output, topic: DescribedTopic, overrides: list[ConfigEntry], partitions: list[Any], chosen: Filters
+) -> None:
+    if not chosen.about_partitions:
+        factor = len(topic.partitions[0].replicas) if topic.partitions else 0
+        output.say(f"{topic.name}  id {topic.topic_id}  partitions {len(topic.partitions)}  replication {factor}")
+        for entry in overrides:
+            output.say(f"  {entry.name}={entry.value}")
+    else:
+        output.say(topic.name)
+    if chosen.topics_with_overrides:
+        return
+    rows = [
+        (
+            one.partition,
+            one.leader if one.leader >= 0 else "none",
+            numbers(one.replicas),
+            numbers(one.isr),
+            numbers(one.eligible_leader_replicas or ()),
+            numbers(one.last_known_eligible_leader_replicas or ()),
+            numbers(one.offline_replicas),
+        )
+        for one in partitions
+    ]
+    output.table(
+        ("PARTITION", "LEADER", "REPLICAS", "IN SYNC", "ELIGIBLE", "LAST ELIGIBLE", "OFFLINE"), rows, right=(0,)
+    )
+    output.say()

@@ -1,0 +1,1 @@
+"""What commands decide, apart from talking and printing. See README.md."""

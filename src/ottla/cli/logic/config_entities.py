@@ -1,0 +1,77 @@
+"""Whose settings kafka-configs' options name, and which changes they ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ottla.cli.logic.words import parse_settings
+from ottla.client.admin.configs import ConfigChange, ConfigOperation, ResourceType
+
+__all__ = ["DEFAULT", "Entity", "changes_of", "named_entities"]
+
+DEFAULT = "<default>"
+
+# (type, name): the name None stands for all of the type.
+Entity = tuple[ResourceType, str | None]
+
+_TYPES = {
+    "topics": ResourceType.TOPIC,
+    "brokers": ResourceType.BROKER,
+    "broker-loggers": ResourceType.BROKER_LOGGER,
+    "groups": ResourceType.GROUP,
+    "client-metrics": ResourceType.CLIENT_METRICS,
+}
+_ELSEWHERE = ("users", "clients", "ips")
+
+
+def named_entities(
+    *,
+    topics: Sequence[str] = (),
+    brokers: Sequence[str] = (),
+    broker_defaults: bool = False,
+    loggers: Sequence[str] = (),
+    groups: Sequence[str] = (),
+    metrics: Sequence[str] = (),
+    types: Sequence[str] = (),
+    names: Sequence[str] = (),
+    entity_default: bool = False,
+) -> list[Entity]:
+    found: list[Entity] = []
+    found += [(ResourceType.TOPIC, name) for name in topics]
+    found += [(ResourceType.BROKER, name) for name in brokers]
+    if broker_defaults:
+        found.append((ResourceType.BROKER, DEFAULT))
+    found += [(ResourceType.BROKER_LOGGER, name) for name in loggers]
+    found += [(ResourceType.GROUP, name) for name in groups]
+    found += [(ResourceType.CLIENT_METRICS, name) for name in metrics]
+    for position, text in enumerate(types):
+        kind = _TYPES.get(text)
+        if kind is None:
+            known = ", ".join(_TYPES)
+            reason = "needs security, which is not there yet" if text in _ELSEWHERE else f"is none of {known}"
+            raise ValueError(f"--entity-type {text} {reason}.")
+        name = names[position] if position < len(names) else None
+        found.append((kind, DEFAULT if name is None and entity_default else name))
+    if not found:
+        raise ValueError("Say whose settings: --topic, --broker, --broker-defaults, --group, or --entity-type.")
+    for kind, name in found:
+        if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and name not in (None, DEFAULT):
+            assert name is not None
+            if not name.isdecimal():
+                raise ValueError(f"A broker is named by its id, a number, not {name!r}.")
+    return found
+
+
+def changes_of(add: Sequence[str], from_file: Mapping[str, str], remove: Sequence[str]) -> list[ConfigChange]:
+    """What to set (the command line has the last word over the file) and what to delete; not both of one name."""
+    wanted = dict(from_file)
+    for text in add:
+        wanted.update(parse_settings(text))
+    gone = [name.strip() for text in remove for name in text.split(",") if name.strip()]
+    both = sorted(set(gone) & set(wanted))
+    if both:
+        raise ValueError(f"{both[0]} is set and deleted at once.")
+    return [
+        *[ConfigChange(name, value, ConfigOperation.SET) for name, value in wanted.items()],
+        *[ConfigChange(name, None, ConfigOperation.DELETE) for name in gone],
+    ]

@@ -1,0 +1,199 @@
+r"""How `consume` prints a record: default, logging, checksum, no-op, JSON, and the coordinators' own topics.
+
+A formatter is a function from a record to bytes, made from properties with Kafka's names. The default one prints what
+`print.*` asks for, in Kafka's order: time, partition, offset, epoch, headers, key, value.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Mapping
+
+from ottla.cli.logic.coordinator_records import describe_group_record, describe_transaction_record
+from ottla.client.consumer import ConsumedRecord
+
+__all__ = ["FORMATTERS", "Formatter", "make_formatter"]
+
+Formatter = Callable[[ConsumedRecord], bytes]
+
+_JAVA_NAMES = {
+    "DefaultMessageFormatter": "default",
+    "LoggingMessageFormatter": "logging",
+    "NoOpMessageFormatter": "noop",
+    "ChecksumMessageFormatter": "checksum",
+    "OffsetsMessageFormatter": "offsets",
+    "GroupMetadataMessageFormatter": "groups",
+    "TransactionLogMessageFormatter": "transactions",
+}
+
+
+def make_formatter(name: str, properties: Mapping[str, str]) -> Formatter:
+    """By a short name, or by the name of Kafka's Java class."""
+    short = _JAVA_NAMES.get(name.rpartition(".")[2], name.lower())
+    maker = FORMATTERS.get(short)
+    if maker is None:
+        raise ValueError(f"There is no formatter {name!r}; there are {', '.join(FORMATTERS)}.")
+    return maker(properties)
+
+
+def _default(properties: Mapping[str, str]) -> Formatter:
+    known = {
+        "print.timestamp": "false",
+        "print.partition": "false",
+        "print.offset": "false",
+        "print.delivery": "false",
+        "print.epoch": "false",
+        "print.headers": "false",
+        "print.key": "false",
+        "print.value": "true",
+        "key.separator": "\t",
+        "line.separator": "\n",
+        "headers.separator": ",",
+        "null.literal": "null",
+        "key.deserializer": "",
+        "value.deserializer": "",
+        "headers.deserializer": "",
+    }
+    for name in properties:
+        if name not in known:
+            raise ValueError(f"There is no formatter property {name!r}; there are {', '.join(known)}.")
+    given = {**known, **properties}
+    asked = {name: given[name].strip().lower() == "true" for name in known if name.startswith("print.")}
+    separator = given["key.separator"].replace("\\t", "\t").encode()
+    end = given["line.separator"].replace("\\n", "\n").encode()
+    between = given["headers.separator"].encode()
+    null = given["null.literal"].encode()
+
+    def write(record: ConsumedRecord) -> bytes:
+        pieces: list[bytes] = []
+        if asked["print.timestamp"]:
+            pieces.append(_timestamp(record))
+        if asked["print.partition"]:
+            pieces.append(b"Partition:%d" % record.partition)
+        if asked["print.offset"]:
+            pieces.append(b"Offset:%d" % record.offset)
+        if asked["print.epoch"]:
+            pieces.append(b"Epoch:%d" % record.leader_epoch)
+        if asked["print.headers"]:
+            pieces.append(_headers(record, between, null))
+        if asked["print.key"]:
+            pieces.append(null if record.key is None else record.key)
+        if asked["print.value"]:
+            pieces.append(null if record.value is None else record.value)
+        return separator.join(pieces) + end
+
+    return write
+
+
+def _timestamp(record: ConsumedRecord) -> bytes:
+    if record.timestamp < 0:
+        return b"NO_TIMESTAMP"
+    return b"%s:%d" % (b"LogAppendTime" if record.timestamp_type else b"CreateTime", record.timestamp)
+
+
+def _headers(record: ConsumedRecord, between: bytes, null: bytes) -> bytes:
+    if not record.headers:
+        return b"NO_HEADERS"
+    return between.join(
+        name.encode() + b":" + (null if content is None else content) for name, content in record.headers
+    )
+
+
+def _logging(properties: Mapping[str, str]) -> Formatter:
+    """The default's line, with what a log line needs in front of it."""
+    default = _default(properties)
+
+    def write(record: ConsumedRecord) -> bytes:
+        stamp = b"" if record.timestamp < 0 else _timestamp(record) + b", "
+        key = b"null" if record.key is None else record.key
+        value = b"null" if record.value is None else record.value
+        return default(record) + b"INFO %skey:%s, value:%s\n" % (stamp, key, value)
+
+    return write
+
+
+def _checksum(properties: Mapping[str, str]) -> Formatter:
+    """A CRC of key and value for each record, to compare what two readers saw."""
+    _refuse(properties)
+
+    def write(record: ConsumedRecord) -> bytes:
+        checksum = zlib.crc32(record.value or b"", zlib.crc32(record.key or b""))
+        return b"%schecksum:%d\n" % (b"" if record.timestamp < 0 else _timestamp(record) + b", ", checksum)
+
+    return write
+
+
+def _noop(properties: Mapping[str, str]) -> Formatter:
+    _refuse(properties)
+    return lambda _record: b""
+
+
+def _json(properties: Mapping[str, str]) -> Formatter:
+    """One JSON object for each record, in a line of its own."""
+    _refuse(properties)
+
+    def write(record: ConsumedRecord) -> bytes:
+        content = {
+            "topic": record.topic,
+            "partition": record.partition,
+            "offset": record.offset,
+            "timestamp": record.timestamp,
+            "key": _text(record.key),
+            "value": _text(record.value),
+            "headers": [[name, _text(value)] for name, value in record.headers],
+        }
+        return json.dumps(content, ensure_ascii=False).encode() + b"\n"
+
+    return write
+
+
+def _offsets(properties: Mapping[str, str]) -> Formatter:
+    return _group_records(properties, {"OffsetCommit"})
+
+
+def _groups(properties: Mapping[str, str]) -> Formatter:
+    return _group_records(properties, None)
+
+
+def _group_records(properties: Mapping[str, str], kinds: set[str] | None) -> Formatter:
+    _refuse(properties)
+
+    def write(record: ConsumedRecord) -> bytes:
+        described = describe_group_record(record.key, record.value)
+        if described is None or (kinds is not None and described["type"] not in kinds):
+            return b""
+        return json.dumps(described, ensure_ascii=False).encode() + b"\n"
+
+    return write
+
+
+def _transactions(properties: Mapping[str, str]) -> Formatter:
+    _refuse(properties)
+
+    def write(record: ConsumedRecord) -> bytes:
+        described = describe_transaction_record(record.key, record.value)
+        return b"" if described is None else json.dumps(described, ensure_ascii=False).encode() + b"\n"
+
+    return write
+
+
+FORMATTERS: Mapping[str, Callable[[Mapping[str, str]], Formatter]] = {
+    "default": _default,
+    "logging": _logging,
+    "checksum": _checksum,
+    "noop": _noop,
+    "json": _json,
+    "offsets": _offsets,
+    "groups": _groups,
+    "transactions": _transactions,
+}
+
+
+def _refuse(properties: Mapping[str, str]) -> None:
+    if properties:
+        raise ValueError(f"This formatter has no property {next(iter(properties))!r}.")
+
+
+def _text(content: bytes | None) -> str | None:
+    return None if content is None else content.decode("utf-8", "replace")

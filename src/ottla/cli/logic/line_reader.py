@@ -1,0 +1,97 @@
+"""From lines to records: what the console producer's reader properties mean.
+
+The whole line is the value, unless `parse.key` or `parse.headers` cut something off the front: headers first, then the
+key, then the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+__all__ = ["LineFormat", "LineRecord", "line_format", "parse_line"]
+
+
+class LineRecord(NamedTuple):
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineFormat:
+    parse_key: bool = False
+    parse_headers: bool = False
+    key_separator: str = "\t"
+    headers_delimiter: str = "\t"
+    headers_separator: str = ","
+    headers_key_separator: str = ":"
+    null_marker: str | None = None
+    ignore_error: bool = False
+
+
+def line_format(properties: Mapping[str, str]) -> LineFormat:
+    """The format that reader properties describe; a property nobody knows is an error, as a typing mistake is."""
+    known = {
+        "parse.key": "parse_key",
+        "parse.headers": "parse_headers",
+        "key.separator": "key_separator",
+        "headers.delimiter": "headers_delimiter",
+        "headers.separator": "headers_separator",
+        "headers.key.separator": "headers_key_separator",
+        "null.marker": "null_marker",
+        "ignore.error": "ignore_error",
+    }
+    given: dict[str, object] = {}
+    for name, value in properties.items():
+        if name not in known:
+            raise ValueError(f"There is no reader property {name!r}; there are {', '.join(sorted(known))}.")
+        flag = name in ("parse.key", "parse.headers", "ignore.error")
+        given[known[name]] = value.strip().lower() == "true" if flag else _unescaped(value)
+    found = LineFormat(**given)  # type: ignore[arg-type]
+    if found.parse_headers and found.headers_delimiter == found.headers_separator:
+        raise ValueError("headers.delimiter and headers.separator must differ.")
+    if found.parse_headers and found.headers_separator == found.headers_key_separator:
+        raise ValueError("headers.separator and headers.key.separator must differ.")
+    return found
+
+
+def parse_line(line: str, how: LineFormat, *, number: int) -> LineRecord:
+    """One line, without its end; the number is for complaints."""
+    headers: list[tuple[str, bytes | None]] = []
+    key = None
+    rest = line
+    if how.parse_headers:
+        text, rest = _cut(rest, how.headers_delimiter, "headers.delimiter", how, number)
+        headers = _headers(text, how, number) if text is not None else []
+    if how.parse_key:
+        text, rest = _cut(rest, how.key_separator, "key.separator", how, number)
+        key = None if text is None or text == how.null_marker else text.encode()
+    value = None if rest == how.null_marker else rest.encode()
+    return LineRecord(key, value, headers)
+
+
+def _cut(text: str, separator: str, name: str, how: LineFormat, number: int) -> tuple[str | None, str]:
+    front, found, rest = text.partition(separator)
+    if found:
+        return (None if front == how.null_marker and name == "headers.delimiter" else front), rest
+    if how.ignore_error:
+        return None, text
+    raise ValueError(f"Line {number} has no {name} {separator!r}: {text!r}.")
+
+
+def _headers(text: str, how: LineFormat, number: int) -> list[tuple[str, bytes | None]]:
+    found: list[tuple[str, bytes | None]] = []
+    for part in text.split(how.headers_separator):
+        name, separator, value = part.partition(how.headers_key_separator)
+        if not separator and not how.ignore_error:
+            raise ValueError(f"Line {number} has a header without {how.headers_key_separator!r}: {part!r}.")
+        content = None if not separator or value == how.null_marker else value.encode()
+        found.append((name, content))
+    return found
+
+
+def _unescaped(text: str) -> str:
+    """A shell passes backslash and t as two characters; what is meant is a tab."""
+    return text.replace("\\t", "\t").replace("\\n", "\n")

@@ -1,0 +1,110 @@
+"""Where offsets go when a group is reset: every method of kafka-consumer-groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from ottla.cli.logic.offset_times import parse_datetime, parse_duration
+from ottla.model.ids import TopicPartition
+
+__all__ = ["Reset", "chosen_reset", "clamp", "targets"]
+
+Offsets = Mapping[TopicPartition, int]
+
+
+class Reset(NamedTuple):
+    """One method and what goes with it."""
+
+    method: str
+    number: int = 0
+    text: str = ""
+
+    @property
+    def file(self) -> str:
+        return self.text if self.method == "file" else ""
+
+    def time(self, *, now_ms: int) -> int | None:
+        """The moment to look for, where the method has one."""
+        if self.method == "datetime":
+            return parse_datetime(self.text)
+        if self.method == "duration":
+            return now_ms - parse_duration(self.text)
+        return None
+
+
+def chosen_reset(
+    *,
+    to_earliest: bool = False,
+    to_latest: bool = False,
+    to_current: bool = False,
+    to_offset: int | None = None,
+    shift_by: int | None = None,
+    to_datetime: str | None = None,
+    by_duration: str | None = None,
+    from_file: str | None = None,
+) -> Reset:
+    """Exactly one method; mistakes in its argument are found now, not after the first request."""
+    found = []
+    if to_earliest:
+        found.append(Reset("earliest"))
+    if to_latest:
+        found.append(Reset("latest"))
+    if to_current:
+        found.append(Reset("current"))
+    if to_offset is not None:
+        found.append(Reset("offset", to_offset))
+    if shift_by is not None:
+        found.append(Reset("shift", shift_by))
+    if to_datetime is not None:
+        parse_datetime(to_datetime)
+        found.append(Reset("datetime", text=to_datetime))
+    if by_duration is not None:
+        parse_duration(by_duration)
+        found.append(Reset("duration", text=by_duration))
+    if from_file is not None:
+        found.append(Reset("file", text=from_file))
+    if len(found) != 1:
+        raise ValueError(
+            "Say where to reset to, once: --to-earliest, --to-latest, --to-current, --to-offset, --shift-by, "
+            "--to-datetime, --by-duration or --from-file."
+        )
+    return found[0]
+
+
+def targets(
+    reset: Reset,
+    partitions: Iterable[TopicPartition],
+    *,
+    first: Offsets,
+    last: Offsets,
+    committed: Offsets,
+    by_time: Offsets,
+    wanted: Offsets,
+) -> dict[TopicPartition, int]:
+    """The new offset of each partition, before it is kept within the log."""
+    result = {}
+    for one in partitions:
+        if reset.method == "earliest":
+            result[one] = first[one]
+        elif reset.method == "latest":
+            result[one] = last[one]
+        elif reset.method == "current":
+            # A partition without a commit has nowhere to stay: it goes to the end, as with Kafka's tool.
+            result[one] = committed.get(one, last[one])
+        elif reset.method == "offset":
+            result[one] = reset.number
+        elif reset.method == "shift":
+            if one not in committed:
+                raise ValueError(f"{one} has no committed offset to shift; choose another method for it.")
+            result[one] = committed[one] + reset.number
+        elif reset.method == "file":
+            result[one] = wanted[one]
+        else:
+            result[one] = by_time[one]
+    return result
+
+
+def clamp(planned: Offsets, *, first: Offsets, last: Offsets) -> dict[TopicPartition, int]:
+    """Nothing before the first offset, nothing behind the end."""
+    return {one: min(max(offset, first[one]), last[one]) for one, offset in planned.items()}

@@ -1,0 +1,104 @@
+"""The small formats Kafka's tools have for their arguments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from ottla.model.ids import TopicPartition
+
+__all__ = [
+    "matching",
+    "parse_assignments",
+    "parse_key_values",
+    "parse_node_ids",
+    "parse_partition",
+    "parse_settings",
+    "parse_topic_partitions",
+    "topic_pattern",
+]
+
+
+def parse_key_values(words: Iterable[str], *, option: str) -> dict[str, str]:
+    """`k=v`, repeated."""
+    found = {}
+    for word in words:
+        key, separator, value = word.partition("=")
+        if not separator or not key.strip():
+            raise ValueError(f"{option} {word!r} does not look like key=value.")
+        found[key.strip()] = value.strip()
+    return found
+
+
+def parse_settings(text: str) -> dict[str, str]:
+    """`k1=v1,k2=[a,b],k3=v3`: brackets keep commas together, as --add-config has it."""
+    found = {}
+    for key, bracketed, plain in re.findall(r"([^=,\s][^=,]*)=(?:\[([^\]]*)\]|([^,]*))(?:,|$)", text):
+        found[key.strip()] = (bracketed or plain).strip()
+    parts = len(re.findall(r"=", re.sub(r"\[[^\]]*\]", "", text)))
+    if not found or parts < len(found):
+        raise ValueError(f"{text!r} does not look like key=value[,key=value]; put a value with commas into [ ].")
+    return found
+
+
+def parse_assignments(text: str) -> dict[int, list[int]]:
+    """`0:1,1:2,2:0` -> replicas by partition, in order; all partitions must have as many."""
+    found: dict[int, list[int]] = {}
+    for partition, part in enumerate(text.split(",")):
+        words = part.strip().split(":")
+        if not all(word.isdecimal() for word in words):
+            raise ValueError(f"{part!r} is not a list of broker ids like 1:2:3.")
+        replicas = [int(word) for word in words]
+        if len(set(replicas)) != len(replicas):
+            raise ValueError(f"Partition {partition} names a broker twice: {part!r}.")
+        found[partition] = replicas
+    if len({len(replicas) for replicas in found.values()}) != 1:
+        raise ValueError("All partitions must have the same number of replicas.")
+    return found
+
+
+def parse_node_ids(text: str, *, option: str) -> list[int]:
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if not words or not all(word.isdecimal() for word in words):
+        raise ValueError(f"{option} {text!r} is not a list of broker ids like 1,2,3.")
+    return [int(word) for word in words]
+
+
+def parse_partition(text: str) -> TopicPartition:
+    """`topic-0` or `topic:0`."""
+    found = re.fullmatch(r"(.+)[:-](\d+)", text)
+    if found is None:
+        raise ValueError(f"{text!r} does not look like topic:partition.")
+    return TopicPartition(found[1], int(found[2]))
+
+
+def parse_topic_partitions(text: str) -> tuple[str, list[int] | None]:
+    """`topic` or `topic:0,1,2-4`; None stands for all partitions."""
+    topic, separator, rest = text.partition(":")
+    if not separator:
+        return text, None
+    numbers: list[int] = []
+    for word in rest.split(","):
+        found = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", word)
+        if found is None:
+            raise ValueError(f"{text!r} does not look like topic:0,1,2.")
+        first = int(found[1])
+        numbers += range(first, int(found[2]) + 1) if found[2] else [first]
+    return topic, numbers
+
+
+def topic_pattern(text: str) -> re.Pattern[str]:
+    """What --topic says: a regular expression where it has a sign of one; a comma separates alternatives."""
+    alternatives = "|".join(part.strip() for part in text.split(",") if part.strip())
+    try:
+        return re.compile(alternatives)
+    except re.error as error:
+        raise ValueError(f"{text!r} is not a regular expression: {error}.") from None
+
+
+def matching(names: Iterable[str], patterns: Sequence[str]) -> list[str]:
+    """The names that one of the patterns matches as a whole; all of them where there is no pattern."""
+    if not patterns:
+        return sorted(names)
+    compiled = [topic_pattern(pattern) for pattern in patterns]
+    return sorted(name for name in names if any(one.fullmatch(name) for one in compiled))

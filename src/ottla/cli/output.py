@@ -1,0 +1,151 @@
+"""How commands speak: tables for people, JSON for programs, progress on standard error.
+
+On a terminal a table fits its width and long cells fold; in a pipe it is as wide as it needs to be, so that `grep` and
+`awk` see whole lines.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, is_dataclass
+from typing import Any
+
+from ottla.model.errors import KafkaError
+from ottla.model.ids import Uuid
+
+__all__ = ["Output", "duration", "numbers", "size"]
+
+_PIPE_WIDTH = 100_000
+
+
+class Output:
+    """Where one command's answer goes."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self.as_json = as_json
+        self.failed = False
+
+    def say(self, text: str = "") -> None:
+        """A line for people; nothing where the answer is JSON."""
+        if not self.as_json:
+            print(text)
+
+    def emit(self, value: Any) -> None:
+        """The answer for programs; nothing where it is for people."""
+        if self.as_json:
+            json.dump(value, sys.stdout, default=_plain, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None)
+            print()
+
+    def table(
+        self,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[object]],
+        *,
+        right: Iterable[int] = (),
+        fold: Iterable[int] = (),
+    ) -> None:
+        """A table for people; columns in `right` are aligned there, those in `fold` give way where room is short."""
+        if self.as_json:
+            return
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        aligned, folding = set(right), set(fold)
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_edge=False)
+        for number, name in enumerate(columns):
+            table.add_column(
+                name,
+                justify="right" if number in aligned else "left",
+                overflow="fold",
+                no_wrap=number not in folding,
+            )
+        for row in rows:
+            table.add_row(*[Text(_cell(value)) for value in row])
+        console = Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False, soft_wrap=False)
+        with console.capture() as capture:
+            console.print(table)
+        # Cells are padded to their column: what nobody sees need not be written.
+        print("\n".join(line.rstrip() for line in capture.get().splitlines()))
+
+    def complain(self, what: str, error: KafkaError | Exception) -> None:
+        """One of several things failed: said on standard error, and the exit code will be 1."""
+        from ottla.cli.failures import sentence_of
+
+        self.failed = True
+        said = sentence_of(error)
+        print(f"ottla: {said}" if what in said else f"ottla: {what}: {said}", file=sys.stderr)
+
+    @contextmanager
+    def progress(self, what: str, total: int | None) -> Iterator[Any]:
+        """A bar on standard error while something long runs; yields `advance(steps)`. Nothing in a pipe."""
+        if self.as_json or not sys.stderr.isatty():
+            yield lambda _steps=1: None
+            return
+        from rich.console import Console
+        from rich.progress import Progress
+
+        with Progress(console=Console(stderr=True), transient=True) as progress:
+            task = progress.add_task(what, total=total)
+            yield lambda steps=1: progress.advance(task, steps)
+
+    @property
+    def exit_code(self) -> int:
+        return 1 if self.failed else 0
+
+
+def numbers(values: Iterable[int]) -> str:
+    """Node ids as Kafka's tools write them."""
+    return ",".join(map(str, values))
+
+
+def size(count: int) -> str:
+    """Bytes for people."""
+    if count < 0:
+        return "-"
+    value = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if value < 1024 or unit == "TiB":
+            return f"{int(value)} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    raise AssertionError
+
+
+def duration(milliseconds: float) -> str:
+    """A time span for people."""
+    seconds = milliseconds / 1000
+    if seconds < 1:
+        return f"{int(milliseconds)} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, seconds = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days} d {hours} h"
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s"
+
+
+def _cell(value: object) -> str:
+    if value is None or value == "":
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple | list):
+        return ",".join(map(str, value)) or "-"
+    return str(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Uuid):
+        return str(value)
+    if isinstance(value, KafkaError):
+        return {"error": value.code.name, "message": value.message}
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    raise TypeError(f"{type(value).__name__} has no place in JSON")

@@ -1,0 +1,79 @@
+"""Every command: its name, where it is, what it does in a line, and which of Kafka's scripts it stands for.
+
+One table for the help page, the lazy imports and `docs/cli.md`. Only the module of the command that is asked for gets
+imported.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["COMMANDS", "CommandEntry", "SECTIONS"]
+
+SECTIONS = ("Run", "Topics and records", "Groups and transactions", "Cluster", "Files", "Measure", "More")
+
+
+class CommandEntry(NamedTuple):
+    section: str
+    module: str
+    help: str
+    kafka: str
+
+
+COMMANDS: dict[str, CommandEntry] = {
+    "up": CommandEntry("Run", "run", "Run a local cluster in the foreground.", ""),
+    "node": CommandEntry("Run", "run", "Run one node from a properties file.", "kafka-server-start"),
+    "topics": CommandEntry(
+        "Topics and records", "topics", "Create, list, describe, alter and delete topics.", "kafka-topics"
+    ),
+    "produce": CommandEntry("Topics and records", "produce", "Write lines to a topic.", "kafka-console-producer"),
+    "consume": CommandEntry("Topics and records", "consume", "Read records of topics.", "kafka-console-consumer"),
+    "get-offsets": CommandEntry(
+        "Topics and records", "get_offsets", "Show offsets of partitions, by position or by time.", "kafka-get-offsets"
+    ),
+    "delete-records": CommandEntry(
+        "Topics and records", "delete_records", "Delete records before an offset.", "kafka-delete-records"
+    ),
+    "groups": CommandEntry(
+        "Groups and transactions",
+        "groups",
+        "List, describe, reset and delete consumer groups.",
+        "kafka-consumer-groups, kafka-groups",
+    ),
+    "transactions": CommandEntry(
+        "Groups and transactions", "transactions", "Look at transactions, end hanging ones.", "kafka-transactions"
+    ),
+    "producers": CommandEntry(
+        "Groups and transactions", "producers", "Show the producers of partitions.", "kafka-transactions"
+    ),
+    "configs": CommandEntry("Cluster", "configs", "Show and change settings.", "kafka-configs"),
+    "reassign": CommandEntry("Cluster", "reassign", "Move replicas to other brokers.", "kafka-reassign-partitions"),
+    "elect-leaders": CommandEntry("Cluster", "elect_leaders", "Elect leaders of partitions.", "kafka-leader-election"),
+    "log-dirs": CommandEntry("Cluster", "log_dirs", "Show what lies in the log directories.", "kafka-log-dirs"),
+    "verify-replicas": CommandEntry(
+        "Cluster", "verify_replicas", "Compare the replicas of partitions.", "kafka-replica-verification"
+    ),
+    "cluster": CommandEntry("Cluster", "cluster", "Show nodes and the cluster's id; unregister.", "kafka-cluster"),
+    "quorum": CommandEntry("Cluster", "quorum", "Show the metadata quorum.", "kafka-metadata-quorum"),
+    "features": CommandEntry("Cluster", "features", "Show, upgrade and downgrade features.", "kafka-features"),
+    "api-versions": CommandEntry(
+        "Cluster", "api_versions", "Show which requests each broker speaks.", "kafka-broker-api-versions"
+    ),
+    "doctor": CommandEntry("Cluster", "doctor", "Say what is wrong or risky, and what fixes it.", ""),
+    "top": CommandEntry("Cluster", "top", "Watch brokers, topics and groups live.", ""),
+    "storage": CommandEntry("Files", "storage", "Format and show data directories.", "kafka-storage"),
+    "dump-log": CommandEntry("Files", "dump_log", "Print segments, indexes and snapshots.", "kafka-dump-log"),
+    "perf": CommandEntry(
+        "Measure",
+        "perf",
+        "Measure producing, consuming and end to end.",
+        "kafka-producer-perf-test, kafka-consumer-perf-test, kafka-e2e-latency",
+    ),
+    "verifiable-producer": CommandEntry(
+        "Measure", "verifiable_producer", "Produce numbers and report each as JSON.", "kafka-verifiable-producer"
+    ),
+    "verifiable-consumer": CommandEntry(
+        "Measure", "verifiable_consumer", "Consume and report each step as JSON.", "kafka-verifiable-consumer"
+    ),
+    "completion": CommandEntry("More", "completion", "Print the shell's completion script.", ""),
+}

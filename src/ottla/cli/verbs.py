@@ -1,0 +1,43 @@
+"""Commands of several verbs: `ottla topics create x`, and Kafka's `ottla topics --create --topic x` alike.
+
+Kafka's tools have their verb among the flags. A group of this class takes such a flag out, puts the verb in front and
+goes on as if it had been written there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+__all__ = ["VerbGroup"]
+
+
+class VerbGroup(click.Group):
+    """`verbs` maps a flag of Kafka's to a verb of ours; `default` is the verb where there is none."""
+
+    def __init__(self, *args: Any, verbs: dict[str, str] | None = None, default: str | None = None, **kw: Any) -> None:
+        super().__init__(*args, **kw)
+        self.verbs = verbs
+        self.default = default
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        flags = self.verbs if self.verbs is not None else {f"--{name}": name for name in self.commands}
+        if not args and self.default is not None:
+            args = [self.default]
+        if args and args[0] not in self.commands and not {"-h", "--help"}.intersection(args[:1]):
+            found = [word for word in args if word in flags]
+            if len({flags[word] for word in found}) > 1:
+                raise click.UsageError(f"{' and '.join(found)} exclude each other.", ctx)
+            if found:
+                args = [flags[found[0]], *[word for word in args if word not in found]]
+            elif self.default is not None:
+                args = [self.default, *args]
+        return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in self.commands:
+            raise click.UsageError(f"{args[0]!r} is none of: {', '.join(sorted(self.commands))}.", ctx)
+        return super().resolve_command(ctx, args)
