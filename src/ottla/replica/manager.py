@@ -26,6 +26,7 @@ from ottla.replica.nearest import RACK_AWARE_SELECTOR
 from ottla.replica.parked import Parking
 from ottla.replica.partition import Partition
 from ottla.replica.throttles import ReplicationThrottles, mark_throttled
+from ottla.replica.transactional import late_transactions
 from ottla.replica.views import ClusterView, DeltaView, PartitionView, TopicView
 from ottla.storage.errors import StorageError
 
@@ -79,6 +80,8 @@ class ReplicaStatistics:
     bytes_in: int
     bytes_out: int
     messages_in: int
+    # Led partitions with a transaction that nobody will end, which holds up readers of committed data.
+    late_transactions: int
 
 
 class HostedTopic:
@@ -256,6 +259,9 @@ class ReplicaManager:
             bytes_in=sum(partition.bytes_in for partition in partitions),
             bytes_out=sum(partition.bytes_out for partition in partitions),
             messages_in=sum(partition.messages_in for partition in partitions),
+            late_transactions=late_transactions(
+                partitions, self.clock.now_ms(), timeout_ms_max=self.config.transaction_max_timeout_ms
+            ),
         )
 
     def leader_hint(self, topic: str, index: int, listener_name: str) -> tuple[int, int, LeaderEndpoint | None]:

@@ -12,7 +12,7 @@ requests of a connection are taken as they come, and sequence numbers depend on 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ottla.storage.log import AppendResult
     from ottla.storage.producer_state import Verification
 
-__all__ = ["Transaction", "TransactionVerifier", "TransactionalAppends", "meaning_for_producer"]
+__all__ = ["Transaction", "TransactionVerifier", "TransactionalAppends", "late_transactions", "meaning_for_producer"]
 
 # Producer id, its epoch, and the sequence number of the first record, as they stand in a batch's header.
 _PRODUCER = Struct(">qhi")
@@ -77,6 +77,15 @@ def meaning_for_producer(code: ErrorCode, transaction: Transaction) -> KafkaErro
     if code is ErrorCode.INVALID_TXN_STATE:
         return KafkaError(code, "The partition does not belong to the transaction.")
     return KafkaError(code)
+
+
+def late_transactions(partitions: Iterable[Partition], now_ms: int, *, timeout_ms_max: int) -> int:
+    """How many led partitions have a transaction that hangs, and holds up readers of committed data (KIP-664)."""
+    return sum(
+        partition.is_leader
+        and partition.log.producers.state.has_late_transaction(now_ms, timeout_ms_max=timeout_ms_max)
+        for partition in partitions
+    )
 
 
 class TransactionalAppends:

@@ -26,6 +26,7 @@ from ottla.records.validate import AppendOrigin
 
 __all__ = [
     "BATCHES_KEPT",
+    "LATE_TRANSACTION_GRACE_MS",
     "CompletedTransaction",
     "ProducerBatch",
     "ProducerEntry",
@@ -36,6 +37,9 @@ __all__ = [
 
 BATCHES_KEPT = 5
 """As many as an idempotent producer may have in flight."""
+
+LATE_TRANSACTION_GRACE_MS = 300_000
+"""How long an open transaction may be beyond the longest timeout before it counts as hanging."""
 
 _NONE = -1
 _SEQUENCE_MASK = 0x7FFFFFFF
@@ -407,6 +411,15 @@ class ProducerState:
     @property
     def first_undecided_offset(self) -> int | None:
         return next(iter(self._ongoing), None)
+
+    def has_late_transaction(self, now_ms: int, *, timeout_ms_max: int) -> bool:
+        """Whether the oldest open transaction has outlived what any coordinator allows: nobody will end it (KIP-664).
+
+        Some time is given to the coordinator for aborting what is over.
+        """
+        oldest = next(iter(self._ongoing.values()), None)
+        entry = None if oldest is None else self._producers.get(oldest)
+        return entry is not None and now_ms - entry.last_timestamp > timeout_ms_max + LATE_TRANSACTION_GRACE_MS
 
     @property
     def has_unreplicated(self) -> bool:

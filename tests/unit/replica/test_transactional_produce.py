@@ -10,6 +10,7 @@ from ottla.broker.apis import describe_producers, produce, write_txn_markers
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode
 from ottla.replica.transactional import Transaction, TransactionalAppends
+from ottla.storage.producer_state import LATE_TRANSACTION_GRACE_MS
 from ottla.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from ottla.wire.messages.produce import (
     PartitionProduceData,
@@ -348,3 +349,29 @@ def test_a_restart_keeps_an_open_transaction_open(bench: Bench) -> None:
     assert bench.code(bench.send("b", sequence=1)) is ErrorCode.NONE
     assert bench.end(commit=True) is ErrorCode.NONE
     assert again.last_stable_offset == 3
+
+
+def test_a_transaction_that_nobody_ends_is_counted(bench: Bench) -> None:
+    clock = bench.node.virtual.clock
+    sent = bench.send("a", timestamp=clock.now_ms())
+    bench.coordinator.say()
+    assert bench.code(sent) is ErrorCode.NONE
+    clock.ms += bench.node.config.transaction_max_timeout_ms + LATE_TRANSACTION_GRACE_MS
+    assert bench.node.replicas.statistics().late_transactions == 0
+    clock.ms += 1
+    assert bench.node.replicas.statistics().late_transactions == 1
+    assert bench.end(commit=False) is ErrorCode.NONE
+    assert bench.node.replicas.statistics().late_transactions == 0
+
+
+def test_an_open_transaction_outlives_its_producer_id(bench: Bench) -> None:
+    bench.begin("a")
+    state = bench.log.producers.state
+    assert state.expire(1 << 50, 1) == 0
+    assert bench.end(commit=True) is ErrorCode.NONE
+    assert state.expire(1 << 50, 1) == 1
+    # A question that was never answered goes too.
+    bench.send("b", sequence=1)
+    assert len(state._verifications) == 1
+    state.expire(1 << 50, 1)
+    assert not state._verifications
