@@ -386,8 +386,7 @@ class Shard(Generic[S]):
     def _drop(self, status: ShardStatus) -> None:
         was_active = self.status is ShardStatus.ACTIVE
         self._become(status)
-        self.timers.submit = None
-        self.timers.cancel_all()
+        self.timers.close()
         if self._flush_timer is not None:
             self._flush_timer.cancel()
             self._flush_timer = None

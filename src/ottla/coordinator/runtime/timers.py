@@ -27,15 +27,18 @@ RETRY_MS = 500
 class Timers(Generic[S]):
     """`submit` is set by the shard that owns them."""
 
-    __slots__ = ("_scheduler", "_timers", "submit")
+    __slots__ = ("_is_closed", "_scheduler", "_timers", "submit")
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self._timers: dict[object, Timer] = {}
         self.submit: Callable[[Decide[S, None]], Deferred[None]] | None = None
+        self._is_closed = False
 
     def schedule(self, key: object, delay_ms: int, decide: Decide[S, None]) -> None:
         """Has `decide` submitted after the delay; a timer with the same key is replaced."""
+        if self._is_closed:
+            return
         timer = self._timers.pop(key, None)
         if timer is not None:
             timer.cancel()
@@ -49,6 +52,12 @@ class Timers(Generic[S]):
         timer = self._timers.pop(key, None)
         if timer is not None:
             timer.cancel()
+
+    def close(self) -> None:
+        """The shard gives its state up. What is settled on the way may still want a timer, and gets none."""
+        self._is_closed = True
+        self.submit = None
+        self.cancel_all()
 
     def cancel_all(self) -> None:
         for timer in self._timers.values():

@@ -363,13 +363,16 @@ class ClassicGroup(Group):
         awaiting, member.awaiting_join = member.awaiting_join, None
         if awaiting is not None:
             self.awaiting_join_count -= 1
-            awaiting.resolve(response)
+            # It may have failed before, with a write that its answer had to wait for: then its client asks again.
+            if not awaiting.done:
+                awaiting.resolve(response)
 
     def answer_sync(self, member: ClassicMember, response: SyncGroupResponse) -> bool:
         awaiting, member.awaiting_sync = member.awaiting_sync, None
         if awaiting is None:
             return False
-        awaiting.resolve(response)
+        if not awaiting.done:
+            awaiting.resolve(response)
         return True
 
     def _joined_members(self) -> Iterator[JoinGroupResponseMember]:
