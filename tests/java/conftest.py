@@ -44,7 +44,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 @pytest.fixture(scope="session")
 def java() -> Iterator[ToolServer]:
     require_java()
-    with ToolServer(programs=[PROGRAMS / "GroupMembers.java", PROGRAMS / "ConsumerCalls.java"]) as server:
+    with ToolServer(
+        programs=[PROGRAMS / "GroupMembers.java", PROGRAMS / "ConsumerCalls.java", PROGRAMS / "PartitionChanges.java"]
+    ) as server:
         yield server
 
 

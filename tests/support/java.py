@@ -31,6 +31,7 @@ SHORT_NAMES = {
     "ConsumerCalls": "ConsumerCalls",
     "ConsumerGroupCommand": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "GroupMembers": "GroupMembers",
+    "PartitionChanges": "PartitionChanges",
     "ReassignPartitionsCommand": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     "StorageTool": "kafka.tools.StorageTool",
 }

@@ -67,7 +67,7 @@ def test_below_the_minimum_those_who_leave_stay_eligible_until_it_is_met_again()
     nobody = change(alone, alive=(2, 3), isr=())
     assert nobody is not None
     # The leader is an eligible one, and the last leader stays eligible beside the other.
-    assert (nobody.leader, nobody.isr, nobody.elr) == (2, (2,), (3, 1))
+    assert (nobody.leader, nobody.isr, nobody.elr) == (2, (2,), (1, 3))
     met = change(nobody, isr=(2, 3))
     assert met is not None
     assert met.elr == ()

@@ -94,9 +94,12 @@ class PartitionChange:
         if len(target.isr) >= self.min_insync_replicas:
             target.elr = ()
             return
-        candidates = dict.fromkeys((*target.elr, *self.partition.isr))
+        candidates = sorted({*target.elr, *self.partition.isr})
         target.elr = tuple(
-            replica for replica in candidates if replica not in target.isr and replica not in self.stopped_uncleanly
+            replica
+            for replica in candidates
+            # Whoever is a replica no longer has no log that it could lead with, should it become one again.
+            if replica in target.replicas and replica not in target.isr and replica not in self.stopped_uncleanly
         )
 
     def _elect(self, target: _Target, record: PartitionChangeRecord) -> int | None:
@@ -136,16 +139,13 @@ class PartitionChange:
         return NO_LEADER, False
 
     def _update_last_known_leader(self, record: PartitionChangeRecord) -> None:
-        """The field holds the one leader before the in-sync set ran empty, and is cleared once somebody leads."""
+        """The field holds whoever led before the partition had no leader, and is cleared once somebody leads."""
         if not self.elr_enabled:
             return
-        partition = self.partition
-        if record.isr is not None and not record.isr:
-            if partition.leader != NO_LEADER and partition.last_known_elr != (partition.leader,):
-                record.last_known_elr = [partition.leader]
-        elif partition.last_known_elr and (
-            record.leader >= 0 or (partition.leader != NO_LEADER and record.leader != NO_LEADER)
-        ):
+        last_known = self.partition.last_known_elr
+        if record.leader == NO_LEADER and not last_known:
+            record.last_known_elr = [self.partition.leader]
+        elif record.leader >= 0 and last_known:
             record.last_known_elr = []
 
     def _set_assignment(self, target: _Target, record: PartitionChangeRecord) -> None:
