@@ -1,0 +1,112 @@
+"""`ottla cluster`: who is in it, its id, and taking a broker out for good."""
+
+from __future__ import annotations
+
+import click
+
+from ottla.cli.session import Session, cluster_options, confirm, yes_option
+from ottla.cli.verbs import VerbGroup
+from ottla.client.admin import AdminClient
+
+__all__ = ["cluster"]
+
+
+@click.group(
+    cls=VerbGroup, default="describe", help="Show nodes and the cluster's id; unregister a broker (kafka-cluster)."
+)
+def cluster() -> None:
+    """The verbs are below."""
+
+
+@cluster.command("cluster-id", help="Print the cluster's id.")
+@cluster_options
+def cluster_id(session: Session) -> int:
+    async def work(admin: AdminClient) -> None:
+        found = await admin.cluster.describe()
+        session.output.say(found.cluster_id)
+        session.output.emit({"clusterId": found.cluster_id})
+
+    return session.run(work)
+
+
+@cluster.command("describe", help="Show the brokers.")
+@click.option("--include-fenced-brokers", is_flag=True, help="Also those that are registered and not there.")
+@cluster_options
+def describe(session: Session, include_fenced_brokers: bool) -> int:
+    async def work(admin: AdminClient) -> None:
+        found = await admin.cluster.describe(fenced=include_fenced_brokers)
+        leaders = {node.node_id: 0 for node in found.brokers}
+        replicas = dict(leaders)
+        for topic in (await admin.topics.all()).values():
+            for one in topic.partitions.values():
+                leaders[one.leader] = leaders.get(one.leader, 0) + 1
+                for broker in one.replicas:
+                    replicas[broker] = replicas.get(broker, 0) + 1
+        session.output.say(f"Cluster {found.cluster_id}")
+        session.output.table(
+            ("BROKER", "ADDRESS", "RACK", "STATE", "LEADS", "REPLICAS"),
+            [
+                (
+                    node.node_id,
+                    f"{node.host}:{node.port}",
+                    node.rack,
+                    "fenced" if node.is_fenced else "up",
+                    leaders[node.node_id],
+                    replicas[node.node_id],
+                )
+                for node in found.brokers
+            ],
+            right=(0, 4, 5),
+        )
+        session.output.emit(
+            {
+                "clusterId": found.cluster_id,
+                "brokers": [
+                    {
+                        "id": node.node_id,
+                        "host": node.host,
+                        "port": node.port,
+                        "rack": node.rack,
+                        "fenced": node.is_fenced,
+                        "leads": leaders[node.node_id],
+                        "replicas": replicas[node.node_id],
+                    }
+                    for node in found.brokers
+                ],
+            }
+        )
+
+    return session.run(work)
+
+
+@cluster.command("list-endpoints", help="Show the brokers (Kafka's name for describe).")
+@click.option("--include-fenced-brokers", is_flag=True, help="Also those that are registered and not there.")
+@cluster_options
+def list_endpoints(session: Session, include_fenced_brokers: bool) -> int:
+    async def work(admin: AdminClient) -> None:
+        found = await admin.cluster.describe(fenced=include_fenced_brokers)
+        session.output.table(
+            ("ID", "HOST", "PORT", "RACK", "STATE"),
+            [
+                (node.node_id, node.host, node.port, node.rack, "fenced" if node.is_fenced else "unfenced")
+                for node in found.brokers
+            ],
+            right=(0, 2),
+        )
+        session.output.emit([node._asdict() for node in found.brokers])
+
+    return session.run(work)
+
+
+@cluster.command("unregister", help="Forget a broker that will not come back.")
+@click.option("--id", "broker_id", type=click.IntRange(0), required=True, metavar="ID", help="The broker.")
+@yes_option
+@cluster_options
+def unregister(session: Session, broker_id: int, yes: bool) -> int:
+    async def work(admin: AdminClient) -> None:
+        confirm(f"Forget broker {broker_id}?", yes=yes)
+        await admin.cluster.unregister(broker_id)
+        session.output.say(f"Broker {broker_id} is no longer registered.")
+        session.output.emit({"unregistered": broker_id})
+
+    return session.run(work)

@@ -1,0 +1,155 @@
+"""`ottla features`: which levels of features the cluster has switched on."""
+
+from __future__ import annotations
+
+import click
+
+from ottla.cli.logic.words import parse_key_values
+from ottla.cli.session import Session, cluster_options, confirm, yes_option
+from ottla.cli.verbs import VerbGroup
+from ottla.client.admin import AdminClient
+from ottla.client.admin.nodes import UpgradeType
+from ottla.metadata.versions import (
+    DEFAULT_FEATURE_LEVELS,
+    METADATA_VERSION,
+    METADATA_VERSION_LATEST,
+    METADATA_VERSION_MIN,
+    feature_dependencies,
+    metadata_version_name,
+)
+
+__all__ = ["features", "level_of", "shown_level"]
+
+
+@click.group(cls=VerbGroup, default="describe", verbs={}, help="Show, upgrade and downgrade features (kafka-features).")
+def features() -> None:
+    """The verbs are below."""
+
+
+@features.command("describe", help="Show every feature.")
+@cluster_options
+def describe(session: Session) -> int:
+    async def work(admin: AdminClient) -> None:
+        await admin.connections.refresh([])
+        found = await admin.cluster.features()
+        session.output.table(
+            ("FEATURE", "LEVEL", "FROM", "TO"),
+            [
+                (
+                    one.name,
+                    shown_level(one.name, one.finalized or 0),
+                    shown_level(one.name, one.supported_min),
+                    shown_level(one.name, one.supported_max),
+                )
+                for one in found.features
+            ],
+        )
+        session.output.say(f"\nEpoch {found.epoch}")
+        session.output.emit({"epoch": found.epoch, "features": [one._asdict() for one in found.features]})
+
+    return session.run(work)
+
+
+@features.command("upgrade", help="Raise features, or all to a release.")
+@click.option("--feature", "levels", multiple=True, metavar="NAME=LEVEL", help="May be repeated.")
+@click.option("--release-version", "release", metavar="4.3-IV0", help="All features as this release has them.")
+@click.option("--metadata", metavar="LEVEL", help="Only metadata.version.")
+@click.option("--dry-run", is_flag=True, help="Check it, change nothing.")
+@cluster_options
+def upgrade(session: Session, levels: tuple[str, ...], release: str | None, metadata: str | None, dry_run: bool) -> int:
+    return _update(session, _levels(levels, release, metadata), UpgradeType.UPGRADE, dry_run=dry_run)
+
+
+@features.command("downgrade", help="Lower features.")
+@click.option("--feature", "levels", multiple=True, metavar="NAME=LEVEL", help="May be repeated.")
+@click.option("--release-version", "release", metavar="4.3-IV0", help="All features as this release has them.")
+@click.option("--metadata", metavar="LEVEL", help="Only metadata.version.")
+@click.option("--unsafe", is_flag=True, help="Even where metadata would be lost.")
+@click.option("--dry-run", is_flag=True, help="Check it, change nothing.")
+@yes_option
+@cluster_options
+def downgrade(
+    session: Session,
+    levels: tuple[str, ...],
+    release: str | None,
+    metadata: str | None,
+    unsafe: bool,
+    dry_run: bool,
+    yes: bool,
+) -> int:
+    wanted = _levels(levels, release, metadata)
+    if unsafe and not dry_run:
+        confirm("An unsafe downgrade may lose metadata. Do it?", yes=yes)
+    return _update(
+        session, wanted, UpgradeType.UNSAFE_DOWNGRADE if unsafe else UpgradeType.SAFE_DOWNGRADE, dry_run=dry_run
+    )
+
+
+@features.command("disable", help="Switch features off.")
+@click.option("--feature", "names", multiple=True, required=True, metavar="NAME", help="May be repeated.")
+@click.option("--unsafe", is_flag=True, help="Even where metadata would be lost.")
+@click.option("--dry-run", is_flag=True, help="Check it, change nothing.")
+@cluster_options
+def disable(session: Session, names: tuple[str, ...], unsafe: bool, dry_run: bool) -> int:
+    kind = UpgradeType.UNSAFE_DOWNGRADE if unsafe else UpgradeType.SAFE_DOWNGRADE
+    return _update(session, dict.fromkeys(names, 0), kind, dry_run=dry_run)
+
+
+@features.command("version-mapping", help="Show which levels a release has.")
+@click.option("--release-version", "release", default=metadata_version_name(METADATA_VERSION_LATEST), show_default=True)
+def version_mapping(release: str) -> None:
+    for name, level in _release_levels(release).items():
+        click.echo(f"{name}={level}{f' ({metadata_version_name(level)})' if name == METADATA_VERSION else ''}")
+
+
+@features.command("feature-dependencies", help="Show what a feature at a level needs.")
+@click.option("--feature", "levels", multiple=True, required=True, metavar="NAME=LEVEL", help="May be repeated.")
+def dependencies(levels: tuple[str, ...]) -> None:
+    for name, text in parse_key_values(levels, option="--feature").items():
+        level = level_of(name, text)
+        needed = feature_dependencies(name, level)
+        click.echo(f"{name}={level} needs {', '.join(f'{other} at {least}' for other, least in needed) or 'nothing'}")
+
+
+def level_of(name: str, text: str) -> int:
+    """A number, or a release's name for metadata.version."""
+    if text.isdecimal():
+        return int(text)
+    if name == METADATA_VERSION:
+        for level in range(METADATA_VERSION_LATEST, METADATA_VERSION_MIN - 1, -1):
+            if metadata_version_name(level) == text or metadata_version_name(level).startswith(f"{text}-"):
+                return level
+    raise ValueError(f"{name}={text}: {text!r} is no level; 'ottla features describe' shows what can be chosen.")
+
+
+def shown_level(name: str, level: int) -> str:
+    return f"{level} ({metadata_version_name(level)})" if name == METADATA_VERSION and level else str(level)
+
+
+def _release_levels(release: str) -> dict[str, int]:
+    level = level_of(METADATA_VERSION, release)
+    return {
+        name: min(latest, level if name == METADATA_VERSION else latest)
+        for name, latest in DEFAULT_FEATURE_LEVELS.items()
+    }
+
+
+def _levels(given: tuple[str, ...], release: str | None, metadata: str | None) -> dict[str, int]:
+    if sum(bool(one) for one in (given, release, metadata)) != 1:
+        raise click.UsageError("Say what to change, once: --feature, --metadata or --release-version.")
+    if release is not None:
+        return _release_levels(release)
+    if metadata is not None:
+        return {METADATA_VERSION: level_of(METADATA_VERSION, metadata)}
+    return {name: level_of(name, text) for name, text in parse_key_values(given, option="--feature").items()}
+
+
+def _update(session: Session, levels: dict[str, int], kind: UpgradeType, *, dry_run: bool) -> int:
+    async def work(admin: AdminClient) -> None:
+        await admin.cluster.update_features(levels, kind=kind, validate_only=dry_run)
+        for name, level in levels.items():
+            verb = "could be set" if dry_run else "was set"
+            session.output.say(f"{name} {verb} to {shown_level(name, level)}.")
+        session.output.emit(levels)
+
+    return session.run(work)

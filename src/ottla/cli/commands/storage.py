@@ -1,0 +1,113 @@
+"""`ottla storage`: data directories before the first start, and what they are."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import Any
+
+import click
+
+from ottla.cli.failures import Failure
+from ottla.cli.output import Output
+from ottla.cli.verbs import VerbGroup
+from ottla.host.files import OsFiles
+from ottla.metadata.format import format_storage
+from ottla.model.config import BrokerConfig, ConfigError, parse_properties
+from ottla.model.ids import Uuid
+from ottla.storage.errors import DirectoryRefused
+from ottla.storage.meta_properties import read_meta_properties
+
+__all__ = ["storage"]
+
+
+@click.group(cls=VerbGroup, verbs={}, help="Format and show data directories (kafka-storage).")
+def storage() -> None:
+    """The verbs are below."""
+
+
+@storage.command("random-uuid", help="Print an id for a new cluster.")
+def random_uuid() -> None:
+    click.echo(str(Uuid.random(random.SystemRandom())))
+
+
+config_option = click.option(
+    "-c",
+    "--config",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="The node's file.",
+)
+
+
+@storage.command("info", help="Show what a node's directories are formatted for.")
+@config_option
+@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+def info(config: str, as_json: bool) -> int:
+    output = Output(as_json=as_json)
+    files = OsFiles()
+    rows: list[tuple[object, ...]] = []
+    for directory in _directories(_read(config)):
+        try:
+            meta = read_meta_properties(files, directory)
+        except (DirectoryRefused, OSError) as error:
+            output.complain(directory, error)
+            continue
+        if meta is None:
+            output.complain(directory, Failure(f"{directory} is not formatted; 'ottla storage format' does it"))
+        else:
+            rows.append((directory, meta.cluster_id, meta.node_id, meta.directory_id))
+    output.table(("DIRECTORY", "CLUSTER", "NODE", "DIRECTORY ID"), rows, fold=(0,))
+    output.emit([{"directory": row[0], "clusterId": row[1], "nodeId": row[2], "directoryId": row[3]} for row in rows])
+    return output.exit_code
+
+
+@storage.command("format", help="Make a node's directories ready for the first start.")
+@config_option
+@click.option("-t", "--cluster-id", required=True, metavar="ID", help="The cluster's id; see random-uuid.")
+@click.option("-g", "--ignore-formatted", is_flag=True, help="Accept directories that are formatted already.")
+@click.option("-s", "--standalone", is_flag=True, hidden=True)
+@click.option("-f", "--feature", "features", multiple=True, hidden=True)
+@click.option("-r", "--release-version", hidden=True)
+@click.option("-N", "--no-initial-controllers", is_flag=True, hidden=True)
+@click.option("-I", "--initial-controllers", hidden=True)
+def format_command(config: str, cluster_id: str, ignore_formatted: bool, **_later: Any) -> int:
+    Uuid.parse(cluster_id)
+    broker = _read(config)
+    files = OsFiles()
+    directories = _directories(broker)
+    done = [one for one in directories if files.exists(f"{one}/meta.properties")]
+    if done and not ignore_formatted:
+        raise Failure(f"{done[0]} is formatted already; add --ignore-formatted to accept that.")
+    try:
+        format_storage(
+            files,
+            log_dirs=tuple(broker.log_dirs),
+            metadata_log_dir=_metadata_directory(broker),
+            node_id=broker.node_id,
+            random=random.SystemRandom(),
+            now_ms=int(time.time() * 1000),
+            cluster_id=cluster_id,
+        )
+    except DirectoryRefused as error:
+        raise Failure(str(error)) from None
+    for directory in directories:
+        click.echo(f"{directory} was {'formatted before' if directory in done else 'formatted'}.")
+    return 0
+
+
+def _read(path: str) -> BrokerConfig:
+    with open(path, encoding="utf-8") as file:
+        try:
+            return BrokerConfig(parse_properties(file.read()))
+        except (ConfigError, ValueError) as error:
+            raise Failure(f"{path}: {error}") from None
+
+
+def _metadata_directory(config: BrokerConfig) -> str:
+    return config.metadata_log_dir or config.log_dirs[0]
+
+
+def _directories(config: BrokerConfig) -> list[str]:
+    return list(dict.fromkeys((*config.log_dirs, _metadata_directory(config))))
