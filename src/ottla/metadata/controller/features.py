@@ -116,7 +116,8 @@ def _shared_min_insync_replicas(context: DecisionContext) -> list[Any]:
     configs, name = context.image.configs, MIN_INSYNC_REPLICAS
     records: list[Any] = []
     if name not in configs.of_all_brokers():
-        value = str(context.config.min_insync_replicas)
+        # What the node was started with: values that were set later, for itself alone, are among those that go.
+        value = str(context.config.with_dynamic(dynamic={}, dynamic_defaults={}).min_insync_replicas)
         records.append(ConfigRecord(resource_type=ResourceType.BROKER, resource_name="", name=name, value=value))
     records += [
         ConfigRecord(resource_type=ResourceType.BROKER, resource_name=resource.name, name=name, value=None)
