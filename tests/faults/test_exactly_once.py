@@ -73,19 +73,17 @@ def test_copies_are_exact_through_kills(kind: str, faults_seconds: float) -> Non
         prepare(cluster.bootstrap, partitions=PARTITIONS, replicas=3)
         fill(cluster.bootstrap, partitions=PARTITIONS, records=records)
         killer = Killer(cluster, random)
-        try:
-            kills = check_copies(
-                lambda: cluster.bootstrap,
-                kinds()[kind],
-                partitions=PARTITIONS,
-                records=records,
-                seconds=faults_seconds,
-                random=random,
-                disturb=killer,
-                pause_seconds=(1.0, 4.0),
-                patience_seconds=300,
-            )
-        finally:
-            killer.end()
+        kills = check_copies(
+            lambda: cluster.bootstrap,
+            kinds()[kind],
+            partitions=PARTITIONS,
+            records=records,
+            seconds=faults_seconds,
+            random=random,
+            disturb=killer,
+            calm=killer.end,
+            pause_seconds=(1.0, 4.0),
+            patience_seconds=300,
+        )
         assert kills >= 3
         assert killer.kills >= 1

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import IO
 
@@ -18,7 +18,17 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.support import jars
 from tests.support.java import PROGRAMS, java_command
 
-__all__ = ["CLUSTER_SETTINGS", "Copier", "check_copies", "fill", "java_copier", "librdkafka_copier", "prepare"]
+__all__ = [
+    "CLUSTER_SETTINGS",
+    "Copier",
+    "check_copies",
+    "fill",
+    "java_copier",
+    "librdkafka_copier",
+    "prepare",
+    "read_committed",
+    "read_keyed",
+]
 
 GROUP = "copiers"
 SOURCE, TARGET = "source", "target"
@@ -118,10 +128,14 @@ def check_copies(
     seconds: float,
     random: Random,
     disturb: Callable[[], None] | None = None,
+    calm: Callable[[], None] | None = None,
     pause_seconds: tuple[float, float] = (0.5, 2.0),
     patience_seconds: float = 120.0,
 ) -> int:
-    """Has every partition copied by a process of its own, which are killed at random for so long; how many kills."""
+    """Has every partition copied by a process of its own, which are killed at random for so long; how many kills.
+
+    `disturb` may do more harm after each kill, until `calm` is called; then copying has to come to its end.
+    """
     kills = 0
     with tempfile.TemporaryFile() as output:
         copiers = [Copier(command, bootstrap, partition, output) for partition in range(partitions)]
@@ -135,6 +149,8 @@ def check_copies(
                     kills += 1
                 if disturb is not None:
                     disturb()
+            if calm is not None:
+                calm()
             deadline = time.monotonic() + patience_seconds
             while not all(copier.is_finished for copier in copiers):
                 assert time.monotonic() < deadline, f"copying does not end: {_tail(output)}"
@@ -150,6 +166,22 @@ def check_copies(
 
 
 def read_committed(bootstrap: str, topic: str, partitions: int) -> list[list[str]]:
+    """The values of each partition, up to the end that readers of committed records have."""
+    seen: list[list[str]] = [[] for _ in range(partitions)]
+    for partition, _, value in _committed(bootstrap, topic, partitions):
+        seen[partition].append(value)
+    return seen
+
+
+def read_keyed(bootstrap: str, topic: str, partitions: int) -> dict[str, list[str]]:
+    """The same by key."""
+    seen: dict[str, list[str]] = {}
+    for _, key, value in _committed(bootstrap, topic, partitions):
+        seen.setdefault(key, []).append(value)
+    return seen
+
+
+def _committed(bootstrap: str, topic: str, partitions: int) -> Iterator[tuple[int, str, str]]:
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -159,7 +191,6 @@ def read_committed(bootstrap: str, topic: str, partitions: int) -> list[list[str
             "isolation.level": "read_committed",
         }
     )
-    seen: list[list[str]] = [[] for _ in range(partitions)]
     try:
         consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
         ended: set[int] = set()
@@ -168,15 +199,13 @@ def read_committed(bootstrap: str, topic: str, partitions: int) -> list[list[str
             assert time.monotonic() < deadline, f"{topic} cannot be read to its end: {ended}"
             for message in consumer.consume(500, timeout=1):
                 error, partition = message.error(), message.partition()
+                assert partition is not None
                 if error is None:
-                    assert partition is not None
-                    seen[partition].append(str(message.value() or b"", "utf-8"))
+                    yield partition, str(message.key() or b"", "utf-8"), str(message.value() or b"", "utf-8")
                 elif error.code() == KafkaError._PARTITION_EOF:
-                    assert partition is not None
                     ended.add(partition)
     finally:
         consumer.close()
-    return seen
 
 
 def _drive(copiers: list[Copier], seconds: float) -> None:
