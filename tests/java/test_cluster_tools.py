@@ -121,3 +121,117 @@ def test_a_reassignment_is_listed_and_cancelled(nodes: ottla.testing.Cluster, to
     finally:
         nodes.node(3).start()
         wait_until(lambda: broker_ids(nodes.node(1)) == [1, 2, 3], "broker 3 is back")
+
+
+def test_a_throttled_reassignment_sets_and_clears_its_throttles(
+    nodes: ottla.testing.Cluster, tool: Run, tmp_path: Path
+) -> None:
+    create_topic(nodes.node(1), "throttled", assignments={0: [1, 2]})
+    fill(nodes, "throttled")
+    wanted = plan(tmp_path / "plan.json", "throttled", (0, [3, 2]))
+    options = ("--reassignment-json-file", wanted)
+    said = tool("ReassignPartitionsCommand", "--execute", *options, "--throttle", 100_000_000).stdout
+    assert "The inter-broker throttle limit was set to 100000000 B/s" in said
+    rates = tool("ConfigCommand", "--entity-type", "brokers", "--entity-name", 3, "--describe").stdout
+    assert "follower.replication.throttled.rate=100000000" in rates
+    replicas = tool("ConfigCommand", "--entity-type", "topics", "--entity-name", "throttled", "--describe").stdout
+    assert "leader.replication.throttled.replicas=0:1,0:2" in replicas
+    assert "follower.replication.throttled.replicas=0:3" in replicas
+    wait_until(lambda: replicas_and_isr(nodes, "throttled") == ([3, 2], [2, 3], 3), "the partition has moved")
+    said = tool("ReassignPartitionsCommand", "--verify", *options).stdout
+    assert "Clearing topic-level throttles on topic throttled" in said
+    rates = tool("ConfigCommand", "--entity-type", "brokers", "--entity-name", 3, "--describe").stdout
+    assert "throttled" not in rates
+    for name in ("leader.replication.throttled.rate", "follower.replication.throttled.rate"):
+        refused = tool(
+            "ConfigCommand", "--entity-type", "brokers", "--entity-name", 3, "--alter", "--add-config", f"{name}=-1",
+            status=1,
+        )  # fmt: skip
+        assert "InvalidRequestException" in refused.stdout + refused.stderr
+    refused = tool(
+        "ConfigCommand", "--entity-type", "topics", "--entity-name", "throttled", "--alter",
+        "--add-config", "leader.replication.throttled.replicas=0", status=1,
+    )  # fmt: skip
+    assert "InvalidConfigurationException" in refused.stdout + refused.stderr
+
+
+def test_leaders_are_elected_with_the_tool(nodes: ottla.testing.Cluster, tool: Run, tmp_path: Path) -> None:
+    create_topic(nodes.node(1), "elected", assignments={0: [2, 3], 1: [3, 2]}, configs={"min.insync.replicas": "1"})
+    nodes.node(2).stop()
+    wait_until(lambda: replicas_and_isr(nodes, "elected")[2] == 3, "3 leads")
+    nodes.node(2).start()
+    wait_until(lambda: replicas_and_isr(nodes, "elected")[:2] == ([2, 3], [2, 3]), "2 is in sync again")
+    said = tool("LeaderElectionCommand", "--election-type", "preferred", "--topic", "elected", "--partition", 0).stdout
+    assert "Successfully completed leader election (PREFERRED) for partitions elected-0" in said
+    assert replicas_and_isr(nodes, "elected")[2] == 2
+    tool("LeaderElectionCommand", "--election-type", "preferred", "--all-topic-partitions")
+    named = tmp_path / "partitions.json"
+    named.write_text(json.dumps({"partitions": [{"topic": "elected", "partition": 0}]}))
+    said = tool("LeaderElectionCommand", "--election-type", "unclean", "--path-to-json-file", named).stdout
+    assert "Valid replica already elected for partitions elected-0" in said
+
+
+def test_topics_are_described_through_every_filter_while_a_broker_is_away(
+    nodes: ottla.testing.Cluster, tool: Run
+) -> None:
+    create_topic(nodes.node(1), "whole", assignments={0: [1, 2]})
+    create_topic(nodes.node(1), "shrunk", assignments={0: [1, 3]}, configs={"min.insync.replicas": "1"})
+    create_topic(nodes.node(1), "short", assignments={0: [1, 3]}, configs={"min.insync.replicas": "2"})
+    create_topic(nodes.node(1), "gone", assignments={0: [3]})
+
+    def described(*options: str) -> set[str]:
+        lines = tool("TopicCommand", "--describe", "--exclude-internal", *options).stdout.splitlines()
+        found = {match.group(1) for line in lines if (match := re.search(r"Topic: (\S+)", line))}
+        return found & {"whole", "shrunk", "short", "gone"}
+
+    everything = {"whole", "shrunk", "short", "gone"}
+    assert described() == everything
+    assert described("--under-replicated-partitions") == set()
+    assert described("--unavailable-partitions") == set()
+    nodes.node(3).stop()
+    wait_until(lambda: replicas_and_isr(nodes, "gone")[2] == -1, "the broker is known to be away")
+    try:
+        assert described("--under-replicated-partitions") == {"shrunk", "short", "gone"}
+        assert described("--unavailable-partitions") == {"gone"}
+        assert described("--under-min-isr-partitions") == {"short", "gone"}
+        assert described("--at-min-isr-partitions") == {"shrunk"}
+        # With eligible leaders every topic inherits a setting that counts as an override, as on Apache Kafka.
+        assert described("--topics-with-overrides") == everything
+        text = tool("TopicCommand", "--describe", "--topics-with-overrides").stdout
+        assert "Partition: 0" not in text
+        text = tool("TopicCommand", "--describe", "--topic", "short").stdout
+        assert re.search(r"Leader: 1\tReplicas: 1,3\tIsr: 1\tElr: 3\tLastKnownElr: \n", text), text
+        text = tool("TopicCommand", "--describe", "--topic", "gone").stdout
+        assert re.search(r"Leader: none\tReplicas: 3\tIsr: \tElr: 3\tLastKnownElr: 3\n", text), text
+    finally:
+        nodes.node(3).start()
+    wait_until(lambda: replicas_and_isr(nodes, "gone")[2] == 3, "it leads again what only it has")
+    wait_until(lambda: replicas_and_isr(nodes, "short")[1] == [1, 3], "and is in sync")
+
+
+def test_features_are_described_lowered_raised_and_disabled(tool: Run, java: ToolServer) -> None:
+    def level(name: str) -> str:
+        found = re.search(
+            rf"Feature: {name}\s.*FinalizedVersionLevel: (\S+)", tool("FeatureCommand", "describe").stdout
+        )
+        assert found is not None
+        return found.group(1)
+
+    assert level("metadata.version") == "4.3-IV0"
+    tool("FeatureCommand", "downgrade", "--feature", "share.version=0", "--dry-run")
+    assert level("share.version") == "1"
+    tool("FeatureCommand", "downgrade", "--feature", "share.version=0")
+    assert level("share.version") == "0"
+    tool("FeatureCommand", "upgrade", "--feature", "share.version=1")
+    assert level("share.version") == "1"
+    tool("FeatureCommand", "disable", "--feature", "share.version")
+    assert level("share.version") == "0"
+    # A level that is there already is no obstacle.
+    tool("FeatureCommand", "upgrade", "--feature", "share.version=1", "--metadata", "4.3-IV0")
+    assert level("share.version") == "1"
+    refused = tool("FeatureCommand", "downgrade", "--metadata", "4.2-IV1", status=1)
+    assert "metadata.version" in refused.stdout + refused.stderr
+    refused = tool("FeatureCommand", "upgrade", "--feature", "share.version=7", status=1)
+    assert "share.version" in refused.stdout + refused.stderr
+    mapping = java.run("FeatureCommand", "--bootstrap-server", "none:1", "version-mapping", "--release-version", "4.3")
+    assert "metadata.version=30 (4.3)" in mapping.stdout
