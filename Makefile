@@ -3,11 +3,13 @@
 PYTHON ?= python3
 PORT   ?= 9092
 DATA   ?= data
+SEEDS  ?= 1000
+FROM   ?= 0
 BIN    := .venv/bin
 READY  := .venv/ready
 JUNK   := .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
 
-.PHONY: help setup run test lint format check faults bench compat lock clean
+.PHONY: help setup run test lint format check faults sim bench compat lock clean
 
 help:
 	@echo "make run      a node on 127.0.0.1:$(PORT), data under ./$(DATA)"
@@ -15,6 +17,7 @@ help:
 	@echo "make check    test and compat: all that must hold"
 	@echo "make compat   Apache Kafka's own integration tests against Ottla"
 	@echo "make faults   kills, freezes, cuts and full disks under real clients (FAULTS_SECONDS=60 for each)"
+	@echo "make sim      whole clusters on virtual time, networks and disks (SEEDS=1000; repeats any of them)"
 	@echo "make bench    Apache Kafka and Ottla side by side (QUICK=1: about eight minutes; MINUTES=12: what fits)"
 	@echo "make lint     ruff, mypy, import-linter, house rules"
 	@echo "make format   let ruff rewrite what it can"
@@ -52,6 +55,9 @@ format: $(READY)
 
 compat: $(READY)
 	$(BIN)/python -m tests.kafka $(ARGS)
+
+sim: $(READY)
+	$(BIN)/python -m ottla.sim --seeds $(SEEDS) --from $(FROM) $(ARGS)
 
 bench: $(READY)
 	@# What was changed since set-up is compiled as well, as it would be by an installation.

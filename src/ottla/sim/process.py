@@ -7,6 +7,7 @@ machine that is moved) keeps what comes due and runs it when it is resumed, all 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import ceil
 from random import Random
 from typing import Any, TypeVar
 
@@ -123,7 +124,8 @@ class ProcessScheduler:
 
     def call_later(self, delay_seconds: float, callback: Callable[..., object], *arguments: Any) -> _ProcessTimer:
         timer = _ProcessTimer(callback, arguments)
-        timer._event = self._process.plan(round(delay_seconds * SECOND_US), timer.fire)
+        # Never early: whoever compares times as fractions would find that it is not due, and wait for nothing.
+        timer._event = self._process.plan(ceil(delay_seconds * SECOND_US), timer.fire)
         return timer
 
 

@@ -110,10 +110,14 @@ def _run_many(options: argparse.Namespace) -> int:
 def _outcomes(options: argparse.Namespace) -> Iterator[Outcome]:
     plans = (_plan(options, seed) for seed in range(options.first, options.first + options.seeds))
     if options.processes <= 1:
-        yield from map(run_plan, plans)
+        yield from map(_run, plans)
         return
     with get_context("fork").Pool(options.processes) as pool:
-        yield from pool.imap_unordered(run_plan, plans)
+        yield from pool.imap_unordered(_run, plans)
+
+
+def _run(plan: Plan) -> Outcome:
+    return run_plan(plan, ends_at_finding=True)
 
 
 def _print_findings(outcome: Outcome) -> None:

@@ -24,7 +24,7 @@ from ottla.sim.checkers.replicas import EqualReplicas
 from ottla.sim.cluster import ClusterLayout, Finding, LogCollector, SimCluster
 from ottla.sim.faults.schedule import FAULTS, FaultSchedule
 from ottla.sim.history import History
-from ottla.sim.kernel import SECOND_US, Kernel
+from ottla.sim.kernel import SECOND_US, Kernel, TimeStandsStill
 from ottla.sim.workloads.consume import Consume
 from ottla.sim.workloads.groups import ClassicMember, ConsumerMember
 from ottla.sim.workloads.offsets import CommitOffsets
@@ -44,6 +44,12 @@ CHECKERS: tuple[type[Checker], ...] = (
     OneOwner,
     CommittedOffsets,
 )
+
+GROUP_KINDS: dict[str, type[ClassicMember] | type[ConsumerMember] | None] = {
+    "commits": None,
+    "classic": ClassicMember,
+    "consumer": ConsumerMember,
+}
 
 START_SECONDS_MAX = 120
 TOPICS_SECONDS_MAX = 60
@@ -67,6 +73,8 @@ class Plan:
     readers: int = 1
     churns_topics: bool = True
     groups: int = 1
+    # What a group may be: clients that only commit, or members of one of the protocols.
+    group_kinds: tuple[str, ...] = tuple(GROUP_KINDS)
     faults: tuple[str, ...] = ()
     fault_pause_seconds: tuple[float, float] = (0.5, 8.0)
     settings: dict[str, str] = field(default_factory=dict)
@@ -142,9 +150,9 @@ def run_plan(
     plan: Plan,
     *,
     on_trace: Callable[[str], object] | None = None,
-    break_cluster: Callable[[SimCluster], object] | None = None,
+    ends_at_finding: bool = False,
 ) -> Outcome:
-    """Runs a plan to its end. `break_cluster` may put a defect into the nodes, to see whether it is found."""
+    """Runs a plan to its end, or until something is found."""
     kernel = Kernel(plan.seed)
     kernel.on_trace = on_trace
     layout = ClusterLayout(nodes=plan.nodes, controllers=plan.controllers, settings=plan.settings)
@@ -156,9 +164,7 @@ def run_plan(
     logger.setLevel(logging.ERROR if on_trace is None else logging.INFO)
     logger.propagate = False
     try:
-        if break_cluster is not None:
-            break_cluster(cluster)
-        _Scenario(plan, cluster).run()
+        _Scenario(plan, cluster, ends_at_finding=ends_at_finding).run()
     finally:
         logger.removeHandler(collector)
         logger.setLevel(level)
@@ -174,8 +180,9 @@ def run_plan(
 
 
 class _Scenario:
-    def __init__(self, plan: Plan, cluster: SimCluster) -> None:
+    def __init__(self, plan: Plan, cluster: SimCluster, *, ends_at_finding: bool) -> None:
         self._plan = plan
+        self._ends_at_finding = ends_at_finding
         self._cluster = cluster
         self._kernel = cluster.kernel
         self._random = cluster.kernel.random_for("scenario")
@@ -189,9 +196,13 @@ class _Scenario:
             if not self._begin():
                 return
             self._trouble()
-            if self._heal():
+            if not self._is_over and self._heal() and not self._is_over:
                 self._finish()
+        except TimeStandsStill as error:
+            self._cluster.found("liveness", str(error))
         finally:
+            for rule, sentence in self._history.contradictions:
+                self._cluster.found(rule, sentence)
             for workload in self._workloads:
                 workload.close()
 
@@ -253,6 +264,10 @@ class _Scenario:
             checker.sample()
             checker.finish()
 
+    @property
+    def _is_over(self) -> bool:
+        return self._ends_at_finding and bool(self._cluster.findings or self._history.contradictions)
+
     # -- helpers ---------------------------------------------------------------------------------------------------
 
     def _is_healed(self) -> bool:
@@ -266,7 +281,7 @@ class _Scenario:
 
     def _wait(self, seconds: float, is_done: Callable[[], bool]) -> bool:
         end_us = self._kernel.now_us + round(seconds * SECOND_US)
-        return self._kernel.run_until(end_us, is_done)
+        return self._kernel.run_until(end_us, lambda: self._is_over or is_done())
 
     def _sample(self) -> None:
         for checker in self._checkers:
@@ -309,7 +324,7 @@ class _Scenario:
                 )
             )
         for number in range(plan.groups):
-            kind = random.choice((None, ClassicMember, ConsumerMember))
+            kind = GROUP_KINDS[random.choice(plan.group_kinds)]
             if kind is None:
                 workloads.append(CommitOffsets(stage, f"commits-{number}", partitions, pause_seconds=0.5))
             else:

@@ -1,0 +1,52 @@
+"""Nodes with a defect in how they keep and follow the cluster's metadata."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ottla.metadata import topics_delta
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import PartitionImage
+from ottla.quorum import journal
+from ottla.sim import process
+from ottla.sim.files import SimFile
+
+
+def new_leader_in_the_old_epoch(patch: pytest.MonkeyPatch) -> None:
+    """The lead changes hands and the epoch stays, so that the old leader is not told from the new one."""
+    merge = topics_delta.merge_partition_change
+
+    def merge_in_the_old_epoch(partition: PartitionImage, record: Any) -> PartitionImage:
+        return merge(partition, record)._replace(leader_epoch=partition.leader_epoch)
+
+    patch.setattr(topics_delta, "merge_partition_change", merge_in_the_old_epoch)
+
+
+def one_node_skips_records(patch: pytest.MonkeyPatch) -> None:
+    """Node 2 does not hear of some changes."""
+    replay = MetadataDelta.replay
+    skipped = 0
+
+    def replay_most(delta: MetadataDelta, record: Any) -> None:
+        nonlocal skipped
+        here = process.current_process()
+        if here is not None and here.name.startswith("node 2") and type(record).__name__ == "PartitionChangeRecord":
+            skipped += 1
+            if skipped % 3 == 0:
+                return
+        replay(delta, record)
+
+    patch.setattr(MetadataDelta, "replay", replay_most)
+
+
+def metadata_is_not_synced(patch: pytest.MonkeyPatch) -> None:
+    """The metadata log is said to be durable and is not."""
+    sync = SimFile.sync
+
+    def forget_to_sync(file: SimFile) -> None:
+        if "__cluster_metadata" not in file.path or not file.path.endswith(journal.LOG_SUFFIX):
+            sync(file)
+
+    patch.setattr(SimFile, "sync", forget_to_sync)

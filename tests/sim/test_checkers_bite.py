@@ -1,0 +1,77 @@
+"""Every checker finds the node that breaks its rule, within a few seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ottla.sim.scenario import Plan, run_plan
+from tests.sim import broken_data_path, broken_groups, broken_metadata
+
+SEEDS_MAX = 6
+
+CASES: list[tuple[Callable[[pytest.MonkeyPatch], None], set[str], dict[str, object]]] = [
+    (
+        broken_data_path.answers_before_replication,
+        {"no acknowledged record is lost", "producers keep their sequence"},
+        {"faults": ("slow links", "kill", "partition")},
+    ),
+    (
+        broken_data_path.serves_beyond_the_high_watermark,
+        {"reads last", "stable reads"},
+        {"faults": ("slow links", "kill", "partition")},
+    ),
+    (broken_data_path.high_watermark_follows_any_follower, {"high watermark"}, {"faults": ("slow links",)}),
+    (broken_data_path.ignores_sequence_numbers, {"idempotent writes"}, {"faults": ("connection resets", "freeze")}),
+    (broken_data_path.follower_stamps_batches_itself, {"committed prefixes are equal"}, {"seconds": 3.0}),
+    (broken_data_path.nobody_comes_back_into_sync, {"liveness"}, {"faults": ("kill",)}),
+    (
+        broken_metadata.new_leader_in_the_old_epoch,
+        {"one leader per partition epoch"},
+        {"faults": ("freeze", "restart")},
+    ),
+    (broken_metadata.one_node_skips_records, {"one metadata history"}, {"faults": ("restart",)}),
+    (broken_metadata.metadata_is_not_synced, {"one metadata history"}, {"faults": ("power loss",), "seconds": 30.0}),
+    (
+        broken_groups.everybody_gets_the_same,
+        {"one owner per partition and generation"},
+        {"group_kinds": ("classic",), "groups": 2, "producers": 0, "seconds": 6.0},
+    ),
+    (
+        broken_groups.offsets_live_in_memory,
+        {"committed offsets stay"},
+        {"group_kinds": ("commits",), "groups": 2, "producers": 0, "faults": ("kill", "restart")},
+    ),
+]
+
+
+@pytest.mark.parametrize(("break_nodes", "rules", "settings"), CASES, ids=[case[0].__name__ for case in CASES])
+def test_the_broken_node_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+    break_nodes: Callable[[pytest.MonkeyPatch], None],
+    rules: set[str],
+    settings: dict[str, object],
+) -> None:
+    break_nodes(monkeypatch)
+    seen: set[str] = set()
+    for seed in range(SEEDS_MAX):
+        plan = Plan(**{"seed": seed, "seconds": 12.0, **BASE, **settings})  # type: ignore[arg-type]
+        seen |= {finding.rule for finding in run_plan(plan, ends_at_finding=True).findings}
+        if seen & rules:
+            return
+    pytest.fail(f"nobody noticed; what was found: {sorted(seen)}")
+
+
+BASE: dict[str, object] = {
+    "topics": {"t": 2},
+    "groups": 0,
+    "churns_topics": False,
+    "producers": 3,
+    "fault_pause_seconds": (0.3, 2.0),
+    "settings": {
+        "broker.session.timeout.ms": "3000",
+        "broker.heartbeat.interval.ms": "700",
+        "group.initial.rebalance.delay.ms": "0",
+    },
+}

@@ -1,0 +1,103 @@
+"""What the simulated network promises, and what it does not."""
+
+from __future__ import annotations
+
+from ottla.sim.kernel import SECOND_US, Kernel
+from ottla.sim.network import Network, Socket
+from ottla.sim.process import Process
+
+
+class Pair:
+    """A connection from host a to host b, and what arrived on either side."""
+
+    def __init__(self, *, frozen: bool = False) -> None:
+        self.kernel = Kernel(7)
+        self.network = Network(self.kernel)
+        self.processes = {name: Process(self.kernel, name, on_defect=_raise) for name in "ab"}
+        self.arrived: dict[str, list[bytes]] = {"a": [], "b": []}
+        self.closed: dict[str, list[str]] = {"a": [], "b": []}
+        self.sockets: dict[str, Socket] = {}
+        self.network.bind("b", 1, self.processes["b"]).open(lambda socket: self._take("b", socket), {})
+        self.network.connect(
+            process=self.processes["a"],
+            source="a",
+            target="b",
+            port=1,
+            on_connected=lambda socket: self._take("a", socket),
+            on_refused=self.closed["a"].append,
+        )
+        self.run(1)
+
+    def _take(self, name: str, socket: Socket) -> None:
+        self.sockets[name] = socket
+        socket.take_frames(self.arrived[name].append, self.closed[name].append)
+
+    def run(self, seconds: float) -> None:
+        self.kernel.run_until(self.kernel.now_us + round(seconds * SECOND_US))
+
+
+def _raise(sentence: str, error: BaseException) -> None:
+    raise AssertionError(sentence) from error
+
+
+def test_frames_arrive_whole_and_in_order() -> None:
+    pair = Pair()
+    pair.network.link("a", "b").delay_us = (1, 1_000_000)
+    frames = [bytes([number]) for number in range(50)]
+    for frame in frames:
+        pair.sockets["a"].send(frame)
+    pair.run(5)
+    assert pair.arrived["b"] == frames
+
+
+def test_a_blocked_direction_keeps_frames_and_the_other_does_not() -> None:
+    pair = Pair()
+    pair.network.block("a", "b")
+    pair.sockets["a"].send(b"late")
+    pair.sockets["b"].send(b"at once")
+    pair.run(1)
+    assert (pair.arrived["a"], pair.arrived["b"]) == ([b"at once"], [])
+    pair.network.unblock("a", "b")
+    pair.run(1)
+    assert pair.arrived["b"] == [b"late"]
+
+
+def test_who_waits_too_long_for_a_blocked_link_gives_up_alone() -> None:
+    pair = Pair()
+    pair.network.block("a", "b")
+    pair.sockets["a"].send(b"never")
+    pair.run(60)
+    assert pair.closed == {"a": ["connection timed out"], "b": []}
+
+
+def test_a_half_open_connection_is_noticed_by_whoever_sends() -> None:
+    pair = Pair()
+    pair.network.reset(pair.sockets["b"], is_one_sided=True)
+    pair.run(1)
+    assert pair.closed == {"a": [], "b": ["connection reset"]}
+    pair.sockets["a"].send(b"is anybody there")
+    pair.run(1)
+    assert pair.closed["a"] == ["connection reset by peer"]
+
+
+def test_a_killed_program_is_told_of_and_a_lost_host_is_not() -> None:
+    pair = Pair()
+    pair.network.end_process(pair.processes["b"], is_told=True)
+    pair.run(1)
+    assert pair.closed["a"] == ["the peer closed the connection"]
+    pair = Pair()
+    pair.network.host("b").is_up = False
+    pair.network.end_process(pair.processes["b"], is_told=False)
+    pair.run(1)
+    assert pair.closed["a"] == []
+
+
+def test_a_frozen_program_answers_when_it_is_resumed() -> None:
+    pair = Pair()
+    pair.processes["b"].freeze()
+    pair.sockets["a"].send(b"hello")
+    pair.run(5)
+    assert pair.arrived["b"] == []
+    pair.processes["b"].resume()
+    pair.run(1)
+    assert pair.arrived["b"] == [b"hello"]
