@@ -14,7 +14,7 @@ from ottla.model.errors import ErrorCode, KafkaError
 if TYPE_CHECKING:
     from ottla.broker.context import RequestContext
 
-__all__ = ["Triage", "alter_loggers", "check_authorized", "check_named", "check_own_id", "triage"]
+__all__ = ["Triage", "alter_loggers", "answers", "check_authorized", "check_named", "check_own_id", "triage"]
 
 _SET = 0
 _DELETE = 1
@@ -67,6 +67,7 @@ def check_named(resource: _Resource) -> None:
 
 
 R = TypeVar("R", bound=_Resource)
+A = TypeVar("A")
 
 
 class Triage(NamedTuple, Generic[R]):
@@ -96,6 +97,24 @@ def triage(resources: Sequence[R], settle: Callable[[R], bool]) -> Triage[R]:
         if not is_settled:
             outcome.forwarded.append(resource)
     return outcome
+
+
+def answers(
+    resources: Sequence[R], outcome: Triage[R], decided: Sequence[A], answer_class: Callable[..., A]
+) -> list[A]:
+    """One answer for each resource of the request, in its order: the controller's, or what was found out here."""
+    decisions = iter(decided)
+    return [
+        next(decisions)
+        if is_forwarded
+        else answer_class(
+            error_code=0 if refusal is None else refusal.code,
+            error_message=None if refusal is None else refusal.message,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+        for resource, refusal, is_forwarded in zip(resources, outcome.refusals, outcome.is_forwarded, strict=True)
+    ]
 
 
 def _repeated(resources: Sequence[_Resource]) -> set[tuple[int, str]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.authorization import Operation
-from ottla.broker.config_resources import Triage, alter_loggers, check_authorized, check_named, check_own_id, triage
+from ottla.broker.config_resources import alter_loggers, answers, check_authorized, check_named, check_own_id, triage
 from ottla.broker.context import RequestContext
 from ottla.metadata.image import ResourceType
 from ottla.model.deferred import Deferred
@@ -45,11 +45,17 @@ def handle(
 
     outcome = triage(request.resources, settle)
     if not outcome.forwarded:
-        return _answer(request, outcome, [])
+        return IncrementalAlterConfigsResponse(
+            responses=answers(request.resources, outcome, [], AlterConfigsResourceResponse)
+        )
     return broker.controller.incremental_alter_configs(
         IncrementalAlterConfigsRequest(resources=outcome.forwarded, validate_only=request.validate_only),
         context.for_controller(),
-    ).then(lambda decided: _answer(request, outcome, decided.responses))
+    ).then(
+        lambda decided: IncrementalAlterConfigsResponse(
+            responses=answers(request.resources, outcome, decided.responses, AlterConfigsResourceResponse)
+        )
+    )
 
 
 def error_response(
@@ -68,24 +74,3 @@ def error_response(
             for resource in request.resources
         ]
     )
-
-
-def _answer(
-    request: IncrementalAlterConfigsRequest,
-    outcome: Triage[AlterConfigsResource],
-    decided: list[AlterConfigsResourceResponse],
-) -> IncrementalAlterConfigsResponse:
-    decisions = iter(decided)
-    responses = []
-    for resource, refusal, is_forwarded in zip(request.resources, outcome.refusals, outcome.is_forwarded, strict=True):
-        responses.append(
-            next(decisions)
-            if is_forwarded
-            else AlterConfigsResourceResponse(
-                error_code=0 if refusal is None else refusal.code,
-                error_message=None if refusal is None else refusal.message,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-        )
-    return IncrementalAlterConfigsResponse(responses=responses)
