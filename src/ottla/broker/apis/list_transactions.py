@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
-from ottla.coordinator.group.consumer.pattern import InvalidPattern, TopicPattern
+from ottla.coordinator.group.consumer.pattern import InvalidPattern, any_name
 from ottla.coordinator.txn.admin import TransactionFilter
 from ottla.coordinator.txn.states import STATUS_BY_NAME
 from ottla.model.deferred import Deferred
@@ -51,6 +51,6 @@ def _matcher(pattern: str | None) -> Callable[[str], bool] | None:
     if not pattern:
         return None
     try:
-        return TopicPattern(pattern).matches
+        return any_name(pattern)
     except InvalidPattern as error:
         raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, str(error)) from error

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.coordinator.group.consumer.pattern import InvalidPattern, TopicPattern
+from ottla.coordinator.group.consumer.pattern import InvalidPattern, TopicPattern, any_name
 
 NAMES = ["", "a", "ab", "orders", "orders.eu", "orders-2", "Orders", "a_b", "aab", "x1", "10"]
 
@@ -125,3 +125,26 @@ def test_any_text_is_an_expression_or_is_refused(text: str, name: str) -> None:
 @settings(max_examples=200, deadline=None)
 def test_agrees_with_python_on_random_expressions(text: str, name: str) -> None:
     assert TopicPattern(text).matches(name) is (re.fullmatch(text, name) is not None)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "matches"),
+    [
+        ("my app:.*", "my app:1", True),
+        (r"my\sapp", "my app", True),
+        (r"my\Sapp", "my app", False),
+        ("[[:punct:]]+", ":;!", True),
+        ("[[:space:]]", "a", False),
+        (".", "ü", True),
+        ("ü.", "üß", True),
+        ("[^a]", "ß", True),
+        ("ü", "ß", False),
+        ("[äöü]+", "üö", True),
+        (".", "\n", False),
+        ("[^a]", "\n", True),
+        (r"\W", "ß", True),
+        (r"\w", "ß", False),
+    ],
+)
+def test_names_of_whatever_characters(text: str, name: str, matches: bool) -> None:
+    assert any_name(text)(name) is matches

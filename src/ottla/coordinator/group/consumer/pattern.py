@@ -5,39 +5,44 @@ Python's own `re` would hold up the whole node. The syntax is that of RE2, which
 and no lookaround. An expression becomes a nondeterministic automaton whose states are followed all at once; sets of
 states that were met before are remembered, which makes it deterministic over time.
 
-Only the characters that topic names consist of can ever match, so a character class is a set of those.
+A character class is the set of characters in it, among those that names consist of: topic names have few. Where names
+may hold anything (`any_name`), what is neither ASCII nor in the expression counts as one and the same character.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple
 
-__all__ = ["InvalidPattern", "TopicPattern"]
+__all__ = ["InvalidPattern", "TopicPattern", "any_name"]
 
 _DIGITS = frozenset("0123456789")
 _LOWER = frozenset("abcdefghijklmnopqrstuvwxyz")
 _UPPER = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _WORD = _DIGITS | _LOWER | _UPPER | {"_"}
 _ALL = _WORD | {".", "-"}
-_NONE: frozenset[str] = frozenset()
-_CLASSES = {"d": _DIGITS, "w": _WORD, "s": _NONE, "D": _ALL - _DIGITS, "W": _ALL - _WORD, "S": _ALL}
+_SPACES = frozenset("\t\n\f\r ")
+_ASCII = frozenset(map(chr, range(128)))
+_PRINTED = frozenset(map(chr, range(33, 127)))
 _POSIX = {
     "alnum": _WORD - {"_"},
     "alpha": _LOWER | _UPPER,
-    "ascii": _ALL,
-    "blank": _NONE,
-    "cntrl": _NONE,
+    "ascii": _ASCII,
+    "blank": frozenset("\t "),
+    "cntrl": _ASCII - _PRINTED - {" "},
     "digit": _DIGITS,
-    "graph": _ALL,
+    "graph": _PRINTED,
     "lower": _LOWER,
-    "print": _ALL,
-    "punct": frozenset("._-"),
-    "space": _NONE,
+    "print": _PRINTED | {" "},
+    "punct": _PRINTED - _WORD | {"_"},
+    "space": _SPACES | {"\v"},
     "upper": _UPPER,
     "word": _WORD,
     "xdigit": _DIGITS | frozenset("abcdefABCDEF"),
 }
+# Stands for every character that an expression cannot tell from others.
+_OTHER = "\uffff"
 _ESCAPED_CONTROLS = {"a": "\a", "f": "\f", "t": "\t", "n": "\n", "r": "\r", "v": "\v"}
 
 # RE2's own bound for counted repetition; the others keep an expression from becoming a burden.
@@ -49,6 +54,17 @@ _CACHE_MAX = 1000
 
 class InvalidPattern(Exception):
     """The expression is malformed, or uses what cannot be matched in linear time."""
+
+
+def any_name(text: str) -> Callable[[str], bool]:
+    """Whether a name of whatever characters matches as a whole; raises InvalidPattern."""
+    alphabet = _ASCII | frozenset(text) | {_OTHER}
+    pattern = TopicPattern(text, alphabet)
+
+    def matches(name: str) -> bool:
+        return pattern.matches(name if name.isascii() else "".join(c if c in alphabet else _OTHER for c in name))
+
+    return matches
 
 
 class _At(Enum):
@@ -97,8 +113,8 @@ class TopicPattern:
 
     __slots__ = ("_accept", "_arcs", "_first", "_jumps", "_known", "_start")
 
-    def __init__(self, text: str) -> None:
-        tree = _Parser(text).parse()
+    def __init__(self, text: str, alphabet: frozenset[str] = _ALL) -> None:
+        tree = _Parser(text, alphabet).parse()
         # By state: where a character of the set leads, and where one may go without a character (at some place).
         self._arcs: list[tuple[frozenset[str], int] | None] = []
         self._jumps: list[list[tuple[_At | None, int]]] = []
@@ -229,10 +245,19 @@ def _holds(at: _At, context: _Context) -> bool:
 class _Parser:
     """Recursive descent over one expression."""
 
-    __slots__ = ("_depth", "_ignores_case", "_position", "_text")
+    __slots__ = ("_alphabet", "_classes", "_depth", "_ignores_case", "_position", "_text")
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, alphabet: frozenset[str]) -> None:
         self._text = text
+        self._alphabet = alphabet
+        self._classes = {
+            "d": _DIGITS,
+            "w": _WORD,
+            "s": _SPACES & alphabet,
+            "D": alphabet - _DIGITS,
+            "W": alphabet - _WORD,
+            "S": alphabet - _SPACES,
+        }
         self._position = 0
         self._depth = 0
         self._ignores_case = False
@@ -308,7 +333,7 @@ class _Parser:
         if character == "[":
             return _Chars(self._class())
         if character == ".":
-            return _Chars(_ALL)
+            return _Chars(self._alphabet - {"\n"})
         if character == "^":
             return _Place(_At.START)
         if character == "$":
@@ -321,7 +346,7 @@ class _Parser:
 
     def _literal(self, character: str) -> _Chars:
         both = {character, character.lower(), character.upper()} if self._ignores_case else {character}
-        return _Chars(_ALL & both)
+        return _Chars(self._alphabet & both)
 
     def _group(self) -> _Node | None:
         self._depth += 1
@@ -363,8 +388,8 @@ class _Parser:
 
     def _escape(self) -> _Node:
         character = self._next("a backslash at the end")
-        if character in _CLASSES:
-            return _Chars(_CLASSES[character])
+        if character in self._classes:
+            return _Chars(self._classes[character])
         if character == "A":
             return _Place(_At.START)
         if character == "z":
@@ -412,7 +437,7 @@ class _Parser:
         self._position += 1
         if self._ignores_case:
             chars |= {other for each in chars for other in (each.lower(), each.upper())}
-        return frozenset(_ALL - chars if is_negated else _ALL & chars)
+        return frozenset(self._alphabet - chars if is_negated else self._alphabet & chars)
 
     def _class_item(self, chars: set[str]) -> None:
         if self._take("[:"):
@@ -423,13 +448,13 @@ class _Parser:
             if known is None:
                 raise InvalidPattern("a range in the wrong order, or an unknown class")
             self._position = end + 2
-            chars |= _ALL - known if is_negated else known
+            chars |= self._alphabet - known if is_negated else self._alphabet & known
             return
         low = self._next("a [ without its ]")
         if low == "\\":
             escaped = self._next("a backslash at the end")
-            if escaped in _CLASSES:
-                chars |= _CLASSES[escaped]
+            if escaped in self._classes:
+                chars |= self._classes[escaped]
                 return
             low = self._escaped_character(escaped)
         has_range = self._peek() == "-" and self._text[self._position + 1 : self._position + 2] not in ("", "]")
@@ -442,4 +467,4 @@ class _Parser:
             high = self._escaped_character(self._next("a backslash at the end"))
         if high < low:
             raise InvalidPattern("a range in the wrong order, or an unknown class")
-        chars |= {each for each in _ALL if low <= each <= high}
+        chars |= {each for each in self._alphabet if low <= each <= high}
