@@ -1,0 +1,231 @@
+"""`ottla reassign`: moves replicas to other brokers, or to other directories."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ottla.cli.failures import Failure
+from ottla.cli.logic.reassignment import Plan, format_plan, parse_plan, parse_topics, propose
+from ottla.cli.logic.throttles import clear_throttles, set_throttles
+from ottla.cli.logic.words import parse_node_ids
+from ottla.cli.output import numbers
+from ottla.cli.session import Session, cluster_options, confirm, yes_option
+from ottla.cli.verbs import VerbGroup
+from ottla.client.admin import AdminClient
+from ottla.model.ids import TopicPartition
+
+__all__ = ["reassign"]
+
+
+@click.group(cls=VerbGroup, help="Move replicas to other brokers (kafka-reassign-partitions).")
+def reassign() -> None:
+    """The verbs are below."""
+
+
+plan_option = click.option(
+    "-f",
+    "--reassignment-json-file",
+    "plan_file",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="The plan.",
+)
+
+
+@reassign.command("generate", help="Propose a plan that spreads topics over brokers.")
+@click.option("--topics-to-move-json-file", "topics_file", type=click.Path(exists=True), metavar="FILE", help="Topics.")
+@click.option("-t", "--topic", "topics", multiple=True, metavar="TOPIC", help="A topic; may be repeated.")
+@click.option("--broker-list", "--brokers", "brokers", required=True, metavar="1,2,3", help="Where they shall be.")
+@click.option("--disable-rack-aware", is_flag=True, help="Do not look at racks.")
+@cluster_options
+def generate(
+    session: Session, topics_file: str | None, topics: tuple[str, ...], brokers: str, disable_rack_aware: bool
+) -> int:
+    wanted = list(topics)
+    if topics_file is not None:
+        with open(topics_file, encoding="utf-8") as file:
+            wanted += parse_topics(file.read())
+    if not wanted:
+        raise click.UsageError("Say which topics, with --topic or --topics-to-move-json-file.")
+    targets = parse_node_ids(brokers, option="--broker-list")
+
+    async def work(admin: AdminClient) -> None:
+        current = await _current(admin, wanted)
+        known = admin.connections.metadata.brokers
+        for broker in targets:
+            if broker not in known:
+                raise Failure(f"There is no broker {broker}; there are {numbers(sorted(known))}.")
+        racks = {broker: None if disable_rack_aware else known[broker].rack for broker in targets}
+        proposed = propose(current, racks)
+        session.output.say("Current partition replica assignment")
+        session.output.say(format_plan(current))
+        session.output.say()
+        session.output.say("Proposed partition reassignment configuration")
+        session.output.say(format_plan(proposed))
+        session.output.emit({"current": _plain(current), "proposed": _plain(proposed)})
+
+    return session.run(work)
+
+
+@reassign.command("execute", help="Begin what a plan says.")
+@plan_option
+@click.option("--throttle", type=click.IntRange(1), metavar="BYTES/S", help="Between brokers, not more than this.")
+@click.option(
+    "--replica-alter-log-dirs-throttle", "dirs_throttle", type=click.IntRange(1), metavar="BYTES/S", help="On a broker."
+)
+@click.option("--additional", is_flag=True, help="Although others are moving.")
+@yes_option
+@cluster_options
+def execute(
+    session: Session, plan_file: str, throttle: int | None, dirs_throttle: int | None, additional: bool, yes: bool
+) -> int:
+    plan = _read(plan_file)
+
+    async def work(admin: AdminClient) -> None:
+        current = await _current(admin, sorted({one.topic for one in plan.replicas}))
+        for one in plan.replicas:
+            if one not in current:
+                raise Failure(f"There is no partition {one}. 'ottla topics describe' shows what there is.")
+        moving = await admin.partitions.reassignments()
+        if moving and not additional:
+            raise Failure(
+                f"{len(moving)} partitions are moving already. Wait ('ottla reassign list'), or add --additional."
+            )
+        before = {one: current[one] for one in plan.replicas}
+        session.output.say("Current partition replica assignment, to go back with")
+        session.output.say(format_plan(before))
+        confirm(f"Move {len(plan.replicas)} partitions?", yes=yes)
+        if throttle is not None or dirs_throttle is not None:
+            await set_throttles(admin, before, plan, between=throttle, within=dirs_throttle)
+        started = []
+        for one, error in (await admin.partitions.reassign(dict(plan.replicas))).items():
+            if error is None:
+                started.append(str(one))
+            else:
+                session.output.complain(str(one), error)
+        await _move_directories(session, admin, plan)
+        if started:
+            session.output.say(f"Began to move {', '.join(started)}.")
+        session.output.emit({"started": started, "before": _plain(before)})
+
+    return session.run(work)
+
+
+@reassign.command("verify", help="Show how far a plan is; lifts throttles when it is done.")
+@plan_option
+@click.option("--preserve-throttles", is_flag=True, help="Leave throttles as they are.")
+@cluster_options
+def verify(session: Session, plan_file: str, preserve_throttles: bool) -> int:
+    plan = _read(plan_file)
+
+    async def work(admin: AdminClient) -> None:
+        current = await _current(admin, sorted({one.topic for one in plan.replicas}))
+        moving = await admin.partitions.reassignments(plan.replicas)
+        rows = []
+        for one, wanted in sorted(plan.replicas.items()):
+            have = current.get(one)
+            if have is None:
+                state = "there is no such partition"
+            elif one in moving:
+                state = "moving"
+            elif list(have) == wanted:
+                state = "done"
+            else:
+                state = "elsewhere"
+            rows.append((str(one), numbers(wanted), numbers(have or ()), state))
+        session.output.table(("PARTITION", "WANTED", "REPLICAS", "STATE"), rows, fold=(0,))
+        if not moving and not preserve_throttles:
+            cleared = await clear_throttles(admin, plan)
+            if cleared:
+                session.output.say("Throttles were lifted.")
+        session.output.emit(
+            [{"partition": row[0], "wanted": row[1], "replicas": row[2], "state": row[3]} for row in rows]
+        )
+        session.output.failed |= any(row[3] not in ("done", "moving") for row in rows)
+
+    return session.run(work)
+
+
+@reassign.command("cancel", help="Stop what a plan began, and go back.")
+@plan_option
+@click.option("--preserve-throttles", is_flag=True, help="Leave throttles as they are.")
+@yes_option
+@cluster_options
+def cancel(session: Session, plan_file: str, preserve_throttles: bool, yes: bool) -> int:
+    plan = _read(plan_file)
+
+    async def work(admin: AdminClient) -> None:
+        moving = await admin.partitions.reassignments(plan.replicas)
+        if not moving:
+            session.output.say("Nothing of the plan is moving.")
+            session.output.emit([])
+            return
+        confirm(f"Stop moving {len(moving)} partitions?", yes=yes)
+        stopped = []
+        for one, error in (await admin.partitions.reassign(dict.fromkeys(moving, None))).items():
+            if error is None:
+                stopped.append(str(one))
+            else:
+                session.output.complain(str(one), error)
+        if not preserve_throttles:
+            await clear_throttles(admin, plan)
+        session.output.say(f"Stopped {', '.join(stopped)}.")
+        session.output.emit(stopped)
+
+    return session.run(work)
+
+
+@reassign.command("list", help="Show what moves now.")
+@cluster_options
+def list_moving(session: Session) -> int:
+    async def work(admin: AdminClient) -> None:
+        found = sorted((await admin.partitions.reassignments()).items())
+        if not found:
+            session.output.say("No partition reassignments found.")
+        else:
+            session.output.table(
+                ("PARTITION", "REPLICAS", "ADDING", "REMOVING"),
+                [(str(key), numbers(one.replicas), numbers(one.adding), numbers(one.removing)) for key, one in found],
+                fold=(0,),
+            )
+        session.output.emit([{"partition": str(key), **one._asdict()} for key, one in found])
+
+    return session.run(work)
+
+
+def _read(path: str) -> Plan:
+    with open(path, encoding="utf-8") as file:
+        return parse_plan(file.read())
+
+
+async def _current(admin: AdminClient, topics: list[str]) -> dict[TopicPartition, list[int]]:
+    metadata = await admin.connections.refresh(topics)
+    found = {}
+    for name in topics:
+        info = metadata.topics.get(name)
+        if info is None or (info.error is not None and not info.partitions):
+            raise Failure(f"There is no topic {name!r}. 'ottla topics list' shows what there is.")
+        for number, one in info.partitions.items():
+            found[TopicPartition(name, number)] = list(one.replicas)
+    return found
+
+
+async def _move_directories(session: Session, admin: AdminClient, plan: Plan) -> None:
+    if not plan.directories:
+        return
+    moves: dict[int, dict[TopicPartition, str]] = {}
+    for (broker, one), path in plan.directories.items():
+        moves.setdefault(broker, {})[one] = path
+    for (broker, one), error in (await admin.partitions.move_to_directories(moves)).items():
+        if error is not None:
+            session.output.complain(f"{one} on broker {broker}", error)
+
+
+def _plain(replicas: dict[TopicPartition, list[int]]) -> list[dict[str, Any]]:
+    return [
+        {"topic": one.topic, "partition": one.partition, "replicas": list(wanted)}
+        for one, wanted in sorted(replicas.items())
+    ]

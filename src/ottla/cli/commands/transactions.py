@@ -1,0 +1,194 @@
+"""`ottla transactions`: what is open, who has it, and ending what hangs (KIP-664)."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from ottla.cli.commands.producers import show_producers
+from ottla.cli.failures import Failure
+from ottla.cli.logic.hanging import find_hanging_transactions
+from ottla.cli.output import duration
+from ottla.cli.session import Session, cluster_options, confirm, yes_option
+from ottla.cli.verbs import VerbGroup
+from ottla.client.admin import AdminClient
+from ottla.model.errors import KafkaError
+from ottla.model.ids import TopicPartition
+
+__all__ = ["transactions"]
+
+
+class _AddressFirst(VerbGroup):
+    """Kafka's tool has the address before its verb: it goes behind it here."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        for position, word in enumerate(args):
+            if word in self.commands:
+                return super().parse_args(ctx, [word, *args[:position], *args[position + 1 :]])
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_AddressFirst, verbs={}, help="Look at transactions, end hanging ones (kafka-transactions).")
+def transactions() -> None:
+    """The verbs are below."""
+
+
+@transactions.command("list", help="List transactional ids and their states.")
+@click.option("--duration-filter", type=int, default=-1, metavar="MS", help="Only those open for longer.")
+@click.option("--transactional-id-pattern", "pattern", metavar="REGEX", help="Only ids that match.")
+@click.option("--state", "states", multiple=True, metavar="STATE", help="Only in this state; may be repeated.")
+@cluster_options
+def list_transactions(session: Session, duration_filter: int, pattern: str | None, states: tuple[str, ...]) -> int:
+    async def work(admin: AdminClient) -> None:
+        found = await admin.transactions.find(states=states, duration_ms=duration_filter, pattern=pattern)
+        session.output.table(
+            ("TRANSACTIONAL ID", "COORDINATOR", "PRODUCER", "STATE"),
+            [(one.transactional_id, one.coordinator, one.producer_id, one.state) for one in found],
+            right=(1, 2),
+            fold=(0,),
+        )
+        session.output.emit([one._asdict() for one in found])
+
+    return session.run(work)
+
+
+@transactions.command("describe", help="Show one transaction.")
+@click.option("--transactional-id", required=True, metavar="ID", help="Whose.")
+@cluster_options
+def describe(session: Session, transactional_id: str) -> int:
+    async def work(admin: AdminClient) -> None:
+        one = await admin.transactions.describe(transactional_id)
+        open_for = duration(time.time() * 1000 - one.start_time_ms) if one.start_time_ms > 0 else "-"
+        facts = {
+            "Coordinator": one.coordinator,
+            "Producer": f"{one.producer_id}, epoch {one.producer_epoch}",
+            "State": one.state,
+            "Timeout": duration(one.timeout_ms),
+            "Open for": open_for,
+            "Partitions": ", ".join(map(str, one.partitions)) or "-",
+        }
+        for title, value in facts.items():
+            session.output.say(f"{title + ':':<13} {value}")
+        session.output.emit({**one._asdict(), "partitions": [str(partition) for partition in one.partitions]})
+
+    return session.run(work)
+
+
+@transactions.command("describe-producers", help="Show the producers of a partition.")
+@click.option("--topic", required=True, metavar="TOPIC", help="The topic.")
+@click.option("--partition", type=click.IntRange(0), required=True, metavar="N", help="The partition.")
+@click.option("--broker-id", type=click.IntRange(0), metavar="ID", help="As this replica knows them, not the leader.")
+@cluster_options
+def describe_producers(session: Session, topic: str, partition: int, broker_id: int | None) -> int:
+    return show_producers(session, (), topic, partition, broker_id)
+
+
+@transactions.command("find-hanging", help="Find transactions that are open in a partition and nowhere else.")
+@click.option("--broker-id", type=click.IntRange(0), metavar="ID", help="Only partitions that this broker leads.")
+@click.option("--max-transaction-timeout", "minutes", type=int, default=15, metavar="MIN", help="[default: 15]")
+@click.option("--topic", metavar="TOPIC", help="Only in this topic.")
+@click.option("--partition", type=click.IntRange(0), metavar="N", help="Only in this partition of it.")
+@cluster_options
+def find_hanging(
+    session: Session, broker_id: int | None, minutes: int, topic: str | None, partition: int | None
+) -> int:
+    if topic is None and broker_id is None:
+        raise click.UsageError("Say where to look, with --topic or --broker-id.")
+
+    async def work(admin: AdminClient) -> None:
+        partitions = [
+            TopicPartition(name, number)
+            for name, info in (await admin.topics.all()).items()
+            if topic is None or name == topic
+            for number, one in info.partitions.items()
+            if (partition is None or number == partition) and (broker_id is None or one.leader == broker_id)
+        ]
+        older = int(time.time() * 1000) - minutes * 60_000
+        found = await find_hanging_transactions(admin, partitions, older_than_ms=older)
+        session.output.table(
+            ("PARTITION", "PRODUCER", "EPOCH", "COORD EPOCH", "START", "LAST WRITE"),
+            [
+                (
+                    str(one.partition),
+                    one.state.producer_id,
+                    one.state.producer_epoch,
+                    one.state.coordinator_epoch,
+                    one.state.transaction_start_offset,
+                    one.state.last_timestamp,
+                )
+                for one in found
+            ],
+            right=(1, 2, 3, 4, 5),
+            fold=(0,),
+        )
+        session.output.emit([{"partition": str(one.partition), **one.state._asdict()} for one in found])
+
+    return session.run(work)
+
+
+@transactions.command("abort", help="Write an abort marker for a hanging transaction.")
+@click.option("--topic", required=True, metavar="TOPIC", help="The topic.")
+@click.option("--partition", type=click.IntRange(0), required=True, metavar="N", help="The partition.")
+@click.option("--start-offset", type=int, metavar="N", help="Where the transaction began; finds the rest.")
+@click.option("--producer-id", type=int, metavar="ID", help="Instead of the offset.")
+@click.option("--producer-epoch", type=int, metavar="N", help="Goes with it.")
+@click.option("--coordinator-epoch", type=int, metavar="N", help="Goes with it.")
+@yes_option
+@cluster_options
+def abort(
+    session: Session,
+    topic: str,
+    partition: int,
+    start_offset: int | None,
+    producer_id: int | None,
+    producer_epoch: int | None,
+    coordinator_epoch: int | None,
+    yes: bool,
+) -> int:
+    one = TopicPartition(topic, partition)
+    if (start_offset is None) == (producer_id is None):
+        raise click.UsageError("Name the transaction by --start-offset, or by --producer-id and both epochs.")
+
+    async def work(admin: AdminClient) -> None:
+        identity = (producer_id, producer_epoch, coordinator_epoch)
+        if start_offset is not None:
+            found = (await admin.transactions.producers([one]))[one]
+            if isinstance(found, KafkaError):
+                raise found
+            state = next((state for state in found if state.transaction_start_offset == start_offset), None)
+            if state is None:
+                raise Failure(
+                    f"No transaction of {one} begins at {start_offset}; 'ottla producers {topic}' shows them."
+                )
+            # A partition in which the coordinator never wrote knows no epoch of it; any is newer.
+            identity = (state.producer_id, state.producer_epoch, max(state.coordinator_epoch, 0))
+        if None in identity:
+            raise Failure("--producer-id needs --producer-epoch and --coordinator-epoch.", exit_code=2)
+        confirm(f"Abort the transaction of producer {identity[0]} in {one}?", yes=yes)
+        await admin.transactions.abort(
+            one,
+            producer_id=identity[0] or 0,
+            producer_epoch=identity[1] or 0,
+            coordinator_epoch=identity[2] or 0,
+        )
+        session.output.say(f"Aborted the transaction of producer {identity[0]} in {one}.")
+        session.output.emit({"partition": str(one), "producerId": identity[0]})
+
+    return session.run(work)
+
+
+@transactions.command(
+    "forceTerminateTransaction", help="Fence the producer of a transactional id, which aborts its work."
+)
+@click.option("--transactional-id", "--transactionalId", "transactional_id", required=True, metavar="ID", help="Whose.")
+@yes_option
+@cluster_options
+def force_terminate(session: Session, transactional_id: str, yes: bool) -> int:
+    async def work(admin: AdminClient) -> None:
+        confirm(f"Fence the producer of {transactional_id!r}?", yes=yes)
+        await admin.transactions.terminate(transactional_id)
+        session.output.say(f"The producer of {transactional_id!r} was fenced.")
+        session.output.emit({"transactionalId": transactional_id})
+
+    return session.run(work)

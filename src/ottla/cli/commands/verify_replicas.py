@@ -1,0 +1,56 @@
+"""`ottla verify-replicas`: reads every replica of partitions side by side and compares the batches."""
+
+from __future__ import annotations
+
+import click
+
+from ottla.cli.logic.replica_compare import ReplicaReport, compare_partition
+from ottla.cli.logic.words import matching
+from ottla.cli.session import Session, cluster_options
+from ottla.client.admin import AdminClient
+from ottla.model.ids import TopicPartition
+
+__all__ = ["verify_replicas"]
+
+
+@click.command(help="Compare the replicas of partitions (kafka-replica-verification).")
+@click.argument("names", nargs=-1, metavar="[TOPIC]...")
+@click.option("--topics-include", "include", metavar="REGEX", help="Topics by a regular expression.")
+@click.option("--fetch-size", type=click.IntRange(1), default=1024 * 1024, metavar="BYTES", help="[default: 1048576]")
+@click.option("--max-wait-ms", type=int, hidden=True, expose_value=False)
+@click.option("--report-interval-ms", type=int, hidden=True, expose_value=False)
+@click.option("--time", hidden=True, expose_value=False)
+@cluster_options
+def verify_replicas(session: Session, names: tuple[str, ...], include: str | None, fetch_size: int) -> int:
+    async def work(admin: AdminClient) -> None:
+        known = await admin.topics.all()
+        chosen = matching(known, [*names, *([include] if include else [])])
+        partitions = [TopicPartition(name, number) for name in chosen for number in known[name].partitions]
+        reports: list[ReplicaReport] = []
+        with session.output.progress("comparing", len(partitions)) as advance:
+            for one in partitions:
+                replicas = known[one.topic].partitions[one.partition].replicas
+                reports.append(await compare_partition(admin.connections, one, replicas, fetch_size=fetch_size))
+                advance(1)
+        wrong = [report for report in reports if report.difference is not None]
+        session.output.table(
+            ("PARTITION", "REPLICAS", "COMPARED", "MAX LAG", "RESULT"),
+            [
+                (
+                    str(report.partition),
+                    report.replicas,
+                    report.compared,
+                    report.max_lag,
+                    report.difference or "same",
+                )
+                for report in reports
+                if report.difference is not None or len(reports) <= 50
+            ],
+            right=(2, 3),
+            fold=(4,),
+        )
+        session.output.say(f"{len(reports)} partitions compared, {len(wrong)} differ.")
+        session.output.emit([{**report._asdict(), "partition": str(report.partition)} for report in reports])
+        session.output.failed |= bool(wrong)
+
+    return session.run(work)

@@ -1,0 +1,46 @@
+"""Hanging transactions: open in a partition, while their coordinator knows nothing of it (KIP-664)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ottla.client.admin import AdminClient
+from ottla.client.admin.transactions import ProducerState
+from ottla.model.errors import KafkaError
+from ottla.model.ids import TopicPartition
+
+__all__ = ["HangingTransaction", "find_hanging_transactions"]
+
+
+class HangingTransaction(NamedTuple):
+    partition: TopicPartition
+    state: ProducerState
+
+
+async def find_hanging_transactions(
+    admin: AdminClient, partitions: Iterable[TopicPartition], *, older_than_ms: int
+) -> list[HangingTransaction]:
+    """Candidates are producers with an open transaction and no write since a moment; their coordinators decide."""
+    candidates = []
+    for one, found in sorted((await admin.transactions.producers(partitions)).items()):
+        if isinstance(found, KafkaError):
+            continue
+        candidates += [
+            HangingTransaction(one, state)
+            for state in found
+            if state.transaction_start_offset >= 0 and state.last_timestamp < older_than_ms
+        ]
+    if not candidates:
+        return []
+    ids = sorted({candidate.state.producer_id for candidate in candidates})
+    listed = {one.producer_id: one.transactional_id for one in await admin.transactions.find(producer_ids=ids)}
+    hanging = []
+    for candidate in candidates:
+        transactional_id = listed.get(candidate.state.producer_id)
+        if transactional_id is not None:
+            described = await admin.transactions.describe(transactional_id)
+            if described.producer_id == candidate.state.producer_id and candidate.partition in described.partitions:
+                continue
+        hanging.append(candidate)
+    return hanging

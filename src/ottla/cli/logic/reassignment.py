@@ -1,0 +1,158 @@
+"""Reassignment plans: Kafka's JSON, a proposal that spreads replicas, and throttles."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ottla.model.ids import TopicPartition
+
+__all__ = [
+    "Plan",
+    "format_plan",
+    "parse_plan",
+    "parse_topics",
+    "propose",
+    "throttled_replicas",
+]
+
+
+class Plan(NamedTuple):
+    replicas: dict[TopicPartition, list[int]]
+    # (broker, partition) -> directory, where the plan names one.
+    directories: dict[tuple[int, TopicPartition], str]
+
+
+def parse_topics(text: str) -> list[str]:
+    """`{"version": 1, "topics": [{"topic": "a"}]}`."""
+    content = _json(text)
+    try:
+        return [str(entry["topic"]) for entry in content["topics"]]
+    except (KeyError, TypeError):
+        raise ValueError('The file must look like {"version": 1, "topics": [{"topic": "name"}]}.') from None
+
+
+def parse_plan(text: str) -> Plan:
+    """`{"version": 1, "partitions": [{"topic", "partition", "replicas", "log_dirs"}]}`."""
+    content = _json(text)
+    replicas: dict[TopicPartition, list[int]] = {}
+    directories: dict[tuple[int, TopicPartition], str] = {}
+    try:
+        for entry in content["partitions"]:
+            one = TopicPartition(str(entry["topic"]), int(entry["partition"]))
+            wanted = [int(broker) for broker in entry["replicas"]]
+            paths = entry.get("log_dirs", ["any"] * len(wanted))
+            if one in replicas:
+                raise ValueError(f"{one} is in the plan twice.")
+            if len(set(wanted)) != len(wanted) or not wanted:
+                raise ValueError(f"{one} must have replicas, each broker once: {wanted}.")
+            if len(paths) != len(wanted):
+                raise ValueError(f"{one} has {len(wanted)} replicas and {len(paths)} directories.")
+            replicas[one] = wanted
+            directories |= {(broker, one): path for broker, path in zip(wanted, paths, strict=True) if path != "any"}
+    except (KeyError, TypeError):
+        raise ValueError('The file must look like {"version": 1, "partitions": [...]}.') from None
+    if not replicas:
+        raise ValueError("The plan has no partitions.")
+    return Plan(replicas, directories)
+
+
+def format_plan(
+    replicas: Mapping[TopicPartition, Sequence[int]],
+    directories: Mapping[tuple[int, TopicPartition], str] | None = None,
+) -> str:
+    given = directories or {}
+    return json.dumps(
+        {
+            "version": 1,
+            "partitions": [
+                {
+                    "topic": one.topic,
+                    "partition": one.partition,
+                    "replicas": list(wanted),
+                    "log_dirs": [given.get((broker, one), "any") for broker in wanted],
+                }
+                for one, wanted in sorted(replicas.items())
+            ],
+        },
+        separators=(",", ":"),
+    )
+
+
+def propose(
+    current: Mapping[TopicPartition, Sequence[int]], racks: Mapping[int, str | None], *, start: int = 0
+) -> dict[TopicPartition, list[int]]:
+    """Replicas over the given brokers: leaders in turn, followers on other brokers, and on other racks first.
+
+    What moves is not minimized: this is what Kafka's tool proposes when it is asked to spread topics over brokers.
+    """
+    brokers = _by_rack(racks)
+    loads = dict.fromkeys(brokers, 0)
+    proposed: dict[TopicPartition, list[int]] = {}
+    for number, (one, replicas) in enumerate(sorted(current.items())):
+        if len(replicas) > len(brokers):
+            raise ValueError(f"{one} has {len(replicas)} replicas, but only {len(brokers)} brokers are given.")
+        leader = brokers[(start + number) % len(brokers)]
+        chosen = [leader]
+        while len(chosen) < len(replicas):
+            used = {racks[broker] for broker in chosen}
+            rest = [broker for broker in brokers if broker not in chosen]
+            position = brokers.index(chosen[-1])
+            chosen.append(
+                min(
+                    rest,
+                    key=lambda broker: (
+                        racks[broker] is not None and racks[broker] in used,
+                        loads[broker],
+                        (brokers.index(broker) - position) % len(brokers),
+                    ),
+                )
+            )
+        for broker in chosen:
+            loads[broker] += 1
+        proposed[one] = chosen
+    return proposed
+
+
+def throttled_replicas(
+    current: Mapping[TopicPartition, Sequence[int]], target: Mapping[TopicPartition, Sequence[int]]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """(leader.replication.throttled.replicas, follower...) by topic, for partitions that move (KIP-73).
+
+    Those that hold data now are throttled as leaders, those that get it as followers.
+    """
+    leaders: dict[str, list[str]] = {}
+    followers: dict[str, list[str]] = {}
+    for one, wanted in sorted(target.items()):
+        have = current.get(one, ())
+        new = [broker for broker in wanted if broker not in have]
+        if not new:
+            continue
+        leaders.setdefault(one.topic, []).extend(f"{one.partition}:{broker}" for broker in have)
+        followers.setdefault(one.topic, []).extend(f"{one.partition}:{broker}" for broker in new)
+    return (
+        {topic: ",".join(entries) for topic, entries in leaders.items()},
+        {topic: ",".join(entries) for topic, entries in followers.items()},
+    )
+
+
+def _by_rack(racks: Mapping[int, str | None]) -> list[int]:
+    """Brokers in an order in which neighbours are in different racks, as far as there are several."""
+    lists: dict[str | None, list[int]] = {}
+    for broker in sorted(racks):
+        lists.setdefault(racks[broker], []).append(broker)
+    ordered: list[int] = []
+    while any(lists.values()):
+        ordered += [lists[rack].pop(0) for rack in sorted(lists, key=str) if lists[rack]]
+    return ordered
+
+
+def _json(text: str) -> Any:
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"The file is not JSON: {error}.") from None
+    if not isinstance(content, dict) or content.get("version", 1) != 1:
+        raise ValueError("The file must be an object of version 1.")
+    return content
