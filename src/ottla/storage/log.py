@@ -105,7 +105,14 @@ class PartitionLog(LogFiles):
         else:
             offset = self._stamp_all(records, offset, leader_epoch)
         if header.producer_id >= 0 or len(headers) > 1:
-            duplicate = self._check_producers(headers, records.positions, buffer, origin)
+            try:
+                duplicate = self._check_producers(headers, records.positions, buffer, origin)
+            except KafkaError as error:
+                if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._full_at == first_offset:
+                    # What it should follow was refused for want of room, and is on its way again. Told so, a producer
+                    # repeats both; told of a gap, librdkafka begins a new epoch and sends again what may be here.
+                    raise self._no_room("append to") from None
+                raise
             if duplicate is not None:
                 return AppendResult(
                     duplicate.first_offset, duplicate.last_offset, duplicate.timestamp, self.log_start_offset, True

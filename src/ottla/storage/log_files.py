@@ -38,6 +38,7 @@ class LogFiles:
     __slots__ = (
         "_flush_target",
         "_flusher",
+        "_full_at",
         "_full_logged_ms",
         "_next_offset",
         "_offline",
@@ -97,6 +98,8 @@ class LogFiles:
         self._roll_bounds: RollBounds | None = None
         self._unsynced_paths: list[str] = []
         self._flush_target = next_offset
+        # Where the log ended when there was no room for more; while it ends there, the batch refused is missing.
+        self._full_at = -1
         self._full_logged_ms = 0
         self._flusher = Flusher(world.workers, collect=self._collect_flush, on_done=self._on_flush_done)
 
@@ -209,7 +212,8 @@ class LogFiles:
     def _failure(self, error: OSError, action: str) -> StorageError:
         """What to raise for an OSError in a write that has left nothing behind."""
         if is_disk_full(error):
-            full = DiskFull(f"No room to {action} {self.topic_partition} in {self.directory}: {error.strerror}")
+            full = self._no_room(action, error.strerror)
+            self._full_at = self._next_offset
             now_ms = self._world.clock.now_ms()
             if now_ms - self._full_logged_ms >= _FULL_LOG_INTERVAL_MS:
                 # Producers try again and again; one line in a while is enough.
@@ -219,6 +223,10 @@ class LogFiles:
         if is_shortage(error):
             return StorageError(f"Could not {action} {self.topic_partition} for now: {error}")
         return self._fail(error, action)
+
+    def _no_room(self, action: str, reason: str | None = None) -> DiskFull:
+        why = "" if reason is None else f": {reason}"
+        return DiskFull(f"No room to {action} {self.topic_partition} in {self.directory}{why}")
 
     def _fail(self, error: OSError, action: str) -> StorageError:
         """The log directory is broken: refuse everything from now on, and tell its owner."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 
+from ottla.model.errors import KafkaError
 from ottla.storage.errors import LogDirectoryOffline
 from tests.unit.storage.helpers import DIRECTORY, LogBench, values_of
 
@@ -114,9 +115,16 @@ def test_a_full_disk_does_not_disturb_producer_state() -> None:
     bench.files.fail_next("append", OSError(errno.ENOSPC, "no room"))
     with pytest.raises(DiskFull):
         bench.append(b"b", sequence=1, **fields)
+    # What was sent behind it is told the same, whether there is room now or not: it is no gap of the producer's making.
+    with pytest.raises(DiskFull):
+        bench.append(b"c", sequence=2, **fields)
     # The producer tries the same batch again.
     result = bench.append(b"b", sequence=1, **fields)
     assert (result.first_offset, result.duplicate) == (1, False)
+    # Afterwards a gap is a gap.
+    with pytest.raises(KafkaError, match="sequence"):
+        bench.append(b"d", sequence=3, **fields)
+    assert bench.append(b"c", sequence=2, **fields).first_offset == 2
 
 
 def test_index_entries_wait_for_room() -> None:
