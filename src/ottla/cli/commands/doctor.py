@@ -1,0 +1,62 @@
+"""`ottla doctor`: looks at a cluster, or at a properties file, and says what is wrong or risky and what fixes it."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from ottla.cli.logic.doctor_checks import CLUSTER_CHECKS, Finding, examine
+from ottla.cli.logic.doctor_config import examine_properties
+from ottla.cli.logic.doctor_facts import gather
+from ottla.cli.session import Session, cluster_options
+from ottla.client.admin import AdminClient
+
+__all__ = ["doctor"]
+
+STYLES = {"wrong": "bold red", "risk": "yellow", "hint": "cyan"}
+
+
+@click.command(help="Say what is wrong or risky, and what fixes it. Exit code 1 where something is wrong.")
+@click.option("-c", "--config", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Look at this file.")
+@click.option("--seconds", type=click.FloatRange(0), default=3.0, metavar="S", help="To see who moves.  [default: 3]")
+@click.option(
+    "--transaction-minutes", type=click.FloatRange(0), default=15.0, metavar="MIN", help="Open for longer hangs."
+)
+@cluster_options
+def doctor(session: Session, config: str | None, seconds: float, transaction_minutes: float) -> int:
+    if config is not None:
+        from ottla.model.config import parse_properties
+
+        with open(config, encoding="utf-8") as file:
+            found = examine_properties(parse_properties(file.read()))
+        _show(session, found, [], looked="the file")
+        return session.output.exit_code
+
+    async def work(admin: AdminClient) -> None:
+        facts = await gather(admin, seconds=seconds, transaction_silence_ms=int(transaction_minutes * 60_000))
+        looked = f"{len(facts.brokers)} brokers, {len(facts.topics)} topics, {len(facts.groups)} groups"
+        _show(session, examine(facts), facts.unknown, looked=f"{looked}; {len(CLUSTER_CHECKS)} checks")
+
+    return session.run(work)
+
+
+def _show(session: Session, found: list[Finding], unknown: list[str], *, looked: str) -> None:
+    session.output.emit({"findings": [one._asdict() for one in found], "unknown": unknown})
+    session.output.failed |= any(one.severity == "wrong" for one in found)
+    if session.output.as_json:
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
+    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 1, 0, 0))
+    for one in found:
+        table.add_row(Text(one.severity, style=STYLES[one.severity]), Text(one.what))
+        table.add_row("", Text(one.fix, style="dim"))
+    for what in unknown:
+        table.add_row("", Text(f"Not looked at: {what}", style="dim"))
+    console.print(table)
+    verdict = "Nothing is wrong" if not found else f"{len(found)} findings"
+    console.print(f"{verdict} ({looked}).")

@@ -1,0 +1,341 @@
+"""The doctor's checks: a table of small functions from facts to findings, each with the command that fixes it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from ottla.cli.logic.doctor_facts import ClusterFacts
+from ottla.cli.logic.local_files import mount_options
+from ottla.cli.output import duration, size
+from ottla.client.admin.topics import DescribedPartition, DescribedTopic
+
+__all__ = ["CLUSTER_CHECKS", "Finding", "examine"]
+
+WRONG = "wrong"
+RISK = "risk"
+HINT = "hint"
+
+CLOCK_SKEW_MS_MAX = 1_000
+DISK_FREE_SHARE_MIN = 0.10
+# Leaders may be unevenly spread by this factor before it is worth a word.
+LEADER_SKEW_MAX = 1.5
+QUORUM_LAG_MAX = 1_000
+
+
+class Finding(NamedTuple):
+    severity: str
+    check: str
+    what: str
+    fix: str
+
+
+Check = Callable[[ClusterFacts], Iterator[Finding]]
+
+
+def examine(facts: ClusterFacts) -> list[Finding]:
+    """Everything that is wrong, then what is risky, then hints."""
+    found = [finding for check in CLUSTER_CHECKS for finding in check(facts)]
+    order = {WRONG: 0, RISK: 1, HINT: 2}
+    return sorted(found, key=lambda finding: order[finding.severity])
+
+
+def fenced_brokers(facts: ClusterFacts) -> Iterator[Finding]:
+    for node in facts.brokers:
+        if node.is_fenced:
+            yield Finding(
+                WRONG,
+                "brokers",
+                f"Broker {node.node_id} ({node.host}:{node.port}) is registered and not there.",
+                f"start it again, or, if it is gone for good: ottla cluster unregister --id {node.node_id}",
+            )
+
+
+def partitions_without_leader(facts: ClusterFacts) -> Iterator[Finding]:
+    for topic, one in _partitions(facts):
+        if one.leader < 0:
+            wanted = [*(one.eligible_leader_replicas or ()), *one.replicas]
+            yield Finding(
+                WRONG,
+                "offline partitions",
+                f"{topic.name}-{one.partition} has no leader; nobody can read or write it.",
+                f"start broker {wanted[0]}; or, losing records: ottla elect-leaders --election-type unclean "
+                f"{topic.name}:{one.partition}",
+            )
+
+
+def partitions_under_min_isr(facts: ClusterFacts) -> Iterator[Finding]:
+    for topic, one in _partitions(facts):
+        least = _min_isr(facts, topic)
+        if one.leader >= 0 and len(one.isr) < least:
+            missing = [broker for broker in one.replicas if broker not in one.isr]
+            yield Finding(
+                WRONG,
+                "under min.insync.replicas",
+                f"{topic.name}-{one.partition} has {len(one.isr)} replicas in sync of at least {least}; writes with "
+                "acks=all fail.",
+                f"start or help broker {missing[0] if missing else '?'}; see: ottla topics describe "
+                "--under-min-isr-partitions",
+            )
+
+
+def partitions_under_replicated(facts: ClusterFacts) -> Iterator[Finding]:
+    behind: Counter[int] = Counter()
+    for topic, one in _partitions(facts):
+        if one.leader >= 0 and len(one.isr) < len(one.replicas) and len(one.isr) >= _min_isr(facts, topic):
+            behind.update(broker for broker in one.replicas if broker not in one.isr)
+    for broker, count in sorted(behind.items()):
+        yield Finding(
+            WRONG,
+            "under-replicated",
+            f"Broker {broker} is behind in {count} partitions.",
+            "start the broker, or look at its disk and load; see: ottla topics describe --under-replicated-partitions",
+        )
+
+
+def replication_too_low(facts: ClusterFacts) -> Iterator[Finding]:
+    live = sum(not node.is_fenced for node in facts.brokers)
+    if live < 2:
+        return
+    for topic in facts.topics:
+        if not topic.partitions:
+            continue
+        factor = min(len(one.replicas) for one in topic.partitions)
+        least = _min_isr(facts, topic)
+        if factor == 1:
+            yield Finding(
+                RISK,
+                "replication",
+                f"{topic.name} has one replica: what its broker loses is lost.",
+                "raise it: ottla reassign execute -f plan.json, with more replicas of each partition",
+            )
+        elif factor < least + 1:
+            yield Finding(
+                RISK,
+                "replication",
+                f"{topic.name} has {factor} replicas and needs {least} in sync: one broker down stops writing.",
+                f"ottla configs alter --topic {topic.name} --add-config min.insync.replicas={factor - 1}",
+            )
+
+
+def leaders_skewed(facts: ClusterFacts) -> Iterator[Finding]:
+    live = [node.node_id for node in facts.brokers if not node.is_fenced]
+    leaders = Counter(one.leader for _, one in _partitions(facts) if one.leader >= 0)
+    elsewhere = sum(
+        1
+        for _, one in _partitions(facts)
+        if one.leader >= 0 and one.replicas[0] != one.leader and one.replicas[0] in live
+    )
+    total = sum(leaders.values())
+    if len(live) < 2 or total < 2 * len(live):
+        return
+    most = max(live, key=lambda broker: leaders[broker])
+    if leaders[most] > LEADER_SKEW_MAX * total / len(live) and elsewhere:
+        yield Finding(
+            RISK,
+            "leaders",
+            f"Broker {most} leads {leaders[most]} of {total} partitions.",
+            "ottla elect-leaders --all-topic-partitions",
+        )
+
+
+def offline_directories(facts: ClusterFacts) -> Iterator[Finding]:
+    for broker, directories in facts.directories.items():
+        for one in directories:
+            if one.error is not None:
+                yield Finding(
+                    WRONG,
+                    "disks",
+                    f"Broker {broker} cannot use {one.path} ({one.error.code.name}).",
+                    "repair the disk and restart the broker; see: ottla log-dirs",
+                )
+
+
+def disks_nearly_full(facts: ClusterFacts) -> Iterator[Finding]:
+    for broker, directories in facts.directories.items():
+        for one in directories:
+            if one.total_bytes > 0 and 0 <= one.usable_bytes < DISK_FREE_SHARE_MIN * one.total_bytes:
+                largest = Counter[str]()
+                for key, replica in one.replicas.items():
+                    largest[key.topic] += replica.size_bytes
+                name = largest.most_common(1)[0][0] if largest else "TOPIC"
+                yield Finding(
+                    WRONG,
+                    "disks",
+                    f"{one.path} of broker {broker} has {size(one.usable_bytes)} left of {size(one.total_bytes)}; "
+                    f"{name} is the largest topic in it.",
+                    f"ottla configs alter --topic {name} --add-config retention.ms=..., or add a disk or broker",
+                )
+
+
+def data_in_temporary_place(facts: ClusterFacts) -> Iterator[Finding]:
+    for broker, directories in facts.directories.items():
+        for one in directories:
+            if one.path.startswith(("/tmp", "/var/tmp", "/dev/shm")):
+                yield Finding(
+                    RISK,
+                    "directories",
+                    f"Broker {broker} keeps its data in {one.path}, which a restart may empty.",
+                    "set log.dirs to a place that stays, and move the data there while the broker is down",
+                )
+            options = mount_options(one.path)
+            if options and "noatime" not in options and "relatime" not in options:
+                yield Finding(
+                    HINT,
+                    "directories",
+                    f"{one.path} is mounted without noatime: every read writes.",
+                    f"mount -o remount,noatime {one.path}",
+                )
+
+
+def open_listeners(facts: ClusterFacts) -> Iterator[Finding]:
+    for broker, settings in facts.broker_settings.items():
+        for word in settings.get("listeners", "").split(","):
+            name, separator, address = word.strip().partition("://")
+            if separator and name.upper().startswith("PLAINTEXT") and address.startswith((":", "0.0.0.0", "[::]")):
+                yield Finding(
+                    RISK,
+                    "listeners",
+                    f"Broker {broker} listens on {word.strip()}: anybody who reaches it may do everything.",
+                    "bind it to one address in listeners, or put a firewall before it",
+                )
+
+
+def risky_settings(facts: ClusterFacts) -> Iterator[Finding]:
+    live = len(facts.broker_settings)
+    for broker, settings in sorted(facts.broker_settings.items()):
+        if settings.get("unclean.leader.election.enable") == "true":
+            yield Finding(
+                RISK,
+                "settings",
+                f"Broker {broker} may elect leaders that lack records.",
+                "ottla configs alter --broker-defaults --add-config unclean.leader.election.enable=false",
+            )
+        if live >= 3 and settings.get("offsets.topic.replication.factor") in ("1", "2"):
+            yield Finding(
+                HINT,
+                "settings",
+                f"Broker {broker} would keep group offsets in fewer than 3 replicas.",
+                "set offsets.topic.replication.factor=3 in its properties",
+            )
+
+
+def clock_skew(facts: ClusterFacts) -> Iterator[Finding]:
+    if abs(facts.clock_skew_ms) > CLOCK_SKEW_MS_MAX:
+        yield Finding(
+            RISK,
+            "clocks",
+            f"The controller's clock differs from this machine's by {duration(abs(facts.clock_skew_ms))}.",
+            "let chrony or ntpd set the clocks of all machines",
+        )
+
+
+def quorum_health(facts: ClusterFacts) -> Iterator[Finding]:
+    quorum = facts.quorum
+    if quorum is None:
+        return
+    if len(facts.brokers) >= 3 and len(quorum.voters) < 3:
+        yield Finding(
+            RISK,
+            "quorum",
+            f"{len(quorum.voters)} controller keeps the metadata: when it stops, nothing can be changed.",
+            "run three controllers; see controller.quorum.voters",
+        )
+    end = max((one.log_end_offset for one in quorum.voters), default=0)
+    for one in quorum.voters:
+        if end - one.log_end_offset > QUORUM_LAG_MAX:
+            yield Finding(
+                WRONG,
+                "quorum",
+                f"Controller {one.node_id} is {end - one.log_end_offset} records behind.",
+                "start or help it; see: ottla quorum describe --replication",
+            )
+
+
+def groups_stuck(facts: ClusterFacts) -> Iterator[Finding]:
+    for entry in facts.groups:
+        group = entry.group
+        lag = sum(row.lag or 0 for row in entry.after)
+        if not lag:
+            continue
+        before = {(row.topic, row.partition): row.current for row in entry.before}
+        moved = any(before.get((row.topic, row.partition)) != row.current for row in entry.after)
+        if not group.members:
+            yield Finding(
+                HINT,
+                "groups",
+                f"{group.group_id} is {lag} records behind and has no members.",
+                f"start its consumers, or forget it: ottla groups delete {group.group_id}",
+            )
+        elif not moved:
+            yield Finding(
+                WRONG,
+                "groups",
+                f"{group.group_id} is {lag} records behind, has {len(group.members)} members and does not move.",
+                f"look at its consumers: ottla groups describe {group.group_id}; to skip what they cannot take, stop "
+                f"them and: ottla groups reset-offsets {group.group_id} --all-topics --shift-by 1 --execute",
+            )
+
+
+def reassignments_running(facts: ClusterFacts) -> Iterator[Finding]:
+    if facts.moving:
+        yield Finding(
+            HINT,
+            "reassignments",
+            f"{len(facts.moving)} partitions are moving.",
+            "ottla reassign list; when they are done: ottla reassign verify -f plan.json",
+        )
+        return
+    for broker, settings in sorted(facts.broker_settings.items()):
+        rate = settings.get("leader.replication.throttled.rate")
+        if rate is not None and int(rate) < 2**63 - 1:
+            yield Finding(
+                RISK,
+                "throttles",
+                f"Nothing moves, but broker {broker} is still throttled to {size(int(rate))} a second.",
+                f"ottla configs alter --broker {broker} --delete-config "
+                "leader.replication.throttled.rate,follower.replication.throttled.rate",
+            )
+
+
+def hanging_transactions(facts: ClusterFacts) -> Iterator[Finding]:
+    for one in facts.hanging:
+        yield Finding(
+            WRONG,
+            "transactions",
+            f"Producer {one.state.producer_id} left a transaction open in {one.partition} at offset "
+            f"{one.state.transaction_start_offset}: read_committed consumers wait there.",
+            f"ottla transactions abort --topic {one.partition.topic} --partition {one.partition.partition} "
+            f"--start-offset {one.state.transaction_start_offset}",
+        )
+
+
+CLUSTER_CHECKS: tuple[Check, ...] = (
+    fenced_brokers,
+    partitions_without_leader,
+    partitions_under_min_isr,
+    partitions_under_replicated,
+    offline_directories,
+    disks_nearly_full,
+    groups_stuck,
+    hanging_transactions,
+    quorum_health,
+    replication_too_low,
+    leaders_skewed,
+    open_listeners,
+    risky_settings,
+    data_in_temporary_place,
+    clock_skew,
+    reassignments_running,
+)
+
+
+def _partitions(facts: ClusterFacts) -> Iterator[tuple[DescribedTopic, DescribedPartition]]:
+    for topic in facts.topics:
+        for one in topic.partitions:
+            yield topic, one
+
+
+def _min_isr(facts: ClusterFacts, topic: DescribedTopic) -> int:
+    return int(facts.topic_settings.get(topic.name, {}).get("min.insync.replicas", "1"))

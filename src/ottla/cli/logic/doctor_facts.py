@@ -1,0 +1,136 @@
+"""What the doctor looks at: gathered once, so that every check is a small function over plain values."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+
+from ottla.cli.logic.group_lag import GroupRow, group_rows
+from ottla.cli.logic.hanging import HangingTransaction, find_hanging_transactions
+from ottla.client.admin import AdminClient
+from ottla.client.admin.configs import ConfigResource, ResourceType
+from ottla.client.admin.groups import DescribedGroup
+from ottla.client.admin.nodes import ClusterNode, Quorum
+from ottla.client.admin.partitions import LogDirectory, OngoingReassignment
+from ottla.client.admin.topics import DescribedTopic
+from ottla.client.errors import ClientError
+from ottla.model.errors import KafkaError
+from ottla.model.ids import TopicPartition
+
+__all__ = ["ClusterFacts", "GroupFacts", "gather"]
+
+# A transaction is taken for hanging when its producer has been silent for longer than transactions may take.
+TRANSACTION_SILENCE_MS = 15 * 60_000
+
+
+@dataclass(slots=True, kw_only=True)
+class GroupFacts:
+    group: DescribedGroup
+    before: list[GroupRow]
+    after: list[GroupRow]
+
+
+@dataclass(slots=True, kw_only=True)
+class ClusterFacts:
+    brokers: list[ClusterNode] = field(default_factory=list)
+    topics: list[DescribedTopic] = field(default_factory=list)
+    # Topic -> setting -> value.
+    topic_settings: dict[str, dict[str, str]] = field(default_factory=dict)
+    broker_settings: dict[int, dict[str, str]] = field(default_factory=dict)
+    directories: dict[int, list[LogDirectory]] = field(default_factory=dict)
+    groups: list[GroupFacts] = field(default_factory=list)
+    quorum: Quorum | None = None
+    # The controller's clock minus ours.
+    clock_skew_ms: int = 0
+    moving: dict[TopicPartition, OngoingReassignment] = field(default_factory=dict)
+    hanging: list[HangingTransaction] = field(default_factory=list)
+    # What could not be looked at, and why.
+    unknown: list[str] = field(default_factory=list)
+
+
+async def gather(
+    admin: AdminClient, *, seconds: float, transaction_silence_ms: int = TRANSACTION_SILENCE_MS
+) -> ClusterFacts:
+    """Looks at everything; groups twice, `seconds` apart, to see who moves."""
+    facts = ClusterFacts()
+    facts.brokers = list((await admin.cluster.describe(fenced=True)).brokers)
+    names = await admin.topics.names()
+    described = await admin.topics.describe(names)
+    facts.topics = [topic for topic in described.values() if isinstance(topic, DescribedTopic)]
+    await _settings(admin, facts)
+    for broker, found in (await admin.partitions.log_directories()).items():
+        if isinstance(found, KafkaError):
+            facts.unknown.append(f"log directories of broker {broker}: {found.message}")
+        else:
+            facts.directories[broker] = found
+    await _optional(facts, "the quorum", _quorum(admin, facts))
+    await _optional(facts, "reassignments", _moving(admin, facts))
+    await _optional(facts, "transactions", _hanging(admin, facts, transaction_silence_ms))
+    await _groups(admin, facts, seconds)
+    return facts
+
+
+async def _optional(facts: ClusterFacts, what: str, work: object) -> None:
+    """What an older cluster does not offer is named, not fatal."""
+    try:
+        await work  # type: ignore[misc]
+    except (KafkaError, ClientError) as error:
+        facts.unknown.append(f"{what}: {error}")
+
+
+async def _settings(admin: AdminClient, facts: ClusterFacts) -> None:
+    live = [node for node in facts.brokers if not node.is_fenced]
+    resources = [ConfigResource(ResourceType.TOPIC, topic.name) for topic in facts.topics]
+    resources += [ConfigResource(ResourceType.BROKER, str(node.node_id)) for node in live]
+    for resource, entries in (await admin.configs.describe(resources)).items():
+        if isinstance(entries, KafkaError):
+            facts.unknown.append(f"settings of {resource.name}: {entries.message}")
+            continue
+        values = {entry.name: entry.value for entry in entries if entry.value is not None}
+        if resource.type is ResourceType.TOPIC:
+            facts.topic_settings[resource.name] = values
+        else:
+            facts.broker_settings[int(resource.name)] = values
+
+
+async def _quorum(admin: AdminClient, facts: ClusterFacts) -> None:
+    before = time.time() * 1000
+    facts.quorum = await admin.cluster.quorum()
+    after = time.time() * 1000
+    leader = next((one for one in facts.quorum.voters if one.node_id == facts.quorum.leader_id), None)
+    if leader is not None and leader.last_caught_up_timestamp > 0:
+        # A leader is caught up with itself now: its own clock, as far as a round trip lets us see.
+        now = leader.last_caught_up_timestamp
+        facts.clock_skew_ms = int(now - after) if now > after else int(min(now - before, 0))
+
+
+async def _moving(admin: AdminClient, facts: ClusterFacts) -> None:
+    facts.moving = await admin.partitions.reassignments()
+
+
+async def _hanging(admin: AdminClient, facts: ClusterFacts, silence_ms: int) -> None:
+    partitions = [
+        TopicPartition(topic.name, one.partition)
+        for topic in facts.topics
+        if not topic.is_internal
+        for one in topic.partitions
+        if one.leader >= 0
+    ]
+    older = int(time.time() * 1000) - silence_ms
+    facts.hanging = await find_hanging_transactions(admin, partitions, older_than_ms=older)
+
+
+async def _groups(admin: AdminClient, facts: ClusterFacts, seconds: float) -> None:
+    ids = [group.group_id for group in await admin.groups.find()]
+    described = [group for group in (await admin.groups.describe(ids)).values() if isinstance(group, DescribedGroup)]
+    before = [await group_rows(admin, group) for group in described]
+    if any(row.lag for rows in before for row in rows):
+        await asyncio.sleep(seconds)
+        after = [await group_rows(admin, group) for group in described]
+    else:
+        after = before
+    facts.groups = [
+        GroupFacts(group=group, before=first, after=second)
+        for group, first, second in zip(described, before, after, strict=True)
+    ]
