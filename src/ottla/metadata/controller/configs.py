@@ -119,10 +119,10 @@ def _alter_one(
         _check_values(target, present, wanted, context)
         changes = _records(target, present, wanted, named)
         changes += _eligibility_records(changes, context)
-        ensure_bounded(len(records) + len(changes))
     except KafkaError as error:
         return error.code, error.message
     records += changes
+    ensure_bounded(len(records))
     return ErrorCode.NONE, None
 
 

@@ -133,6 +133,7 @@ def decide_delete_topics(request: DeleteTopicsRequest, context: DecisionContext)
     duplicate_names = _duplicates(name for name, topic_id in wanted if name is not None and not topic_id)
     duplicate_ids = _duplicates(topic_id for name, topic_id in wanted if name is None and topic_id)
     by_name = {name for name, topic_id in wanted if name is not None and not topic_id}
+    by_id = {topic_id for name, topic_id in wanted if name is None}
     records: list[Any] = []
     results: list[DeletableTopicResult] = []
     answered: set[tuple[str | None, Uuid]] = set()
@@ -145,12 +146,11 @@ def decide_delete_topics(request: DeleteTopicsRequest, context: DecisionContext)
             if name in duplicate_names or (name is None and topic_id in duplicate_ids):
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"the request names topic {name or topic_id} twice")
             topic = _find_topic(name, topic_id, context.image)
-            if (None, topic.topic_id) in wanted and topic.name in by_name:
+            if topic.topic_id in by_id and topic.name in by_name:
                 # Named in both ways: it is deleted in neither, and told of once.
                 answered.update(((None, topic.topic_id), (topic.name, Uuid.ZERO)))
                 shown = topic.name, topic.topic_id
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"the request names topic {name or topic_id} twice")
-            ensure_bounded(len(records) + 1)
         except KafkaError as error:
             results.append(
                 DeletableTopicResult(
@@ -159,6 +159,7 @@ def decide_delete_topics(request: DeleteTopicsRequest, context: DecisionContext)
             )
             continue
         records.append(RemoveTopicRecord(topic_id=topic.topic_id))
+        ensure_bounded(len(records))
         results.append(DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_message=None))
     return Decision(records, DeleteTopicsResponse(responses=results))
 
@@ -179,13 +180,13 @@ def decide_create_partitions(
             if topic.name in duplicates:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"the request names topic {topic.name!r} more than once")
             added = _create_partitions(topic, room)
-            ensure_bounded(len(records) + len(added))
         except KafkaError as error:
             results.append(
                 CreatePartitionsTopicResult(name=topic.name, error_code=error.code, error_message=error.message)
             )
             continue
         records += added
+        ensure_bounded(len(records))
         results.append(CreatePartitionsTopicResult(name=topic.name, error_message=None))
     return Decision([] if request.validate_only else records, CreatePartitionsResponse(results=results))
 
