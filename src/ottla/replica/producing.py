@@ -14,6 +14,7 @@ from ottla.model.errors import ErrorCode, KafkaError
 from ottla.records.errors import InvalidRecords
 from ottla.replica.parked import Parked, Parking
 from ottla.replica.partition import ACKS_ALL, Partition
+from ottla.replica.transactional import UnconfirmedTransaction
 from ottla.wire.messages.produce import BatchIndexAndErrorMessage, PartitionProduceResponse, ProduceResponse
 
 if TYPE_CHECKING:
@@ -47,7 +48,11 @@ def fill_error(answer: PartitionProduceResponse, error: KafkaError, partition: P
     answer.base_offset = -1
     if error.message != error.code.message:
         answer.error_message = error.message
-    if partition is not None and error.code not in _ERRORS_WITHOUT_START:
+    if (
+        partition is not None
+        and error.code not in _ERRORS_WITHOUT_START
+        and not isinstance(error, UnconfirmedTransaction)
+    ):
         # An idempotent producer learns from it whether what it misses was deleted by retention (KIP-360).
         answer.log_start_offset = partition.log.log_start_offset
     if isinstance(error, InvalidRecords) and error.record_errors:

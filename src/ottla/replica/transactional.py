@@ -27,7 +27,14 @@ if TYPE_CHECKING:
     from ottla.storage.log import AppendResult
     from ottla.storage.producer_state import Verification
 
-__all__ = ["Transaction", "TransactionVerifier", "TransactionalAppends", "late_transactions", "meaning_for_producer"]
+__all__ = [
+    "Transaction",
+    "TransactionVerifier",
+    "TransactionalAppends",
+    "UnconfirmedTransaction",
+    "late_transactions",
+    "meaning_for_producer",
+]
 
 # Producer id, its epoch, and the sequence number of the first record, as they stand in a batch's header.
 _PRODUCER = Struct(">qhi")
@@ -55,6 +62,10 @@ class Transaction(NamedTuple):
     """The client knows TRANSACTION_ABORTABLE."""
 
 
+class UnconfirmedTransaction(KafkaError):
+    """The batch did not come as far as the log: its coordinator, or a newer epoch of its producer, is against it."""
+
+
 class TransactionVerifier(Protocol):
     """Asks a transaction's coordinator."""
 
@@ -71,12 +82,12 @@ class TransactionVerifier(Protocol):
 def meaning_for_producer(code: ErrorCode, transaction: Transaction) -> KafkaError:
     """What a producer is told when the coordinator did not confirm its batch."""
     if code in _RETRIABLE or (code is ErrorCode.CONCURRENT_TRANSACTIONS and not transaction.adds_partitions):
-        return KafkaError(
+        return UnconfirmedTransaction(
             ErrorCode.NOT_ENOUGH_REPLICAS, f"The coordinator could not be asked about the transaction: {code.name}."
         )
     if code is ErrorCode.INVALID_TXN_STATE:
-        return KafkaError(code, "The partition does not belong to the transaction.")
-    return KafkaError(code)
+        return UnconfirmedTransaction(code, "The partition does not belong to the transaction.")
+    return UnconfirmedTransaction(code)
 
 
 def late_transactions(partitions: Iterable[Partition], now_ms: int, *, timeout_ms_max: int) -> int:
@@ -180,13 +191,16 @@ class TransactionalAppends:
         state.verifies_transactions = self._verifier.is_enabled
         if not state.verifies_transactions:
             return None
-        return state.begin_verification(
-            producer_id,
-            epoch=pending.epoch,
-            sequence=pending.sequence,
-            supports_epoch_bump=pending.transaction.adds_partitions,
-            now_ms=pending.now_ms,
-        )
+        try:
+            return state.begin_verification(
+                producer_id,
+                epoch=pending.epoch,
+                sequence=pending.sequence,
+                supports_epoch_bump=pending.transaction.adds_partitions,
+                now_ms=pending.now_ms,
+            )
+        except KafkaError as error:
+            raise UnconfirmedTransaction(error.code, error.message) from None
 
     def ask(self, partition: Partition, producer_id: int, pending: _Pending) -> Deferred[ErrorCode]:
         return self._verifier.ask(

@@ -49,6 +49,8 @@ _ADDING_VERSION = 12
 _TOPIC_ID_VERSION = 13
 _ATTRIBUTES_LOW_BYTE = 22
 _TRANSACTIONAL_BIT = 0x10
+# Where a batch names its producer and that one's epoch.
+_PRODUCER = slice(43, 53)
 _INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 # The client id that Kafka's own administration tools use to repair internal topics.
 _ADMIN_CLIENT_ID = "__admin_client"
@@ -64,6 +66,11 @@ def handle(
     if request.transactional_id is not None and _is_transactional(request):
         if not context.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
             error = KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            return error_response(request, context.api_version, error)
+        if _has_several_producers(request):
+            error = KafkaError(
+                ErrorCode.INVALID_PRODUCER_ID_MAPPING, "The records of a request belong to one producer's transaction."
+            )
             return error_response(request, context.api_version, error)
         call.transaction = Transaction(
             request.transactional_id,
@@ -246,6 +253,20 @@ def _size(request: ProduceRequest) -> int:
 
 def _is_transactional(request: ProduceRequest) -> bool:
     return any(_is_of_transaction(data.records) for topic in request.topic_data for data in topic.partition_data)
+
+
+def _has_several_producers(request: ProduceRequest) -> bool:
+    batches = [data.records for topic in request.topic_data for data in topic.partition_data]
+    return (
+        len(
+            {
+                bytes(batch[_PRODUCER])
+                for batch in batches
+                if isinstance(batch, memoryview) and _is_of_transaction(batch)
+            }
+        )
+        > 1
+    )
 
 
 def _is_of_transaction(records: Records) -> bool:
