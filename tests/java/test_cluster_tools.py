@@ -11,11 +11,13 @@ import pytest
 from confluent_kafka import Producer
 
 import ottla.testing
+from ottla.model.errors import ErrorCode
 from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
+from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.integration.cluster_calls import ask, broker_ids, create_topic, partitions_of, wait_until
 from tests.java.conftest import require_java
 from tests.support.java import ToolResult, ToolServer
@@ -207,6 +209,24 @@ def test_topics_are_described_through_every_filter_while_a_broker_is_away(
         nodes.node(3).start()
     wait_until(lambda: replicas_and_isr(nodes, "gone")[2] == 3, "it leads again what only it has")
     wait_until(lambda: replicas_and_isr(nodes, "short")[1] == [1, 3], "and is in sync")
+
+
+def test_a_broker_whose_directories_are_cordoned_gets_no_new_replicas(nodes: ottla.testing.Cluster, tool: Run) -> None:
+    create_topic(nodes.node(1), "before-cordon", assignments={0: [3, 1]})
+    broker = ("ConfigCommand", "--entity-type", "brokers", "--entity-name", 3, "--alter")
+    tool(*broker, "--add-config", "cordoned.log.dirs=*")
+
+    def refused() -> bool:
+        topic = CreatableTopic(name="on-all", num_partitions=1, replication_factor=3)
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=10_000, validate_only=True)
+        return ask(nodes.node(1), request, 7).topics[0].error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+
+    wait_until(refused, "the controller has heard of it")
+    create_topic(nodes.node(1), "around", partitions=12, replication_factor=2)
+    assert all(sorted(each.replica_nodes) == [1, 2] for each in partitions_of(nodes.node(1), "around").values())
+    assert replicas_and_isr(nodes, "before-cordon") == ([3, 1], [1, 3], 3)
+    tool(*broker, "--delete-config", "cordoned.log.dirs")
+    wait_until(lambda: not refused(), "the broker takes replicas again")
 
 
 def test_features_are_described_lowered_raised_and_disabled(tool: Run, java: ToolServer) -> None:

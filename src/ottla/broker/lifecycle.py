@@ -308,6 +308,8 @@ class NodeLifecycle:
             controller=metadata.gateway,
         )
         session.on_superseded = self._on_superseded
+        logs = self._logs
+        session.cordoned_directories = lambda: [each.directory_id for each in logs.cordoned_directories()]
         return broker, session
 
     def _take_up_partitions(self, broker: Broker) -> None:

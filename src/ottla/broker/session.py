@@ -79,6 +79,8 @@ class BrokerSession:
         self._failures = 0
         # What the next heartbeats tell: directories that failed since the start.
         self.offline_directories: set[Uuid] = set()
+        # And which of them take no new replicas (KIP-1066).
+        self.cordoned_directories: Callable[[], list[Uuid]] = list
         self.epoch = -1
         # Called once when another process has taken this broker's place.
         self.on_superseded: Callable[[], object] | None = None
@@ -262,6 +264,7 @@ class BrokerSession:
             want_shut_down=want_shut_down,
             want_fence=want_fence,
             offline_log_dirs=sorted(self.offline_directories, key=lambda directory: directory.bytes),
+            cordoned_log_dirs=self.cordoned_directories(),
         )
 
     def _retry(self, ask: Callable[[], object]) -> None:

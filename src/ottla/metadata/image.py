@@ -135,6 +135,14 @@ class BrokerImage(NamedTuple):
         """May lead and be in sync: neither fenced nor shutting down."""
         return not self.fenced and not self.in_controlled_shutdown
 
+    @property
+    def takes_new_replicas(self) -> bool:
+        """Neither about to stop nor without a directory that is open to them (KIP-1066)."""
+        if self.in_controlled_shutdown and not self.fenced:
+            return False
+        cordoned = self.cordoned_directories or ()
+        return not self.directories or any(directory not in cordoned for directory in self.directories)
+
 
 class ControllerImage(NamedTuple):
     controller_id: int

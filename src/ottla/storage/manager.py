@@ -172,6 +172,11 @@ class LogManager:
     def online_directories(self) -> list[LogDirectory]:
         return [directory for directory in self.directories if not directory.is_offline]
 
+    def cordoned_directories(self) -> list[LogDirectory]:
+        """Those that keep what they have but take no new partitions (KIP-1066)."""
+        cordoned = set(self.config.cordoned_log_dirs)
+        return [each for each in self.online_directories() if each.path in cordoned or "*" in cordoned]
+
     def __len__(self) -> int:
         return len(self._entries)
 
@@ -271,9 +276,8 @@ class LogManager:
         preferred = self._preferred.pop(topic_partition, None)
         if preferred in online:
             return preferred
-        # A cordoned directory keeps what it has but takes no new partitions (KIP-1066).
-        cordoned = set(self.config.cordoned_log_dirs)
-        open_to_new = [directory for directory in online if directory.path not in cordoned and "*" not in cordoned]
+        cordoned = self.cordoned_directories()
+        open_to_new = [directory for directory in online if directory not in cordoned]
         if not open_to_new:
             raise LogDirectoryOffline("There is no log directory that could take a new partition")
         return min(open_to_new, key=lambda directory: directory.partition_count)

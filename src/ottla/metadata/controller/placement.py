@@ -45,14 +45,14 @@ class ReplicaPlacer:
         if not ring:
             raise KafkaError(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
-                "no replica can be placed: every registered broker is fenced or shutting down",
+                "no replica can be placed: every registered broker is fenced, shutting down or closed to new replicas",
             )
         usable = len(ring) + len(self._fenced_ring)
         if replication_factor > usable:
             raise KafkaError(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
-                f"the replication factor {replication_factor} is larger than the number of registered brokers, "
-                f"which is {usable}",
+                f"the replication factor {replication_factor} is larger than the number of brokers "
+                f"that take new replicas, which is {usable}",
             )
         first = self._random.randrange(len(ring)) if start is None else start
         if replication_factor == 1:
