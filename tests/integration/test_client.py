@@ -1,0 +1,338 @@
+"""`ottla.client` against a real cluster: in order, through trouble, by groups, in transactions."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Coroutine, Iterator
+from typing import Any, TypeVar
+
+import pytest
+
+import ottla.testing
+from ottla.client.admin import AdminClient
+from ottla.client.admin.offsets import EARLIEST, LATEST
+from ottla.client.admin.topics import NewTopic
+from ottla.client.blocking import BlockingAdmin, BlockingConsumer, BlockingProducer
+from ottla.client.consumer import ConsumedRecord, Consumer, ConsumerSettings
+from ottla.client.errors import ClientError, ClusterUnreachable
+from ottla.client.producer import Producer, ProducerSettings
+from ottla.client.settings import ClientSettings, parse_bootstrap
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import TopicPartition
+from ottla.records.compression import Codec
+
+T = TypeVar("T")
+
+SETTINGS = {
+    "auto.create.topics.enable": "false",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.heartbeat.interval.ms": "200",
+    "group.consumer.min.heartbeat.interval.ms": "200",
+    "transaction.state.log.replication.factor": "3",
+}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[ottla.testing.Cluster]:
+    with ottla.testing.cluster(nodes=3, settings=SETTINGS) as running:
+        yield running
+
+
+@pytest.fixture
+def settings(cluster: ottla.testing.Cluster) -> ClientSettings:
+    return ClientSettings(bootstrap_servers=parse_bootstrap(cluster.bootstrap), api_timeout_ms=30_000)
+
+
+@pytest.fixture
+def topic(settings: ClientSettings) -> str:
+    """A new topic of three partitions with three replicas."""
+    name = f"t-{uuid.uuid4().hex[:8]}"
+
+    async def create() -> None:
+        async with AdminClient(settings) as admin:
+            result = (await admin.topics.create([NewTopic(name=name, partitions=3, replication_factor=3)]))[name]
+            assert not isinstance(result, KafkaError), result
+
+    run(create())
+    return name
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    async def limited() -> T:
+        async with asyncio.timeout(60):
+            return await work
+
+    return asyncio.run(limited())
+
+
+async def read_all(settings: ClientSettings, topic: str, count: int, **how: Any) -> list[ConsumedRecord]:
+    """Everything of a topic, which must be exactly `count` records."""
+    found: list[ConsumedRecord] = []
+    async with Consumer(settings, ConsumerSettings(auto_offset_reset="earliest", **how)) as consumer:
+        await consumer.assign(await consumer.partitions(topic))
+        while len(found) < count:
+            found += await consumer.poll(5_000)
+        assert await consumer.poll(200) == []
+    assert len(found) == count
+    return found
+
+
+@pytest.mark.parametrize("codec", list(Codec), ids=lambda codec: codec.name.lower())
+def test_what_is_sent_is_read_in_order(settings: ClientSettings, topic: str, codec: Codec) -> None:
+    async def whole() -> None:
+        async with Producer(settings, ProducerSettings(compression=codec, batch_size=2_000)) as producer:
+            deliveries = [
+                await producer.send(
+                    topic,
+                    None if number == 7 else b"v%d" % number,
+                    b"k%d" % (number % 5),
+                    headers=[("h", b"%d" % number), ("empty", None)] if number % 2 else (),
+                    timestamp_ms=1_700_000_000_000 + number,
+                )
+                for number in range(300)
+            ]
+            places = [await delivery for delivery in deliveries]
+        records = await read_all(settings, topic, 300)
+        by_place = {(record.partition, record.offset): record for record in records}
+        for number, place in enumerate(places):
+            record = by_place[place.partition, place.offset]
+            assert record.value == (None if number == 7 else b"v%d" % number)
+            assert record.key == b"k%d" % (number % 5)
+            assert record.timestamp == place.timestamp == 1_700_000_000_000 + number
+            assert list(record.headers) == ([("h", b"%d" % number), ("empty", None)] if number % 2 else [])
+        for partition in range(3):
+            offsets = [record.offset for record in records if record.partition == partition]
+            assert offsets == list(range(len(offsets)))
+
+    run(whole())
+
+
+@pytest.mark.parametrize("acks", [0, 1, -1])
+def test_acknowledgements(settings: ClientSettings, topic: str, acks: int) -> None:
+    async def whole() -> None:
+        async with Producer(settings, ProducerSettings(acks=acks, idempotent=acks == -1)) as producer:
+            place = await producer.send_and_wait(topic, b"x", b"k")
+            assert place.offset == (-1 if acks == 0 else 0)
+        assert [record.value for record in await read_all(settings, topic, 1)] == [b"x"]
+
+    run(whole())
+
+
+def test_batches_are_handed_out_unopened(settings: ClientSettings, topic: str) -> None:
+    async def whole() -> None:
+        async with Producer(settings) as producer:
+            for number in range(50):
+                await producer.send(topic, b"%d" % number, partition=1)
+        async with Consumer(settings, ConsumerSettings(auto_offset_reset="earliest")) as consumer:
+            one = TopicPartition(topic, 1)
+            await consumer.assign([one])
+            batches = await consumer.batches(5_000)
+            while consumer.position(one) < 50:
+                batches += await consumer.batches(5_000)
+            values = [record.value for batch in batches for record in batch.records()]
+            assert values == [b"%d" % number for number in range(50)]
+
+    run(whole())
+
+
+def test_seeking_pausing_and_times(settings: ClientSettings, topic: str) -> None:
+    async def whole() -> None:
+        async with Producer(settings) as producer:
+            for number in range(10):
+                await producer.send(topic, b"%d" % number, partition=0, timestamp_ms=1_000 + number)
+        one, other = TopicPartition(topic, 0), TopicPartition(topic, 1)
+        async with Consumer(settings, ConsumerSettings(auto_offset_reset="earliest")) as consumer:
+            await consumer.assign([one, other])
+            assert len(await consumer.poll(5_000, max_records=3)) == 3
+            assert consumer.position(one) == 3
+            consumer.seek(one, 8)
+            assert [record.offset for record in await consumer.poll(5_000)] == [8, 9]
+            await consumer.seek_to(1_005, one)
+            consumer.pause(one)
+            assert await consumer.poll(100) == []
+            consumer.resume(one)
+            assert [record.offset for record in await consumer.poll(5_000)] == [5, 6, 7, 8, 9]
+            assert consumer.lag(one) == 0
+            found = await consumer.offsets_for_times({one: 1_003, other: 0})
+            assert found[one] is not None
+            assert (found[one].offset, found[other]) == (3, None)
+            assert await consumer.beginning_offsets([one]) == {one: 0}
+            assert await consumer.end_offsets([one, other]) == {one: 10, other: 0}
+
+    run(whole())
+
+
+def test_an_offset_that_is_gone_is_reset_or_refused(settings: ClientSettings, topic: str) -> None:
+    async def whole() -> None:
+        async with Producer(settings) as producer:
+            for number in range(5):
+                await producer.send(topic, b"%d" % number, partition=0)
+        one = TopicPartition(topic, 0)
+        async with Consumer(settings, ConsumerSettings(auto_offset_reset="earliest")) as consumer:
+            await consumer.assign([one])
+            consumer.seek(one, 77)
+            assert [record.offset for record in await consumer.poll(5_000)] == [0, 1, 2, 3, 4]
+        async with Consumer(settings, ConsumerSettings(auto_offset_reset="none")) as consumer:
+            await consumer.assign([one])
+            consumer.seek(one, 77)
+            with pytest.raises(KafkaError) as raised:
+                await consumer.poll(5_000)
+            assert raised.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+    run(whole())
+
+
+@pytest.mark.parametrize("protocol", ["consumer", "classic"])
+def test_a_group_shares_commits_and_goes_on(settings: ClientSettings, topic: str, protocol: str) -> None:
+    group = f"g-{topic}"
+    how = {
+        "group_id": group,
+        "group_protocol": protocol,
+        "auto_offset_reset": "earliest",
+        "heartbeat_interval_ms": 100,
+    }
+
+    async def whole() -> None:
+        async with Producer(settings) as producer:
+            for number in range(30):
+                await producer.send(topic, b"%d" % number, partition=number % 3)
+        seen: list[bytes | None] = []
+        async with Consumer(settings, ConsumerSettings(**how)) as first:
+            await first.subscribe([topic])
+            while len(seen) < 30:
+                seen += [record.value for record in await first.poll(5_000)]
+            assert len(first.assignment) == 3
+            async with Consumer(settings, ConsumerSettings(**how)) as second:
+                await second.subscribe([topic])
+                while not (len(first.assignment) + len(second.assignment) == 3 and second.assignment):
+                    await asyncio.gather(first.poll(100), second.poll(100))
+                assert not set(first.assignment) & set(second.assignment)
+            while len(first.assignment) < 3:
+                await first.poll(100)
+        assert sorted(seen, key=lambda value: int(value or b"")) == [b"%d" % number for number in range(30)]
+        async with AdminClient(settings) as admin:
+            assert sum(one.offset for one in (await admin.groups.offsets(group)).values()) == 30
+        async with Consumer(settings, ConsumerSettings(**how)) as third:
+            await third.subscribe([topic])
+            assert await third.poll(1_000) == []
+
+    run(whole())
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_transaction_is_seen_whole_or_not_at_all(settings: ClientSettings, topic: str, commit: bool) -> None:
+    group = f"g-{topic}"
+
+    async def whole() -> None:
+        producing = ProducerSettings(transactional_id=f"tx-{topic}", linger_ms=0)
+        async with Producer(settings, producing) as producer:
+            await producer.init_transactions()
+            with pytest.raises(ClientError):
+                await producer.send(topic, b"too early")
+            for turn in range(2):
+                producer.begin_transaction()
+                for partition in range(3):
+                    await (await producer.send(topic, b"%d" % turn, partition=partition))
+                await producer.send_offsets(group, {TopicPartition(topic, 0): turn + 1})
+                if commit:
+                    await producer.commit_transaction()
+                else:
+                    await producer.abort_transaction()
+        assert len(await read_all(settings, topic, 6, read_committed=False)) == 6
+        committed = await read_all(settings, topic, 6 if commit else 0, read_committed=True)
+        assert len(committed) == (6 if commit else 0)
+        async with AdminClient(settings) as admin:
+            offsets = await admin.groups.offsets(group, stable=True)
+            assert {one: found.offset for one, found in offsets.items()} == (
+                {TopicPartition(topic, 0): 2} if commit else {}
+            )
+
+    run(whole())
+
+
+def test_a_second_producer_fences_the_first(settings: ClientSettings, topic: str) -> None:
+    async def whole() -> None:
+        producing = ProducerSettings(transactional_id=f"tx-{topic}", linger_ms=0)
+        async with Producer(settings, producing) as first, Producer(settings, producing) as second:
+            await first.init_transactions()
+            first.begin_transaction()
+            await (await first.send(topic, b"1", partition=0))
+            await second.init_transactions()
+            with pytest.raises(KafkaError) as raised:
+                await first.commit_transaction()
+            assert raised.value.code in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
+            second.begin_transaction()
+            await (await second.send(topic, b"2", partition=0))
+            await second.commit_transaction()
+        assert [record.value for record in await read_all(settings, topic, 1, read_committed=True)] == [b"2"]
+
+    run(whole())
+
+
+def test_what_cannot_be_is_an_error_with_a_sentence(settings: ClientSettings, topic: str) -> None:
+    async def whole() -> None:
+        async with Producer(settings) as producer:
+            with pytest.raises(KafkaError) as raised:
+                await producer.send(topic, b"x", partition=9)
+            assert raised.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            with pytest.raises(KafkaError) as raised:
+                await producer.send(topic, bytes(2_000_000))
+            assert raised.value.code == ErrorCode.MESSAGE_TOO_LARGE
+        nowhere = ClientSettings(bootstrap_servers=parse_bootstrap("127.0.0.1:1"), bootstrap_timeout_ms=0)
+        async with AdminClient(nowhere) as admin:
+            with pytest.raises(ClusterUnreachable, match=r"127\.0\.0\.1:1"):
+                await admin.topics.names()
+
+    run(whole())
+
+
+def test_nothing_is_lost_or_doubled_when_a_leader_dies() -> None:
+    """A cluster of its own, for it loses a node."""
+    quick = {**SETTINGS, "broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "300"}
+    with ottla.testing.cluster(nodes=3, settings=quick) as own:
+        there = ClientSettings(bootstrap_servers=parse_bootstrap(own.bootstrap))
+
+        async def whole() -> None:
+            async with AdminClient(there) as admin:
+                await admin.topics.create(
+                    [NewTopic(name="t", partitions=3, replication_factor=3, configs={"min.insync.replicas": "2"})]
+                )
+            async with Producer(there, ProducerSettings(linger_ms=1)) as producer:
+                deliveries = []
+                for number in range(400):
+                    deliveries.append(await producer.send("t", b"%d" % number, partition=number % 3))
+                    if number == 200:
+                        own.node(3).kill()
+                    await asyncio.sleep(0.001)
+                await asyncio.gather(*[awaited(delivery) for delivery in deliveries])
+            records = await read_all(there, "t", 400)
+            for partition in range(3):
+                values = [int(record.value or b"") for record in records if record.partition == partition]
+                assert values == [number for number in range(400) if number % 3 == partition]
+
+        run(whole())
+
+
+async def awaited(delivery: Any) -> Any:
+    return await delivery
+
+
+def test_code_without_a_loop(settings: ClientSettings, topic: str) -> None:
+    with BlockingProducer(settings) as producer:
+        futures = [producer.send(topic, b"%d" % number, partition=0) for number in range(5)]
+        assert [future.result().offset for future in futures] == [0, 1, 2, 3, 4]
+    with BlockingConsumer(settings, ConsumerSettings(group_id=f"g-{topic}", auto_offset_reset="earliest")) as consumer:
+        one = TopicPartition(topic, 0)
+        consumer.assign([one])
+        values: list[bytes | None] = []
+        while len(values) < 5:
+            values += [record.value for record in consumer.poll(5_000)]
+        consumer.commit()
+        assert consumer.committed([one])[one].offset == 5
+        assert values == [b"0", b"1", b"2", b"3", b"4"]
+    with BlockingAdmin(settings) as admin:
+        assert topic in admin.call(lambda client: client.topics.names())
+        numbers = admin.call(lambda client: client.offsets.numbers([one], LATEST))
+        assert numbers == {one: 5}
+        assert admin.call(lambda client: client.offsets.numbers([one], EARLIEST)) == {one: 0}

@@ -1,0 +1,385 @@
+"""Each command of `ottla` beside Kafka's own tool, on the same cluster: both must say the same.
+
+`BROKER=kafka` runs the same commands against Apache Kafka. Our commands run in this process, Kafka's in the one JVM.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import ottla.testing
+from ottla.cli.app import run as run_command
+from tests.support.brokers import ApacheKafka
+from tests.support.java import ToolServer, unavailable_reason
+
+TOPIC = "orders"
+
+
+class Cluster(NamedTuple):
+    bootstrap: str
+    nodes: int
+    log_directory: Path
+
+
+class Answer(NamedTuple):
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.stdout)
+
+
+Ours = Callable[..., Answer]
+Theirs = Callable[..., str]
+
+SETTINGS = {
+    "auto.create.topics.enable": "false",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.heartbeat.interval.ms": "200",
+    "group.consumer.min.heartbeat.interval.ms": "200",
+}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    if reason := unavailable_reason():
+        pytest.skip(f"Java tests: {reason}")
+    if os.environ.get("BROKER") == "kafka":
+        with ApacheKafka(tmp_path_factory.mktemp("kafka"), SETTINGS) as broker:
+            yield Cluster(broker.bootstrap, 1, broker.log_directory)
+    else:
+        with ottla.testing.cluster(nodes=3, settings=SETTINGS) as running:
+            yield Cluster(running.bootstrap, 3, running.node(1).directory / "data")
+
+
+@pytest.fixture
+def ours(cluster: Cluster, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Ours:
+    """Runs one of our commands."""
+    monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVER", cluster.bootstrap)
+
+    def call(*words: str | int, stdin: str = "", code: int = 0) -> Answer:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        capfdbinary.readouterr()
+        status = run_command([str(word) for word in words])
+        sys.stdout.flush()
+        out, err = capfdbinary.readouterr()
+        answer = Answer(status, out.decode(), err.decode())
+        assert "Traceback" not in answer.stderr
+        assert status == code, answer
+        return answer
+
+    return call
+
+
+@pytest.fixture
+def theirs(java: ToolServer, cluster: Cluster) -> Theirs:
+    """Runs one of Kafka's tools; what it said."""
+
+    def call(tool: str, *words: str | int, stdin: str = "", status: int = 0) -> str:
+        arguments = ["--bootstrap-server", cluster.bootstrap, *words]
+        if tool == "ClusterTool":
+            arguments = [words[0], "--bootstrap-server", cluster.bootstrap, *words[1:]]
+        result = java.run(tool, *arguments, stdin=stdin)
+        assert result.status == status, result
+        return result.stdout
+
+    return call
+
+
+@pytest.fixture(scope="module", autouse=True)
+def prepared(cluster: Cluster) -> None:
+    """A topic with records, and a group that has read some of them."""
+    env = ["-b", cluster.bootstrap]
+    factor = str(min(cluster.nodes, 3))
+    create = ["topics", "create", TOPIC, "-p", "3", "-r", factor, "-c", "retention.ms=86400000", *env]
+    assert run_command(create) == 0
+    lines = "".join(f"key-{number}\tvalue-{number}\n" for number in range(60))
+    original, sys.stdin = sys.stdin, io.StringIO(lines)
+    try:
+        assert run_command(["produce", TOPIC, "-k", "\t", *env]) == 0
+    finally:
+        sys.stdin = original
+    read = ["consume", TOPIC, "-F", "-g", "readers", "-n", "40", "--formatter", "noop", *env]
+    assert run_command(read) == 0
+
+
+def test_topics_list(ours: Ours, theirs: Theirs) -> None:
+    names = theirs("TopicCommand", "--list").split()
+    assert TOPIC in names
+    assert ours("topics", "list", "--json").json == names
+    assert ours("topics", "--list").stdout.split() == names
+    assert ours("topics", "list", "--exclude-internal").stdout.split() == [TOPIC]
+
+
+def test_topics_describe(ours: Ours, theirs: Theirs) -> None:
+    text = theirs("TopicCommand", "--describe", "--topic", TOPIC)
+    (topic,) = ours("topics", "--describe", "--topic", TOPIC, "--json").json
+    head = re.search(r"TopicId: (\S+)\tPartitionCount: (\d+)\tReplicationFactor: (\d+)\tConfigs: (\S*)", text)
+    assert head is not None
+    assert head.groups()[:3] == (topic["topicId"], str(topic["partitionCount"]), str(topic["replicationFactor"]))
+    assert set(head[4].split(",")) >= {f"{key}={value}" for key, value in topic["configs"].items()}
+    rows = re.findall(r"Partition: (\d+)\tLeader: (\d+)\tReplicas: (\S+)\tIsr: (\S+)", text)
+    mine = [
+        (str(one["partition"]), str(one["leader"]), joined(one["replicas"]), joined(one["isr"]))
+        for one in topic["partitions"]
+    ]
+    assert mine == rows
+
+
+@pytest.mark.parametrize(
+    "flag",
+    ["under-replicated-partitions", "unavailable-partitions", "under-min-isr-partitions", "at-min-isr-partitions"],
+)
+def test_topics_describe_filters(ours: Ours, theirs: Theirs, flag: str) -> None:
+    text = theirs("TopicCommand", "--describe", "--exclude-internal", f"--{flag}")
+    expected = re.findall(r"Topic: (\S+)\tPartition: (\d+)", text)
+    found = ours("topics", "describe", "--exclude-internal", f"--{flag}", "--json").json
+    assert [(topic["topic"], str(one["partition"])) for topic in found for one in topic["partitions"]] == expected
+
+
+def test_topics_grow_and_go(ours: Ours, theirs: Theirs) -> None:
+    ours("topics", "--create", "--topic", "growing", "--partitions", 1)
+    assert "already exists" in ours("topics", "create", "growing", code=1).stderr
+    ours("topics", "create", "growing", "--if-not-exists")
+    ours("topics", "--alter", "--topic", "growing", "--partitions", 4)
+    assert "PartitionCount: 4" in theirs("TopicCommand", "--describe", "--topic", "growing")
+    assert "ottla topics list" in ours("topics", "delete", "nope", "--yes", code=1).stderr
+    refused = ours("topics", "delete", "growing", code=1)
+    assert "--yes" in refused.stderr
+    ours("topics", "--delete", "--topic", "growing", "--yes")
+    assert "growing" not in theirs("TopicCommand", "--list").split()
+
+
+def test_configs(ours: Ours, theirs: Theirs) -> None:
+    entity = ["--entity-type", "topics", "--entity-name", TOPIC]
+    ours("configs", "--alter", *entity, "--add-config", "max.message.bytes=2000000,cleanup.policy=[compact,delete]")
+    text = theirs("ConfigCommand", *entity, "--describe")
+    expected = dict(re.findall(r"^\s+(\S+?)=(\S*) sensitive=", text, re.MULTILINE))
+    (found,) = ours("configs", "describe", "--topic", TOPIC, "--json").json
+    assert {name: one["value"] for name, one in found["configs"].items()} == expected
+    everything = theirs("ConfigCommand", *entity, "--describe", "--all")
+    all_expected = {
+        name: (value, synonyms)
+        for name, value, synonyms in re.findall(
+            r"^\s+(\S+?)=(.*) sensitive=\w+ synonyms=\{(.*)\}$", everything, re.MULTILINE
+        )
+    }
+    (all_found,) = ours("configs", "describe", "--topic", TOPIC, "--all", "--json").json
+    mine = {
+        name: (
+            one["value"] or "",
+            ", ".join(f"{item['source']}:{item['name']}={item['value']}" for item in one["synonyms"]),
+        )
+        for name, one in all_found["configs"].items()
+    }
+    assert mine == all_expected
+    ours("configs", "alter", "--topic", TOPIC, "--delete-config", "max.message.bytes,cleanup.policy")
+    assert "max.message.bytes" not in theirs("ConfigCommand", *entity, "--describe")
+    assert "INVALID_CONFIG" in ours("configs", "alter", "-t", TOPIC, "--set", "retention.ms=x", code=1).stderr
+
+
+def test_broker_configs(ours: Ours, theirs: Theirs) -> None:
+    ours("configs", "alter", "--broker-defaults", "--set", "log.cleaner.threads=2")
+    text = theirs("ConfigCommand", "--entity-type", "brokers", "--entity-default", "--describe")
+    assert "log.cleaner.threads=2" in text
+    (found,) = ours("configs", "describe", "--broker-defaults", "--json").json
+    assert {f"{name}={one['value']}" for name, one in found["configs"].items()} == set(
+        re.findall(r"^\s+(\S+=\S+) sensitive=", text, re.MULTILINE)
+    )
+    ours("configs", "alter", "--entity-type", "brokers", "--entity-default", "--delete-config", "log.cleaner.threads")
+
+
+def test_get_offsets(ours: Ours, theirs: Theirs) -> None:
+    for when in ("latest", "max-timestamp", "-2"):
+        expected = theirs("GetOffsetShell", "--topic", TOPIC, "--time", when).split()
+        found = ours("get-offsets", "--topic", TOPIC, "--time", when, "--json").json
+        mine = [f"{one['topic']}:{one['partition']}:{one['offset']}" for one in found if one["offset"] is not None]
+        assert mine == expected, when
+    assert len(ours("get-offsets", "--topic-partitions", f"{TOPIC}:0-2", "--json").json) == 2
+
+
+def test_groups(ours: Ours, theirs: Theirs) -> None:
+    assert theirs("ConsumerGroupCommand", "--list").split() == [
+        group["group"] for group in ours("groups", "list", "--json").json
+    ]
+    text = theirs("ConsumerGroupCommand", "--describe", "--group", "readers")
+    expected = re.findall(rf"^readers\s+{TOPIC}\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)", text, re.MULTILINE)
+    (found,) = ours("groups", "--describe", "--group", "readers", "--json").json
+    mine = [
+        tuple(str(row[name]) for name in ("partition", "currentOffset", "logEndOffset", "lag"))
+        for row in found["offsets"]
+    ]
+    assert sorted(mine) == sorted(expected)
+    assert len(mine) == 3
+    state = theirs("ConsumerGroupCommand", "--describe", "--group", "readers", "--state")
+    (ours_state,) = ours("groups", "describe", "readers", "--state", "--json").json
+    assert re.search(rf"^readers\s.*\({ours_state['coordinator']}\).*\s{ours_state['state']}\s+0", state, re.MULTILINE)
+    assert "no active members" in ours("groups", "describe", "readers", "--members").stdout
+    assert "ottla groups list" in ours("groups", "describe", "nobody", code=1).stderr
+
+
+RESETS = {
+    "earliest": ["--to-earliest"],
+    "latest": ["--to-latest"],
+    "current": ["--to-current"],
+    "offset": ["--to-offset", "5"],
+    "shift": ["--shift-by", "-3"],
+    "datetime": ["--to-datetime", "2020-01-01T00:00:00.000"],
+    "duration": ["--by-duration", "PT0S"],
+}
+
+
+@pytest.mark.parametrize("method", RESETS)
+def test_resets_are_planned_alike(ours: Ours, theirs: Theirs, method: str) -> None:
+    words = ["--reset-offsets", "--group", "readers", "--topic", TOPIC, *RESETS[method]]
+    text = theirs("ConsumerGroupCommand", *words, "--dry-run")
+    expected = sorted(re.findall(rf"^readers\s+{TOPIC}\s+(\d+)\s+(\d+)", text, re.MULTILINE))
+    found = ours("groups", *words, "--dry-run", "--json").json
+    assert sorted((str(one["partition"]), str(one["newOffset"])) for one in found) == expected
+    assert len(expected) == 3
+
+
+def test_offsets_travel_through_files(ours: Ours, theirs: Theirs, tmp_path: Path) -> None:
+    words = ["--reset-offsets", "--group", "readers", "--all-topics", "--to-current", "--export", "--dry-run"]
+    exported = ours("groups", *words).stdout
+    lines = [line.replace('"', "") for line in theirs("ConsumerGroupCommand", *words).split()]
+    assert sorted(exported.split()) == sorted(line for line in lines if line.startswith(f"{TOPIC},"))
+    file = tmp_path / "offsets.csv"
+    file.write_text(f"{TOPIC},0,1\n{TOPIC},1,2\n{TOPIC},2,3\n")
+    ours("groups", "reset-offsets", "readers", "--from-file", str(file), "--execute")
+    text = theirs("ConsumerGroupCommand", "--describe", "--group", "readers")
+    assert re.findall(rf"^readers\s+{TOPIC}\s+\d+\s+(\d+)", text, re.MULTILINE) == ["1", "2", "3"]
+    ours("groups", "--delete-offsets", "--group", "readers", "--topic", f"{TOPIC}:2", "--yes")
+    (found,) = ours("groups", "describe", "readers", "--json").json
+    assert [row["partition"] for row in found["offsets"]] == [0, 1]
+
+
+def test_records_written_by_one_are_read_by_the_other(ours: Ours, theirs: Theirs) -> None:
+    ours("topics", "create", "talk", "-p", 1, "-r", 1)
+    lines = "h1:a,h2:b\tk1\tv1\nh1:c\tk2\tNULL\n"
+    reader = ["--reader-property", "parse.key=true", "--reader-property", "parse.headers=true"]
+    ours("produce", "--topic", "talk", *reader, "--reader-property", "null.marker=NULL", "-z", "lz4", stdin=lines)
+    theirs("ConsoleProducer", "--topic", "talk", "--reader-property", "parse.key=true", stdin="k3\tv3\n")
+    prints = [f"print.{what}=true" for what in ("timestamp", "key", "offset", "partition", "headers")]
+    formatting = [word for one in prints for word in ("--formatter-property", one)]
+    common = ["--topic", "talk", "--from-beginning", "--max-messages", "3", *formatting]
+    mine = ours("consume", *common).stdout
+    assert mine == theirs("ConsoleConsumer", *common)
+    assert re.sub(r"CreateTime:\d+", "T", mine).splitlines() == [
+        "T\tPartition:0\tOffset:0\th1:a,h2:b\tk1\tv1",
+        "T\tPartition:0\tOffset:1\th1:c\tk2\tnull",
+        "T\tPartition:0\tOffset:2\tNO_HEADERS\tk3\tv3",
+    ]
+    one = ours("consume", "talk", "--partition", 0, "--offset", 2, "-n", 1, "-f", "json").json
+    assert (one["key"], one["value"], one["offset"]) == ("k3", "v3", 2)
+    assert ours("consume", "--include", "ta.k", "-F", "-n", 3, "-f", "noop").stdout == ""
+
+
+def test_delete_records(ours: Ours, theirs: Theirs, tmp_path: Path) -> None:
+    ours("topics", "create", "short", "-p", 1, "-r", 1)
+    ours("produce", "short", stdin="a\nb\nc\nd\n")
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"version": 1, "partitions": [{"topic": "short", "partition": 0, "offset": 2}]}))
+    assert "--yes" in ours("delete-records", "--offset-json-file", str(plan), code=1).stderr
+    (row,) = ours("delete-records", "--offset-json-file", str(plan), "--yes", "--json").json
+    assert row == {"topic": "short", "partition": 0, "lowWatermark": 2}
+    assert theirs("GetOffsetShell", "--topic", "short", "--time", "earliest").split() == ["short:0:2"]
+    assert "OFFSET_OUT_OF_RANGE" in ours("delete-records", "short:0:99", "--yes", code=1).stderr
+
+
+def test_log_directories(ours: Ours, theirs: Theirs) -> None:
+    text = theirs("LogDirsCommand", "--describe", "--topic-list", TOPIC)
+    expected = json.loads(text.splitlines()[-1])
+    found = ours("log-dirs", "--describe", "--topic-list", TOPIC, "--json").json
+
+    def sizes(content: Any) -> set[tuple[int, str, int]]:
+        return {
+            (broker["broker"], one["partition"], one["size"])
+            for broker in content["brokers"]
+            for directory in broker["logDirs"]
+            for one in directory["partitions"]
+        }
+
+    assert sizes(found) == sizes(expected)
+    assert sizes(found)
+
+
+def test_what_the_cluster_says_of_itself(ours: Ours, theirs: Theirs) -> None:
+    identity = ours("cluster", "cluster-id").stdout.strip()
+    assert theirs("ClusterTool", "cluster-id").strip().endswith(f"Cluster ID: {identity}")
+    assert ours("cluster", "--json").json["clusterId"] == identity
+    text = theirs("BrokerApiVersionsCommand")
+    for node in ours("api-versions", "--json").json:
+        for name, api in node["apis"].items():
+            span = str(api["min"]) if api["min"] == api["max"] else f"{api['min']} to {api['max']}"
+            assert f"{name}({api['key']}): {span} [" in text
+    features = theirs("FeatureCommand", "describe")
+    for feature in ours("features", "--json").json["features"]:
+        line = re.search(rf"Feature: {re.escape(feature['name'])}\s.*FinalizedVersionLevel: (\S+)\s", features)
+        assert line is not None, features
+        assert feature["name"] == "metadata.version" or line[1] == str(feature["finalized"] or 0)
+
+
+def test_quorum(ours: Ours, theirs: Theirs) -> None:
+    text = theirs("MetadataQuorumCommand", "describe", "--status")
+    found = ours("quorum", "describe", "--status", "--json").json
+    for title, name in (("ClusterId", "clusterId"), ("LeaderId", "leaderId"), ("LeaderEpoch", "leaderEpoch")):
+        line = re.search(rf"^{title}:\s+(\S+)$", text, re.MULTILINE)
+        assert line is not None
+        assert line[1] == str(found[name])
+    rows = ours("quorum", "describe", "--replication", "--json").json
+    replication = theirs("MetadataQuorumCommand", "describe", "--replication")
+    expected = re.findall(r"^(\d+)\s.*\s(Leader|Follower|Observer)\s*$", replication, re.MULTILINE)
+    assert sorted((str(row["nodeId"]), row["status"].capitalize()) for row in rows) == sorted(expected)
+
+
+def test_dumped_segments(ours: Ours, java: ToolServer, cluster: Cluster) -> None:
+    directory = next(path for path in sorted(cluster.log_directory.glob(f"{TOPIC}-*")) if path.is_dir())
+    segment = next(directory.glob("*.log"))
+    words = ["--files", str(segment), "--print-data-log"]
+    expected = java.run("DumpLogSegments", *words).stdout
+    assert ours("dump-log", *words).stdout.splitlines() == expected.splitlines()
+
+
+def test_dumped_metadata(ours: Ours, java: ToolServer, cluster: Cluster) -> None:
+    segment = cluster.log_directory / "__cluster_metadata-0" / "00000000000000000000.log"
+    words = ["--files", str(segment), "--cluster-metadata-decoder"]
+    expected = re.findall(r'payload: \{"type":"(\w+)"', java.run("DumpLogSegments", *words).stdout)
+    found = re.findall(r'payload: \{"type":"(\w+)"', ours("dump-log", *words).stdout)
+    assert found[: len(expected)] == expected
+    assert "TOPIC_RECORD" in expected
+
+
+def test_elections(ours: Ours, theirs: Theirs) -> None:
+    answer = ours("elect-leaders", "--election-type", "PREFERRED", "--all-topic-partitions", "--json").json
+    assert answer["elected"] == []
+    assert "already" in ours("elect-leaders", f"{TOPIC}:0").stdout
+    assert "--yes" in ours("elect-leaders", "--election-type", "unclean", f"{TOPIC}:0", code=1).stderr
+
+
+def test_what_makes_no_sense_is_said_in_a_sentence(ours: Ours) -> None:
+    for words in (
+        ("topics", "create"),
+        ("topics", "--create", "--delete", "--topic", "x"),
+        ("consume",),
+        ("groups", "reset-offsets", "readers", "--to-earliest"),
+        ("nonsense",),
+    ):
+        answer = ours(*words, code=2)
+        assert answer.stderr.startswith("ottla: ")
+        assert answer.stdout == ""
+
+
+def joined(numbers: list[int]) -> str:
+    return ",".join(map(str, numbers))
