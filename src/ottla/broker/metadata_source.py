@@ -195,10 +195,12 @@ class LocalMetadata:
 
     def _plan_liveness_check(self) -> None:
         delay = self._config.broker_session_timeout_ms / 1000 / LIVENESS_CHECKS_PER_SESSION
-        self._timer = self._world.scheduler.call_later(delay, self._check_liveness)
+        due = self._world.clock.monotonic() + delay
+        self._timer = self._world.scheduler.call_later(delay, self._check_liveness, due)
 
-    def _check_liveness(self) -> None:
-        self._controller.fence_silent_brokers().when_done(_log_fenced)
+    def _check_liveness(self, due: float) -> None:
+        held_up_ms = int((self._world.clock.monotonic() - due) * 1000)
+        self._controller.fence_silent_brokers(held_up_ms=held_up_ms).when_done(_log_fenced)
         self._plan_liveness_check()
 
 

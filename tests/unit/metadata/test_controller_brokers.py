@@ -134,6 +134,13 @@ def test_a_silent_broker_is_fenced_and_the_next_replica_leads(harness: Controlle
     assert partition(harness).leader == 2
 
 
+def test_a_controller_that_was_held_up_does_not_blame_the_brokers(harness: ControllerHarness) -> None:
+    harness.virtual.clock.ms += 20_000
+    assert done(harness.controller.fence_silent_brokers(held_up_ms=15_000)) == []
+    harness.virtual.clock.ms += 5_000
+    assert done(harness.controller.fence_silent_brokers()) == [1]
+
+
 def test_controlled_shutdown_moves_leaders_and_waits_for_the_others(harness: ControllerHarness) -> None:
     leaving = harness.beat(1, want_shut_down=True)
     assert (leaving.is_fenced, leaving.should_shut_down) == (False, False)

@@ -157,8 +157,13 @@ class AdminOperations:
 
         return self.submit(decide, context)
 
-    def fence_silent_brokers(self) -> Deferred[list[int]]:
-        """To be called now and then; fences at most one broker per call, so that the cost of a call is bounded."""
+    def fence_silent_brokers(self, *, held_up_ms: int = 0) -> Deferred[list[int]]:
+        """To be called now and then; fences at most one broker per call, so that the cost of a call is bounded.
+
+        `held_up_ms` is by how much the call comes too late: so long this node could hear nobody.
+        """
+        if held_up_ms > 0:
+            self.liveness.excuse(held_up_ms)
         return self.submit(brokers.decide_fence_silent_brokers)
 
     def unregister_broker(

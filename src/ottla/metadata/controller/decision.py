@@ -46,6 +46,11 @@ class Liveness:
         self.metadata_offsets.pop(broker_id, None)
         self.shutdown_offsets.pop(broker_id, None)
 
+    def excuse(self, held_up_ms: int) -> None:
+        """A controller that was held up itself has heard nobody in that time, which says nothing about them."""
+        for broker_id in self.last_contact_ms:
+            self.last_contact_ms[broker_id] += held_up_ms
+
     def has_session(self, broker_id: int, *, now_ms: int, session_timeout_ms: int) -> bool:
         last = self.last_contact_ms.get(broker_id)
         return last is not None and now_ms - last < session_timeout_ms
