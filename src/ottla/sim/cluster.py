@@ -71,6 +71,8 @@ class SimCluster:
         self.restart_seconds = (0.1, 10.0)
         # Called with every node that is ready to serve.
         self.on_ready: list[Callable[[SimNode], object]] = []
+        # Nodes that have lost bytes they had acknowledged, and the run in which that was.
+        self.damaged: dict[int, int] = {}
         self._random = kernel.random_for("supervisor")
         self.nodes: dict[int, SimNode] = {}
         for node_id in range(1, layout.nodes + 1):
@@ -100,6 +102,21 @@ class SimCluster:
 
     def node_at(self, host: str) -> SimNode:
         return next(node for node in self.nodes.values() if node.host == host)
+
+    def is_damaged(self, node: SimNode) -> bool:
+        """Whether the node has lost bytes and is not in sync again everywhere: until then it counts as a lost copy."""
+        if node.node_id not in self.damaged:
+            return False
+        if not node.is_serving or node.incarnation <= self.damaged[node.node_id]:
+            return True
+        images = [each.broker.metadata.image for each in self.nodes.values() if each.broker is not None]
+        image = max(images, key=lambda image: image.offset)
+        for topic in image.topics.by_id.values():
+            for row in topic.partitions.values():
+                if node.node_id in row.replicas and node.node_id not in row.isr:
+                    return True
+        del self.damaged[node.node_id]
+        return False
 
     def found(self, rule: str, sentence: str) -> None:
         finding = Finding(rule, sentence, self.kernel.now_us)

@@ -130,6 +130,11 @@ class SimDisk:
         self.sync_us = SYNC_US
         self.changes_until_kill = None
 
+    @property
+    def may_fail(self) -> bool:
+        """Whether a fault is on that may end the program."""
+        return self.is_full or self.fails_sync or self.fails_all or self.changes_until_kill is not None
+
     def take_busy_us(self) -> int:
         """The time the disk has worked since it was asked last."""
         busy, self._busy_us = self._busy_us, 0

@@ -14,6 +14,8 @@ class FullDisk(Fault):
 
     def strike(self) -> None:
         node = self.some_node()
+        if not self.may_end_uncleanly(node):
+            return
         node.disk.is_full = True
         self.kernel.trace("disk full", str(node.node_id))
         self.later((0.2, 8.0), setattr, node.disk, "is_full", False)
@@ -26,6 +28,8 @@ class FailingSync(Fault):
 
     def strike(self) -> None:
         node = self.some_node()
+        if not self.may_end_uncleanly(node):
+            return
         node.disk.fails_sync = True
         self.kernel.trace("fsync fails", str(node.node_id))
         self.later((0.1, 5.0), setattr, node.disk, "fails_sync", False)
@@ -64,6 +68,7 @@ class BitRot(Fault):
         position = self.random.randrange(len(inode.durable), len(inode.data))
         self.kernel.trace("bit rot", f"node {node.node_id} at {position}", position)
         inode.write(position, bytes([inode.data[position] ^ (1 << self.random.randrange(8))]))
+        self.cluster.damaged[node.node_id] = node.incarnation
         node.kill("killed after a bit has rotted")
 
 

@@ -28,6 +28,15 @@ class Fault:
     def some_node(self) -> SimNode:
         return self.random.choice(list(self.cluster.nodes.values()))
 
+    def may_end_uncleanly(self, node: SimNode) -> bool:
+        """Whether the cluster must survive it that this node ends without saying goodbye.
+
+        Nobody can tell a program that was killed from a host that lost its bytes, so both count as lost copies when
+        they come back (KIP-966). While one copy really is lost, no other may seem to be.
+        """
+        others = (other for other in self.cluster.nodes.values() if other is not node)
+        return not any(self.cluster.is_damaged(other) for other in others)
+
     def some_running_node(self) -> SimNode | None:
         running = [node for node in self.cluster.nodes.values() if node.is_running and not node.is_frozen]
         return self.random.choice(running) if running else None

@@ -17,7 +17,8 @@ class Kill(Fault):
     def strike(self) -> None:
         count = 1 if self.random.random() < 0.8 else self.random.randint(1, len(self.cluster.nodes))
         for node in self.random.sample(list(self.cluster.nodes.values()), count):
-            node.kill()
+            if self.may_end_uncleanly(node):
+                node.kill()
 
 
 class KillAtWrite(Fault):
@@ -27,7 +28,7 @@ class KillAtWrite(Fault):
 
     def strike(self) -> None:
         node = self.some_running_node()
-        if node is not None:
+        if node is not None and self.may_end_uncleanly(node):
             node.disk.changes_until_kill = self.random.randint(1, 60)
 
 
@@ -66,6 +67,7 @@ class PowerLoss(Fault):
     def strike(self) -> None:
         node = self.some_node()
         if may_lose_power(self.cluster, node):
+            self.cluster.damaged[node.node_id] = node.incarnation
             node.lose_power()
 
 
@@ -82,11 +84,16 @@ class ClockJump(Fault):
 def may_lose_power(cluster: SimCluster, node: SimNode) -> bool:
     """Whether everything this node has is also held by another in-sync replica that runs and will not be asked to wait.
 
+    Nor may another node be about to end uncleanly, for then there would be two copies that nobody trusts.
+
     A replica that lost its power a moment ago is in the in-sync set until the controller has seen it come back, so
     everybody must be up and registered; then everything committed is on all of the in-sync set, and there must be two.
     """
     if not cluster.all_serve:
         return False
+    for other in cluster.nodes.values():
+        if other is not node and (cluster.is_damaged(other) or other.disk.may_fail):
+            return False
     images = [other.broker.metadata.image for other in cluster.nodes.values() if other.broker is not None]
     for image in images:
         if any(broker.fenced for broker in image.brokers.values()) or len(image.brokers) < len(cluster.nodes):
