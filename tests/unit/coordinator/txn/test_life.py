@@ -144,15 +144,32 @@ def test_only_so_many_wait_for_one_id(path: TransactionPath) -> None:
     assert {producer.added(each.result()) for each in waiting} == {NONE}
 
 
-def test_everything_but_verification_waits_while_markers_are_on_their_way(path: TransactionPath) -> None:
+@pytest.mark.parametrize("version", [1, 2])
+def test_nothing_else_begins_while_markers_are_on_their_way(path: TransactionPath, version: int) -> None:
     path.leaders.silent.add(1)
-    producer = Producer(path, "x")
+    producer = Producer(path, "x", version=version)
     producer.init()
     producer.add(T0)
     producer.commit()
     assert producer.add(T0, verify=True) is ErrorCode.CONCURRENT_TRANSACTIONS
     assert producer.commit() is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert producer.abort() is ErrorCode.CONCURRENT_TRANSACTIONS
     assert Producer(path, "x").init() is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert path.status("x") == "PrepareCommit"
+
+
+def test_a_transaction_grows_and_keeps_its_time(path: TransactionPath) -> None:
+    producer = Producer(path, "x")
+    producer.init()
+    producer.add(T0)
+    begun_ms = path.virtual.clock.ms
+    path.advance(5)
+    producer.add(T1)
+    transaction = path.transaction("x")
+    assert (transaction.partitions, transaction.start_ms) == ({T0, T1}, begun_ms)
+    assert set(path.shard_of("x").ongoing) == {"x"}
+    producer.commit()
+    assert not path.shard_of("x").ongoing, "only open transactions are looked at for their time"
 
 
 def test_verification_answers_for_each_partition(path: TransactionPath) -> None:
@@ -208,6 +225,8 @@ def test_a_repeated_init_gets_the_same_answer_until_somebody_newer_comes(path: T
     assert (producer.init(**before), producer.epoch) == (NONE, 1)
     Producer(path, "x").init()
     assert producer.init(**before) is ErrorCode.PRODUCER_FENCED
+    own = {"producer_id": producer.producer_id, "producer_epoch": producer.epoch}
+    assert producer.init(**own) is ErrorCode.PRODUCER_FENCED, "the newer one did not continue the older"
 
 
 # Exhausted epochs.
@@ -233,7 +252,9 @@ def test_a_continuing_producer_may_repeat_the_step_to_a_new_id(path: Transaction
     given = producer.producer_id
     assert given != before["producer_id"]
     assert (producer.init(**before), producer.producer_id, producer.epoch) == (NONE, given, 0)
-    assert producer.init(producer_id=before["producer_id"], producer_epoch=3) is ErrorCode.PRODUCER_FENCED
+    for epoch in (0, 3):
+        old = {"producer_id": before["producer_id"], "producer_epoch": epoch}
+        assert producer.init(**old) is ErrorCode.PRODUCER_FENCED
 
 
 @pytest.mark.parametrize("commits", [True, False])
@@ -306,7 +327,10 @@ def test_two_phase_commits_do_not_time_out(make_path: Callable[..., TransactionP
     producer = Producer(path, "x")
     producer.producer_id, producer.epoch = response.producer_id, response.producer_epoch
     producer.add(T0)
-    path.advance(10 * MINUTE_MS)
+    # Longer than any timeout that has a number.
+    path.virtual.clock.ms += 1 << 33
+    path.transactions.abort_timed_out()
+    path.run()
     assert path.status("x") == "Ongoing"
 
 

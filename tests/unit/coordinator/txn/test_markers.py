@@ -171,3 +171,32 @@ def test_an_answer_that_comes_after_the_shard_is_gone_changes_nothing(path: Tran
     path.advance(1)
     assert path.status("x") == "CompleteCommit"
     assert len(path.leaders.requests) == 2
+
+
+def test_two_parts_of_one_marker_for_the_same_broker_go_one_after_the_other(path: TransactionPath) -> None:
+    path.leaders.silent.add(1)
+    path.leaders.moved[T1] = 2
+    path.leaders.refusals[T1] = [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    begun(path, "first", T2).commit()
+    begun(path, "x", T0, T1).commit()
+    # The first request is still not answered when the second partition moves to the same broker.
+    path.leaders.moved.clear()
+    path.advance(20)
+    path.leaders.silent.clear()
+    path.leaders.release()
+    path.run()
+    assert path.status("x") == "CompleteCommit"
+    assert sorted(each.partition for each in path.leaders.written if each.partition != T2) == [T0, T1]
+
+
+def test_a_marker_that_is_sent_anew_is_finished_once(path: TransactionPath) -> None:
+    path.leaders.silent.add(1)
+    producer = begun(path, "x", T0)
+    producer.commit()
+    path.transactions._send_markers(path.shard_of("x"), path.transaction("x"))
+    path.run()
+    path.leaders.silent.clear()
+    path.leaders.release()
+    path.run()
+    assert path.status("x") == "CompleteCommit"
+    assert not len(path.transactions._markers)

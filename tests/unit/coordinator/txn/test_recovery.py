@@ -10,6 +10,7 @@ from ottla.coordinator.runtime import ShardStatus
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode
 from ottla.model.ids import TopicPartition
+from ottla.records.iterate import iterate_batches, iterate_records
 from ottla.storage.errors import DiskFull
 from ottla.wire.messages import metadata_records as r
 from ottla.wire.messages.end_txn import EndTxnRequest
@@ -259,3 +260,39 @@ def _end_request(producer: Producer) -> object:
         producer_epoch=producer.epoch,
         committed=True,
     )
+
+
+def test_a_completion_that_finds_too_few_replicas_is_tried_again(path: TransactionPath) -> None:
+    path.leaders.silent.update((1, 2))
+    prepared(path, 2).commit()
+    topic = path.image.topics.by_name[STATE_TOPIC]
+    index = path.transactions.runtime.partition_of("x")
+    path.commit(
+        r.ConfigRecord(resource_type=2, resource_name=STATE_TOPIC, name="min.insync.replicas", value="2"),
+        r.PartitionChangeRecord(topic_id=topic.topic_id, partition_id=index, replicas=[1, 2], isr=[1]),
+    )
+    path.leaders.silent.clear()
+    path.leaders.release()
+    path.advance(300)
+    assert path.status("x") == "PrepareCommit"
+    path.commit(r.ConfigRecord(resource_type=2, resource_name=STATE_TOPIC, name="min.insync.replicas", value="1"))
+    path.advance(1_000)
+    assert path.status("x") == "CompleteCommit"
+    assert len(path.leaders.requests) == 2, "the markers were written: only the end is written again"
+
+
+@pytest.mark.parametrize(("level", "version"), [(0, 0), (1, 1), (2, 1)])
+def test_records_are_of_the_version_that_every_broker_knows(
+    make_path: Callable[..., TransactionPath], level: int, version: int
+) -> None:
+    path = make_path(level=level)
+    producer = prepared(path, 1)
+    producer.commit()
+    log = path.partition(STATE_TOPIC, path.transactions.runtime.partition_of("x")).log
+    region = log.read(0, max_bytes=1 << 20, end_offset=log.log_end_offset).region
+    assert region is not None
+    values = [record.value for batch in iterate_batches(region.read()) for record in iterate_records(batch)]
+    assert [int.from_bytes(bytes(value[:2]), "big") for value in values if value] == [version] * 4
+    path.crash()
+    path.start()
+    assert path.status("x") == "CompleteCommit"
