@@ -6,10 +6,13 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from ottla.metadata.format import format_storage
+from ottla.model.ids import Uuid
+from ottla.sim.files import SimFiles
 from ottla.sim.kernel import SECOND_US, Kernel
 from ottla.sim.network import Network
 from ottla.sim.node import SimNode, node_host
-from ottla.sim.process import current_process
+from ottla.sim.process import EPOCH_MS, current_process
 from ottla.wire.peers import Endpoint
 
 __all__ = ["ClusterLayout", "Finding", "LogCollector", "SimCluster"]
@@ -89,8 +92,25 @@ class SimCluster:
 
     def start(self) -> None:
         """Starts every node at a moment of its own."""
+        if self.layout.controllers > 1:
+            self._format_controllers()
         for node in self.nodes.values():
             self.kernel.after(self._random.randrange(SECOND_US), self._restart, node)
+
+    def _format_controllers(self) -> None:
+        """One controller begins a cluster by itself; several are told before which one it is."""
+        cluster_id = str(Uuid.random(self._random))
+        for node in list(self.nodes.values())[: self.layout.controllers]:
+            files = SimFiles(self.kernel, node.disk)
+            format_storage(
+                files,
+                log_dirs=["/data"],
+                metadata_log_dir="/data",
+                node_id=node.node_id,
+                random=self._random,
+                now_ms=EPOCH_MS,
+                cluster_id=cluster_id,
+            )
 
     @property
     def endpoints(self) -> list[Endpoint]:

@@ -7,6 +7,7 @@ can also end in all the ways in which a program ends without wanting to.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -256,8 +257,7 @@ class _Run:
 
     def _on_controller(self, broker: Broker) -> None:
         self.broker = broker
-        broker.controller_dispatcher = Dispatcher(broker, CONTROLLER_HANDLERS)
-        self._open_listeners(broker, broker.controller_dispatcher, are_controllers=True)
+        self._open_listeners(broker, _controller_dispatcher(broker), are_controllers=True)
 
     def _open_listeners(self, broker: Broker, dispatcher: Dispatcher, *, are_controllers: bool) -> None:
         for bound, info in self._bound:
@@ -305,3 +305,13 @@ class _Run:
 
     def _fail(self, reason: str) -> None:
         self._node.ended(reason, is_clean=False)
+
+
+def _controller_dispatcher(broker: Broker) -> Dispatcher:
+    try:
+        module = import_module("ottla.broker.controller_side")
+    except ModuleNotFoundError:
+        broker.controller_dispatcher = Dispatcher(broker, CONTROLLER_HANDLERS)
+        return broker.controller_dispatcher
+    dispatcher: Dispatcher = module.controller_dispatcher(broker)
+    return dispatcher
