@@ -257,6 +257,15 @@ def test_a_continuing_producer_may_repeat_the_step_to_a_new_id(path: Transaction
         assert producer.init(**old) is ErrorCode.PRODUCER_FENCED
 
 
+def test_whoever_has_the_used_up_id_has_to_have_its_last_epoch(path: TransactionPath) -> None:
+    producer = Producer(path, "x")
+    producer.init()
+    first_id = producer.producer_id
+    set_epoch(path, producer, EPOCH_MAX - 1)
+    assert (producer.init(), producer.epoch) == (NONE, 0)
+    assert Producer(path, "x").init(producer_id=first_id, producer_epoch=0) is ErrorCode.PRODUCER_FENCED
+
+
 @pytest.mark.parametrize("commits", [True, False])
 def test_a_producer_id_is_used_up_by_transactions(path: TransactionPath, commits: bool) -> None:
     producer = Producer(path, "x")
