@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ottla.metadata.publishers import Publishers
     from ottla.model.config import BrokerConfig
     from ottla.model.ports import World
-    from ottla.quorum.leader import QuorumLeader
+    from ottla.quorum.replica import QuorumReplica
     from ottla.replica.manager import ReplicaManager
     from ottla.replica.transactional import TransactionalAppends
     from ottla.storage.manager import LogManager
@@ -76,7 +76,7 @@ class Broker:
         supported_features: Mapping[str, tuple[int, int]],
         peers: Peers | None = None,
         local_controller: Controller | None = None,
-        quorum: QuorumLeader | None = None,
+        quorum: QuorumReplica | None = None,
         authorizer: Authorizer | None = None,
         quota: QuotaManager | None = None,
     ) -> None:
@@ -90,7 +90,7 @@ class Broker:
         self.replicas = replicas
         # The active controller, wherever it runs.
         self.controller = controller
-        # The same when it runs in this process, and the metadata log it writes; None elsewhere.
+        # The controller of this process, active or not, and its part in the quorum; None where there is none.
         self.local_controller = local_controller
         self.quorum = quorum
         # Answers what comes in an Envelope; set together with the controller's listener.

@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from ottla.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
     from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
     from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+    from ottla.wire.messages.controller_registration import (
+        ControllerRegistrationRequest,
+        ControllerRegistrationResponse,
+    )
     from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
     from ottla.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
     from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
@@ -105,6 +109,11 @@ class ControllerGateway(Protocol):
     def unregister_broker(
         self, request: UnregisterBrokerRequest, context: ControllerContext | None = None
     ) -> Deferred[UnregisterBrokerResponse]: ...
+
+    def describe_quorum(
+        self, request: DescribeQuorumRequest, context: ControllerContext | None = None
+    ) -> Deferred[DescribeQuorumResponse]:
+        """Asked where this node does not lead the quorum itself."""
 
     def alter_partition(self, request: AlterPartitionRequest) -> Deferred[AlterPartitionResponse]: ...
 
@@ -212,6 +221,9 @@ class RemoteController:
     def register_broker(self, request: BrokerRegistrationRequest) -> Deferred[BrokerRegistrationResponse]:
         return self._ask(request, SESSION, self._session_timeout_ms).then(_checked)
 
+    def register_controller(self, request: ControllerRegistrationRequest) -> Deferred[ControllerRegistrationResponse]:
+        return self._ask(request, SESSION, self._session_timeout_ms).then(_checked)
+
     def heartbeat(self, request: BrokerHeartbeatRequest) -> Deferred[BrokerHeartbeatResponse]:
         return self._ask(request, SESSION, self._session_timeout_ms).then(_checked)
 
@@ -237,8 +249,14 @@ class RemoteController:
 
     def _ask(self, request: Message, purpose: str, timeout_ms: int) -> Deferred[Any]:
         endpoint = self._controllers.current
+
+        def on_answer(answer: Deferred[Any]) -> None:
+            # Whoever is not the active controller (any more) is not asked again before the others were.
+            if answer.error is not None or _is_not_controller(answer.result()):
+                self._controllers.failed(endpoint)
+
         asked = self._peers.send(endpoint, request, purpose=purpose, timeout_ms=timeout_ms)
-        asked.when_done(lambda answer: self._controllers.failed(endpoint) if answer.error is not None else None)
+        asked.when_done(on_answer)
         return asked
 
 
@@ -260,7 +278,7 @@ class _Forwarded:
     def take(self, response: Any) -> bool:
         """Resolves with the answer, or says that the request has to be sent again."""
         if self._api_version < 0:
-            if getattr(response, "error_code", 0) == ErrorCode.NOT_CONTROLLER:
+            if _is_not_controller(response):
                 return False
             self.deferred.resolve(response)
             return True
@@ -307,6 +325,14 @@ def _envelope(request: Message, api_version: int, caller: Caller) -> EnvelopeReq
         request_principal=encode_principal(caller.principal_type, caller.principal_name),
         client_host_address=caller.address,
     )
+
+
+def _is_not_controller(response: Any) -> bool:
+    """Whether the one that was asked is not the active controller; some answers say so for each of their parts."""
+    if getattr(response, "error_code", ErrorCode.NONE) == ErrorCode.NOT_CONTROLLER:
+        return True
+    parts = getattr(response, "topics", None) or getattr(response, "results", None) or ()
+    return any(getattr(part, "error_code", ErrorCode.NONE) == ErrorCode.NOT_CONTROLLER for part in parts)
 
 
 def _checked(response: Any) -> Any:

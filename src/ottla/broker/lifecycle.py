@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.broker import Broker
 from ottla.broker.context import ListenerInfo
+from ottla.broker.controller_metadata import ControllerMetadata, own_endpoints
 from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.metadata_source import (
-    LocalMetadata,
     MetadataSource,
     RemoteMetadata,
     controller_addresses,
@@ -36,8 +36,9 @@ from ottla.metadata.format import FormattedStorage, StorageNotFormattedError, fo
 from ottla.metadata.versions import SUPPORTED_FEATURES
 from ottla.model.deferred import Deferred
 from ottla.model.errors import KafkaError
-from ottla.model.ids import TopicPartition
+from ottla.model.ids import TopicPartition, Uuid
 from ottla.quorum.errors import MetadataLogDamagedError, MetadataLogFailedError, MetadataLogUnsupportedError
+from ottla.quorum.voters import ReplicaKey, Voter, VoterSet
 from ottla.replica.manager import ReplicaManager
 from ottla.storage.directories import lock_directory
 from ottla.storage.errors import DirectoryRefused
@@ -53,6 +54,10 @@ if TYPE_CHECKING:
 __all__ = ["NodeLifecycle", "StartError"]
 
 logger = logging.getLogger("ottla.broker.lifecycle")
+
+
+# How often a leaving node looks whether there are still enough controllers to let it go.
+LEAVE_CHECK_SECONDS = 0.2
 
 
 class StartError(Exception):
@@ -97,7 +102,7 @@ class NodeLifecycle:
         started: Deferred[Broker] = Deferred()
         try:
             self._check_supported()
-            if self._config.is_controller or self._is_formatted():
+            if self._begins_cluster() or self._is_formatted():
                 self._open(None, started)
             else:
                 self._join(started)
@@ -113,7 +118,28 @@ class NodeLifecycle:
             # The others shall find out by themselves.
             self._session.close()
             return Deferred.resolved(None)
-        return self._session.leave(is_last=self._config.is_controller and not self._has_successors())
+        assert self._metadata is not None
+        left = self._session.leave(
+            is_last=self._config.is_controller and not self._has_successors(),
+            may_have_other_controller=self._metadata.waits_for_others,
+        )
+        self._watch_leaving(left)
+        return left
+
+    def _watch_leaving(self, left: Deferred[None]) -> None:
+        """A controller whose fellows are gone already cannot agree to anything."""
+
+        def on_known(is_cut_off: Deferred[bool]) -> None:
+            if is_cut_off.result() and self._session is not None:
+                self._session.leave_at_once()
+            else:
+                self._watch_leaving(left)
+
+        def look() -> None:
+            if not left.done and self._metadata is not None:
+                self._metadata.is_cut_off().when_done(on_known)
+
+        self._world.scheduler.call_later(LEAVE_CHECK_SECONDS, look)
 
     def stop(self) -> Deferred[None]:
         """Ends everything in order; resolves when the clean-shutdown marker is durable."""
@@ -128,8 +154,6 @@ class NodeLifecycle:
 
     def _check_supported(self) -> None:
         config = self._config
-        if len(config.quorum_voters) > 1:
-            raise StartError("controller.quorum.voters names several controllers, but so far there can be only one.")
         for name in config.controller_listener_names:
             if config.security_protocols[name] != "PLAINTEXT":
                 raise StartError(
@@ -142,6 +166,22 @@ class NodeLifecycle:
                     f"The listener {listener.name} asks for {listener.security_protocol}, "
                     "but so far only PLAINTEXT can be served."
                 )
+
+    def _begins_cluster(self) -> bool:
+        """Whether new directories mean a new cluster: the only controller begins one, all others join."""
+        config = self._config
+        if not config.is_controller:
+            return False
+        if config.quorum_voters:
+            return len(config.quorum_voters) == 1
+        own = [(listener.advertised_host, listener.advertised_port) for listener in self._listeners]
+        endpoints = (*config.controller_endpoints, *config.advertised_controller_endpoints)
+        own += [(endpoint.host, endpoint.port) for endpoint in endpoints]
+        return set(own).issuperset(config.quorum_bootstrap_servers)
+
+    def _first_voters(self, directory_id: Uuid) -> VoterSet:
+        """Without voters in the configuration the node that begins a cluster is the first; others may join it."""
+        return VoterSet([Voter(ReplicaKey(self._config.node_id, directory_id), own_endpoints(self._listeners))])
 
     def _is_formatted(self) -> bool:
         directories = (*self._config.log_dirs, self._metadata_directory)
@@ -188,6 +228,7 @@ class NodeLifecycle:
             random=self._world.random,
             now_ms=self._world.clock.now_ms(),
             cluster_id=cluster_id,
+            first_voters=self._first_voters if self._begins_cluster() and not config.quorum_voters else None,
         )
         if storage.is_new:
             logger.info("formatted %s for the cluster %s", ", ".join(config.log_dirs), storage.cluster_id)
@@ -208,12 +249,14 @@ class NodeLifecycle:
             return self._metadata
         assert self._storage is not None
         if self._config.is_controller:
-            self._metadata = LocalMetadata(
+            self._metadata = ControllerMetadata(
                 config=self._config,
                 world=self._world,
+                peers=self._peers,
                 storage=self._storage,
                 metadata_directory=self._metadata_directory,
                 listeners=self._listeners,
+                controllers=controller_addresses(self._config),
                 on_fatal=self._on_metadata_failure,
             )
         else:
@@ -274,7 +317,7 @@ class NodeLifecycle:
             else:
                 started.resolve(broker)
 
-        self.waits_for_controller = metadata.controller is None
+        self.waits_for_controller = metadata.waits_for_others
         metadata.start().when_done(on_current)
 
     def _assemble(self, metadata: MetadataSource) -> tuple[Broker, BrokerSession]:

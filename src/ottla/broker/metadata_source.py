@@ -3,8 +3,8 @@
 Both are opened while the data directories are locked, before the partitions' logs are, since those need to know their
 topics' settings; both then offer the newest image (`publishers`) and a way to the active controller (`gateway`).
 
-- `LocalMetadata`: this node has the controller role. It writes the metadata log, decides, serves the log to the other
-  nodes, and fences brokers that fall silent.
+- `ControllerMetadata` (a module of its own): this node has the controller role. It takes part in the quorum, and while
+  it leads, it decides.
 - `RemoteMetadata`: this node is a broker only. It keeps a copy of the log as an observer and asks the controller over
   the network. While the controller is away it goes on with the last image.
 """
@@ -12,49 +12,41 @@ topics' settings; both then offer the newest image (`publishers`) and a way to t
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.controllers import ControllerGateway, RemoteController
 from ottla.metadata.controller import Controller
-from ottla.metadata.controller.upkeep import LeaderUpkeep
-from ottla.metadata.delta import CorruptMetadataError, MetadataDelta
+from ottla.metadata.delta import CorruptMetadataError
 from ottla.metadata.follower import MetadataFollower
-from ottla.metadata.versions import SUPPORTED_FEATURES
 from ottla.model.deferred import Deferred
-from ottla.model.ids import Uuid
-from ottla.quorum.leader import QuorumLeader
-from ottla.quorum.log import MetadataLogSettings, SingleVoterLog
+from ottla.quorum.log import MetadataLogSettings
 from ottla.quorum.observer import ControllerAddresses, MetadataObserver, ObserverSettings
 from ottla.quorum.observer_log import ObserverLog
-from ottla.wire.messages.controller_registration import ControllerRegistrationRequest, Feature, Listener
+from ottla.quorum.replica import QuorumReplica
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from ottla.wire.peers import Endpoint, Peers
 
 if TYPE_CHECKING:
-    from ottla.broker.context import ListenerInfo
     from ottla.metadata.format import FormattedStorage
-    from ottla.metadata.image import MetadataImage
     from ottla.metadata.publishers import Publishers
     from ottla.model.config import BrokerConfig
     from ottla.model.ports import Timer, World
     from ottla.wire.message import Message
 
 __all__ = [
-    "LocalMetadata",
     "MetadataSource",
     "RemoteMetadata",
+    "Unreachable",
     "controller_addresses",
     "learn_cluster_id",
+    "log_settings",
     "SECURITY_PROTOCOL_NUMBERS",
 ]
 
 logger = logging.getLogger("ottla.broker.metadata_source")
 
 SECURITY_PROTOCOL_NUMBERS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
-
-# The controller looks for silent brokers this many times in a session timeout.
-LIVENESS_CHECKS_PER_SESSION = 4
 
 _CONTROLLER_ENDPOINTS = 2
 _JOINING = "joining"
@@ -67,7 +59,7 @@ class MetadataSource(Protocol):
 
     # None unless this node has the controller role.
     controller: Controller | None
-    quorum: QuorumLeader | None
+    quorum: QuorumReplica | None
     # Called when the node cannot go on.
     on_fatal: Callable[[BaseException], object]
 
@@ -80,6 +72,13 @@ class MetadataSource(Protocol):
     def start(self) -> Deferred[None]:
         """Resolves when the image is as new as the controller's."""
 
+    @property
+    def waits_for_others(self) -> bool:
+        """Whether the start depends on other nodes."""
+
+    def is_cut_off(self) -> Deferred[bool]:
+        """Whether nothing can be decided any more, because too few controllers can be reached."""
+
     def followed(self) -> None:
         """From now on there are machines that follow the images."""
 
@@ -88,120 +87,6 @@ class MetadataSource(Protocol):
 
     def close(self) -> None:
         """Closes the files. Blocks."""
-
-
-class LocalMetadata:
-    """The controller and its log in this process."""
-
-    def __init__(
-        self,
-        *,
-        config: BrokerConfig,
-        world: World,
-        storage: FormattedStorage,
-        metadata_directory: str,
-        listeners: Sequence[ListenerInfo],
-        on_fatal: Callable[[BaseException], object],
-    ) -> None:
-        """Opens the log and the controller; raises what `ottla.quorum.errors` and the loader have to say."""
-        self._config = config
-        self._world = world
-        self._listeners = [listener for listener in listeners if listener.is_controller]
-        self._timer: Timer | None = None
-        self.on_fatal = on_fatal
-        self._log = log = SingleVoterLog.open(
-            world=world,
-            metadata_log_dir=metadata_directory,
-            node_id=config.node_id,
-            settings=_log_settings(config),
-            directory_id=storage.directory_ids[metadata_directory],
-        )
-        log.on_failure = lambda error: self.on_fatal(error)
-        if log.cut_bytes:
-            logger.warning("cut a torn tail of %d bytes off the metadata log", log.cut_bytes)
-        controller = Controller.open(
-            world=world, log=log, config=config, cluster_id=storage.cluster_id, metadata_log_dir=metadata_directory
-        )
-        # Nobody else can be this node, since we hold its directories: a session of the run before is over.
-        controller.liveness.forget(config.node_id)
-        self.controller: Controller | None = controller
-        self._controller = controller
-        self.quorum: QuorumLeader | None = QuorumLeader(
-            world=world,
-            log=log,
-            cluster_id=storage.cluster_id,
-            bytes_max=config.controller_quorum_fetch_max_bytes,
-        )
-        self.quorum.on_fetched.append(self._on_fetched)
-        controller.publishers.add(self)
-        self._upkeep = LeaderUpkeep(world=world, controller=controller, config=config)
-
-    @property
-    def publishers(self) -> Publishers:
-        return self._controller.publishers
-
-    @property
-    def gateway(self) -> ControllerGateway:
-        return self._controller
-
-    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:  # noqa: ARG002
-        # The broker of this process has read whatever is published here; its next heartbeat would say so anyway.
-        self._on_fetched(self._config.node_id, image.offset + 1)
-
-    def start(self) -> Deferred[None]:
-        self._plan_liveness_check()
-        self._upkeep.start()
-        if not self._listeners:
-            return Deferred.resolved(None)
-        registered = self._controller.register_controller(
-            ControllerRegistrationRequest(
-                controller_id=self._config.node_id,
-                incarnation_id=Uuid.random(self._world.random),
-                listeners=[
-                    Listener(
-                        name=listener.name,
-                        host=listener.advertised_host,
-                        port=listener.advertised_port,
-                        security_protocol=SECURITY_PROTOCOL_NUMBERS[listener.security_protocol],
-                    )
-                    for listener in self._listeners
-                ],
-                features=[
-                    Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
-                    for name, (lowest, highest) in SUPPORTED_FEATURES.items()
-                ],
-            )
-        )
-        return registered.then(lambda _: None)
-
-    def followed(self) -> None:
-        """Nothing changes: what this controller has committed is never taken back."""
-
-    def stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._upkeep.stop()
-        assert self.quorum is not None
-        self.quorum.close()
-
-    def close(self) -> None:
-        self._log.close()
-
-    def _on_fetched(self, broker_id: int, offset: int) -> None:
-        """A broker that fetches from an offset has replayed what is before it (it replays before it asks again)."""
-        known = self._controller.liveness.metadata_offsets
-        known[broker_id] = max(known.get(broker_id, -1), offset - 1)
-
-    def _plan_liveness_check(self) -> None:
-        delay = self._config.broker_session_timeout_ms / 1000 / LIVENESS_CHECKS_PER_SESSION
-        due = self._world.clock.monotonic() + delay
-        self._timer = self._world.scheduler.call_later(delay, self._check_liveness, due)
-
-    def _check_liveness(self, due: float) -> None:
-        held_up_ms = int((self._world.clock.monotonic() - due) * 1000)
-        self._controller.fence_silent_brokers(held_up_ms=held_up_ms).when_done(_log_fenced)
-        self._plan_liveness_check()
 
 
 class RemoteMetadata:
@@ -225,12 +110,12 @@ class RemoteMetadata:
         self._timer: Timer | None = None
         self.on_fatal = on_fatal
         self.controller: Controller | None = None
-        self.quorum: QuorumLeader | None = None
+        self.quorum: QuorumReplica | None = None
         self._log = log = ObserverLog.open(
             world=world,
             metadata_log_dir=metadata_directory,
             node_id=config.node_id,
-            settings=_log_settings(config),
+            settings=log_settings(config),
             directory_id=storage.directory_ids[metadata_directory],
         )
         if log.was_discarded:
@@ -250,7 +135,7 @@ class RemoteMetadata:
                 retry_backoff_ms=config.controller_quorum_retry_backoff_ms,
             ),
         )
-        self._observer.on_replaced = self._on_replaced
+        log.on_replaced = self._on_replaced
         self._observer.on_fatal = lambda error: self.on_fatal(error)
         self._gateway = RemoteController(
             world=world,
@@ -269,12 +154,16 @@ class RemoteMetadata:
     def gateway(self) -> ControllerGateway:
         return self._gateway
 
+    @property
+    def waits_for_others(self) -> bool:
+        return True
+
     def start(self) -> Deferred[None]:
         started: Deferred[None] = Deferred()
 
         def on_late() -> None:
             if not started.done:
-                started.fail(_Unreachable(self._controllers.current, self._start_timeout_ms))
+                started.fail(Unreachable(self._controllers.current, self._start_timeout_ms))
 
         def on_caught_up(_: Deferred[None]) -> None:
             timer.cancel()
@@ -285,6 +174,9 @@ class RemoteMetadata:
         self._observer.caught_up.when_done(on_caught_up)
         self._observer.start()
         return started
+
+    def is_cut_off(self) -> Deferred[bool]:
+        return Deferred.resolved(False)
 
     def followed(self) -> None:
         self._is_followed = True
@@ -313,7 +205,9 @@ class RemoteMetadata:
             self.on_fatal(error)
 
 
-class _Unreachable(OSError):
+class Unreachable(OSError):
+    """No controller answered in time."""
+
     def __init__(self, endpoint: Endpoint, timeout_ms: int) -> None:
         super().__init__(f"The controller at {endpoint} could not be reached within {timeout_ms} ms")
 
@@ -338,7 +232,7 @@ def learn_cluster_id(*, world: World, peers: Peers, controllers: ControllerAddre
             if isinstance(response, DescribeClusterResponse) and not response.error_code:
                 learnt.resolve(response.cluster_id)
             elif world.clock.monotonic() >= deadline:
-                learnt.fail(_Unreachable(endpoint, timeout_ms))
+                learnt.fail(Unreachable(endpoint, timeout_ms))
             else:
                 controllers.failed(endpoint)
                 world.scheduler.call_later(delay_seconds, ask, min(delay_seconds * 2, _JOIN_RETRY_SECONDS_MAX))
@@ -354,16 +248,10 @@ def learn_cluster_id(*, world: World, peers: Peers, controllers: ControllerAddre
     return learnt
 
 
-def _log_settings(config: BrokerConfig) -> MetadataLogSettings:
+def log_settings(config: BrokerConfig) -> MetadataLogSettings:
     return MetadataLogSettings(
         segment_bytes=config.internal_metadata_log_segment_bytes or config.metadata_log_segment_bytes,
         segment_ms=config.metadata_log_segment_ms,
         retention_bytes=config.metadata_max_retention_bytes,
         retention_ms=config.metadata_max_retention_ms,
     )
-
-
-def _log_fenced(outcome: Deferred[list[int]]) -> None:
-    if outcome.error is None:
-        for broker_id in outcome.result():
-            logger.warning("fenced broker %d: it was silent for a whole session", broker_id)

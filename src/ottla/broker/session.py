@@ -48,6 +48,8 @@ HASTY_HEARTBEAT_SECONDS = 0.01
 # After a failure the next attempt waits this long, and at most the second.
 RETRY_SECONDS = 0.05
 RETRY_SECONDS_MAX = 1.0
+# How long a leaving broker looks for another controller when the one it knows does not answer.
+LEAVE_RETRY_SECONDS_MAX = 2.0
 # A broker that cannot be let go (others do not read the metadata) leaves without consent after this long.
 LEAVE_SECONDS_MAX = 20.0
 
@@ -77,6 +79,7 @@ class BrokerSession:
         self._timer: Timer | None = None
         self._closed = False
         self._failures = 0
+        self._left: Deferred[None] | None = None
         # What the next heartbeats tell: directories that failed since the start.
         self.offline_directories: set[Uuid] = set()
         # And which of them take no new replicas (KIP-1066).
@@ -194,7 +197,7 @@ class BrokerSession:
 
     # -- leaving ----------------------------------------------------------------------------------------------------
 
-    def leave(self, *, is_last: bool = False) -> Deferred[None]:
+    def leave(self, *, is_last: bool = False, may_have_other_controller: bool = False) -> Deferred[None]:
         """Asks to be shut down, and waits until the controller agrees.
 
         The last broker has nobody to hand over to, so it is fenced at once: whoever opens its directories next, Apache
@@ -202,10 +205,18 @@ class BrokerSession:
         """
         self.close()
         left: Deferred[None] = Deferred()
-        deadline = self._world.clock.monotonic() + LEAVE_SECONDS_MAX
+        self._left = left
+        now = self._world.clock.monotonic()
+        deadline = now + LEAVE_SECONDS_MAX
+        retry_deadline = now + (LEAVE_RETRY_SECONDS_MAX if may_have_other_controller else 0)
 
         def on_answer(answer: Deferred[BrokerHeartbeatResponse]) -> None:
+            if left.done:
+                return
             if answer.error is not None:
+                if _may_pass(answer.error) and self._world.clock.monotonic() < retry_deadline:
+                    self._world.scheduler.call_later(RETRY_SECONDS, beat)
+                    return
                 # The controller will notice by itself that we are gone.
                 logger.warning("cannot take leave of the controller: %s", answer.error)
                 left.resolve(None)
@@ -218,11 +229,18 @@ class BrokerSession:
                 self._world.scheduler.call_later(HASTY_HEARTBEAT_SECONDS, beat)
 
         def beat() -> None:
-            request = self._request(want_shut_down=True, want_fence=is_last)
-            self._controller.heartbeat(request).when_done(on_answer)
+            if not left.done:
+                request = self._request(want_shut_down=True, want_fence=is_last)
+                self._controller.heartbeat(request).when_done(on_answer)
 
         beat()
         return left
+
+    def leave_at_once(self) -> None:
+        """Nobody can agree any more: there are too few controllers left."""
+        if self._left is not None and not self._left.done:
+            logger.warning("leaves without the controller's consent: too few controllers are left")
+            self._left.resolve(None)
 
     def close(self) -> None:
         """No more heartbeats."""

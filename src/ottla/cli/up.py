@@ -13,8 +13,16 @@ from collections.abc import Mapping
 from ottla.broker.context import ListenerInfo
 from ottla.cli.node import fail, run_node
 from ottla.host.files import OsFiles
-from ottla.host.local_cluster import HOST, free_ports, node_directory, node_properties, write_properties
-from ottla.model.config import BrokerConfig, ConfigError
+from ottla.host.local_cluster import (
+    HOST,
+    controller_count,
+    format_controllers,
+    free_ports,
+    node_directory,
+    node_properties,
+    write_properties,
+)
+from ottla.model.config import BrokerConfig, ConfigError, parse_properties
 from ottla.model.ports import DirectoryLocked
 
 __all__ = ["up"]
@@ -61,7 +69,7 @@ def up(*, nodes: int, port: int, data: str, settings: Mapping[str, str]) -> int:
 def _up_one(*, port: int, data: str, settings: Mapping[str, str]) -> int:
     def properties(bound_port: int, controller_port: int) -> dict[str, str]:
         return node_properties(
-            node_id=1, ports=[bound_port], controller_port=controller_port, data=data, settings=settings
+            node_id=1, ports=[bound_port], controller_ports=[controller_port], data=data, settings=settings
         )
 
     def on_bound(listeners: list[ListenerInfo]) -> None:
@@ -82,19 +90,35 @@ def _up_many(*, nodes: int, port: int, data: str, settings: Mapping[str, str]) -
     if port and port + nodes - 1 > 65535:
         return fail(f"There are no {nodes} ports from {port} on.")
     broker_ports = list(range(port, port + nodes)) if port else free_ports(nodes)
-    # Nobody but the nodes has to know the controller's port, so any will do that is not a broker's.
-    controller_port = next(each for each in free_ports(nodes + 1) if each not in broker_ports)
-    config_files = []
-    for node_id in range(1, nodes + 1):
-        properties = node_properties(
-            node_id=node_id, ports=broker_ports, controller_port=controller_port, data=data, settings=settings
+    controllers = _controllers_so_far(data) or controller_count(nodes)
+    # Nobody but the nodes has to know the controllers' ports, so any will do that are not a broker's.
+    free = [each for each in free_ports(nodes + controllers) if each not in broker_ports]
+    all_properties = [
+        node_properties(
+            node_id=node_id,
+            ports=broker_ports,
+            controller_ports=free[:controllers],
+            data=data,
+            settings=settings,
         )
-        BrokerConfig(properties)
-        config_files.append(write_properties(data, node_id, properties))
+        for node_id in range(1, nodes + 1)
+    ]
+    format_controllers(all_properties)
+    config_files = [write_properties(data, number, each) for number, each in enumerate(all_properties, start=1)]
     addresses = [f"{HOST}:{broker_port}" for broker_port in broker_ports]
     return Supervisor(
         config_files, on_ready=lambda: say_ready(addresses, data=data, with_next_steps=not settings)
     ).run()
+
+
+def _controllers_so_far(data: str) -> int:
+    """How many controllers the cluster in this directory was begun with: their number is for life; 0 for a new one."""
+    path = os.path.join(node_directory(data, 1), "node.properties")
+    if not os.path.exists(path):
+        return 0
+    with open(path, encoding="utf-8") as file:
+        voters = parse_properties(file.read()).get("controller.quorum.voters", "")
+    return len([voter for voter in voters.split(",") if voter.strip()])
 
 
 def say_ready(addresses: list[str], *, data: str, with_next_steps: bool) -> None:

@@ -1,20 +1,38 @@
 """How a cluster on one machine is laid out: a directory and a few settings per node.
 
 Node i (from 1) keeps everything under `DIR/node-i/`: its `node.properties`, its `node.pid` while it runs, and its logs
-in `data/`. Node 1 is the controller; all of them are brokers. `ottla up` and `ottla.testing` build on this.
+in `data/`. All of them are brokers; the first three are controllers too, or only the first when there are fewer, since
+two controllers survive no more than one does. `ottla up` and `ottla.testing` build on this.
 """
 
 from __future__ import annotations
 
 import os
+import random
 import socket
+import time
 from collections.abc import Mapping, Sequence
 
-from ottla.model.config import format_properties
+from ottla.model.config import BrokerConfig, format_properties
 
-__all__ = ["HOST", "free_ports", "node_directory", "node_properties", "write_properties"]
+__all__ = [
+    "HOST",
+    "controller_count",
+    "format_controllers",
+    "free_ports",
+    "node_directory",
+    "node_properties",
+    "write_properties",
+]
 
 HOST = "127.0.0.1"
+
+CONTROLLERS = 3
+
+
+def controller_count(nodes: int) -> int:
+    """How many of so many nodes are controllers."""
+    return CONTROLLERS if nodes >= CONTROLLERS else 1
 
 
 def node_directory(data: str, node_id: int) -> str:
@@ -22,19 +40,20 @@ def node_directory(data: str, node_id: int) -> str:
 
 
 def node_properties(
-    *, node_id: int, ports: Sequence[int], controller_port: int, data: str, settings: Mapping[str, str]
+    *, node_id: int, ports: Sequence[int], controller_ports: Sequence[int], data: str, settings: Mapping[str, str]
 ) -> dict[str, str]:
     """Everything node `node_id` of `len(ports)` nodes is started with; `settings` go over it."""
     listeners = f"PLAINTEXT://{HOST}:{ports[node_id - 1]}"
-    is_controller = node_id == 1
+    is_controller = node_id <= len(controller_ports)
     if is_controller:
-        listeners += f",CONTROLLER://{HOST}:{controller_port}"
+        listeners += f",CONTROLLER://{HOST}:{controller_ports[node_id - 1]}"
+    voters = ",".join(f"{voter}@{HOST}:{port}" for voter, port in enumerate(controller_ports, start=1))
     return {
         "process.roles": "broker,controller" if is_controller else "broker",
         "node.id": str(node_id),
         "listeners": listeners,
         "controller.listener.names": "CONTROLLER",
-        "controller.quorum.voters": f"1@{HOST}:{controller_port}",
+        "controller.quorum.voters": voters,
         "log.dirs": os.path.join(os.path.abspath(node_directory(data, node_id)), "data"),
         # Kafka's default of three replicas could never be had with fewer nodes.
         "offsets.topic.replication.factor": str(min(len(ports), 3)),
@@ -54,6 +73,41 @@ def write_properties(data: str, node_id: int, properties: Mapping[str, str]) -> 
         file.write(format_properties(properties))
     os.replace(temporary, path)
     return path
+
+
+def format_controllers(nodes: Sequence[Mapping[str, str]]) -> None:
+    """Formats the new directories of several controllers for one cluster: no single one of them can begin it.
+
+    Takes the properties of all nodes. One controller formats its directories itself, and brokers ask for the cluster's
+    id.
+    """
+    from ottla.host.files import OsFiles
+    from ottla.metadata.format import format_storage
+    from ottla.model.ids import Uuid
+    from ottla.storage.meta_properties import read_meta_properties
+
+    if sum("controller" in properties["process.roles"] for properties in nodes) < 2:
+        return
+    files = OsFiles()
+    configs = [BrokerConfig(properties) for properties in nodes]
+    controllers = [config for config in configs if config.is_controller]
+    known = [read_meta_properties(files, directory) for config in configs for directory in config.log_dirs]
+    chance = random.SystemRandom()
+    cluster_id = next((meta.cluster_id for meta in known if meta is not None), None) or str(Uuid.random(chance))
+    if any(meta is not None for meta in known):
+        # A node of a cluster that exists and has lost its directory asks the others, as it would anywhere.
+        return
+    for config in controllers:
+        assert config.metadata_log_dir is not None
+        format_storage(
+            files,
+            log_dirs=config.log_dirs,
+            metadata_log_dir=config.metadata_log_dir,
+            node_id=config.node_id,
+            random=chance,
+            now_ms=int(time.time() * 1000),
+            cluster_id=cluster_id,
+        )
 
 
 def free_ports(count: int) -> list[int]:

@@ -19,9 +19,9 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from ottla.broker.apis import CONTROLLER_HANDLERS
 from ottla.broker.broker import Broker
 from ottla.broker.context import ListenerInfo
+from ottla.broker.controller_side import controller_dispatcher
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.lifecycle import NodeLifecycle, StartError
 from ottla.host.admission import UNLIMITED, Admission, AdmissionLimits
@@ -193,7 +193,8 @@ class NodeProcess:
         lifecycle.start().when_done(self._on_started)
 
     def _bind(self) -> None:
-        advertised = {endpoint.listener_name: endpoint for endpoint in self._config.advertised_endpoints}
+        shown_endpoints = (*self._config.advertised_endpoints, *self._config.advertised_controller_endpoints)
+        advertised = {endpoint.listener_name: endpoint for endpoint in shown_endpoints}
         for endpoint in (*self._config.broker_endpoints, *self._config.controller_endpoints):
             bound = bind(endpoint.host, endpoint.port, self._options)
             shown = advertised.get(endpoint.listener_name, endpoint)
@@ -226,8 +227,7 @@ class NodeProcess:
         self._on_ready(addresses)
 
     def _on_controller(self, broker: Broker) -> None:
-        broker.controller_dispatcher = Dispatcher(broker, CONTROLLER_HANDLERS)
-        self._open_listeners(broker, broker.controller_dispatcher, are_controllers=True)
+        self._open_listeners(broker, controller_dispatcher(broker), are_controllers=True)
 
     def _open_listeners(self, broker: Broker, dispatcher: Dispatcher, *, are_controllers: bool) -> None:
         config = self._config

@@ -14,7 +14,9 @@ from ottla.metadata.image import ResourceType
 from ottla.metadata.versions import DEFAULT_FEATURE_LEVELS, METADATA_VERSION
 from ottla.model.config import BrokerConfig
 from ottla.model.ports import Files
-from ottla.quorum.snapshots import BOOTSTRAP_FILE, read_snapshot, snapshot_bytes
+from ottla.quorum.local_log import METADATA_DIRECTORY
+from ottla.quorum.snapshots import BOOTSTRAP_FILE, SnapshotId, read_snapshot, snapshot_bytes
+from ottla.quorum.voters import VoterSet
 from ottla.wire.message import Message
 from ottla.wire.messages.metadata_records import (
     BeginTransactionRecord,
@@ -24,7 +26,14 @@ from ottla.wire.messages.metadata_records import (
 )
 from ottla.wire.metadata_codec import decode_record, encode_record
 
-__all__ = ["TRANSACTIONS_LEVEL", "bootstrap_records", "feature_records", "read_bootstrap", "write_bootstrap"]
+__all__ = [
+    "TRANSACTIONS_LEVEL",
+    "bootstrap_records",
+    "feature_records",
+    "read_bootstrap",
+    "write_bootstrap",
+    "write_first_voters",
+]
 
 # From 3.6-IV1 on the metadata log knows transactions (KIP-868).
 TRANSACTIONS_LEVEL = 13
@@ -39,6 +48,21 @@ def write_bootstrap(files: Files, directory: str, *, now_ms: int) -> None:
     values = [encode_record(record) for record in feature_records()]
     batches = snapshot_bytes(values, epoch=0, timestamp_ms=now_ms, last_contained_timestamp_ms=0)
     files.write_atomically(f"{directory}/{BOOTSTRAP_FILE}", b"".join(batches))
+
+
+def write_first_voters(files: Files, directory: str, voters: VoterSet, *, now_ms: int) -> None:
+    """Writes the snapshot before the first entry, which holds nothing but who votes (KIP-853)."""
+    log_directory = f"{directory}/{METADATA_DIRECTORY}"
+    files.make_directories(log_directory)
+    batches = snapshot_bytes(
+        [],
+        epoch=0,
+        timestamp_ms=now_ms,
+        last_contained_timestamp_ms=0,
+        kraft_version=1,
+        voters_record=voters.encode(),
+    )
+    files.write_atomically(f"{log_directory}/{SnapshotId(0, 0).file_name}", b"".join(batches))
 
 
 def read_bootstrap(files: Files, directory: str) -> list[Message]:

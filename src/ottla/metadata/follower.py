@@ -1,7 +1,8 @@
 """The metadata of a node that does not decide: its copy of the log, replayed as far as it is committed.
 
-The controller replays what it writes itself; every other node runs this. Whatever the log announces as committed is
-replayed into the next image and published, several batches at once when they came at once.
+The active controller replays what it writes itself; every other node runs this, and so does a controller that waits for
+its turn. Whatever the log announces as committed is replayed into the next image and published, several batches at once
+when they came at once.
 """
 
 from __future__ import annotations
@@ -43,9 +44,19 @@ class MetadataFollower:
     def image(self) -> MetadataImage:
         return self.publishers.image
 
+    @property
+    def in_transaction(self) -> bool:
+        """Whether the committed log ends inside a metadata transaction."""
+        return self._replayer.in_transaction
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """What the active controller has replayed already, and the quorum has committed now."""
+        self._replayer = MetadataReplayer(image)
+        self.publishers.publish(delta, image)
+
     def advance(self) -> None:
         """Replays and publishes what is committed and not replayed yet; raises CorruptMetadataError."""
-        before = self._replayer.image
+        before = self.publishers.image
         delta = MetadataDelta(before)
         offset, epoch, timestamp_ms = before.offset, before.epoch, before.timestamp_ms
         for batch in self._log.committed_batches(before.offset + 1):

@@ -10,15 +10,16 @@ one formats it and the other finds it formatted, or is refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from random import Random
 from typing import NamedTuple
 
-from ottla.metadata.bootstrap import write_bootstrap
+from ottla.metadata.bootstrap import write_bootstrap, write_first_voters
 from ottla.model.ids import Uuid
 from ottla.model.ports import Files
 from ottla.quorum.snapshots import BOOTSTRAP_FILE
+from ottla.quorum.voters import VoterSet
 from ottla.storage.directories import lock_directory
 from ottla.storage.errors import DirectoryRefused
 from ottla.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
@@ -48,10 +49,13 @@ def format_storage(
     now_ms: int,
     cluster_id: str | None = None,
     may_format: bool = True,
+    first_voters: Callable[[Uuid], VoterSet] | None = None,
 ) -> FormattedStorage:
     """Makes every directory usable and says whose they are.
 
     `cluster_id` is used for a new cluster (random when None) and must agree with what is there otherwise.
+    `first_voters` says, given the id of the metadata directory, who votes first in a new cluster whose voters are not
+    for the configuration to say (KIP-853).
     """
     directories = list(dict.fromkeys((*log_dirs, metadata_log_dir)))
     with ExitStack() as locks:
@@ -65,6 +69,7 @@ def format_storage(
             now_ms=now_ms,
             cluster_id=cluster_id,
             may_format=may_format,
+            first_voters=first_voters,
         )
 
 
@@ -79,6 +84,7 @@ def _format(
     now_ms: int,
     cluster_id: str | None,
     may_format: bool,
+    first_voters: Callable[[Uuid], VoterSet] | None,
 ) -> FormattedStorage:
     found: dict[str, MetaProperties] = {}
     offline: set[str] = set()
@@ -106,13 +112,17 @@ def _format(
     cluster_id = known or str(Uuid.random(random))
     if is_new and not files.exists(f"{metadata_log_dir}/{BOOTSTRAP_FILE}"):
         write_bootstrap(files, metadata_log_dir, now_ms=now_ms)
+    metadata_directory_id = Uuid.random(random)
+    if is_new and first_voters is not None:
+        write_first_voters(files, metadata_log_dir, first_voters(metadata_directory_id), now_ms=now_ms)
     for directory in directories:
         if directory in offline:
             continue
         meta = found.get(directory)
         if meta is None or meta.directory_id is None:
             # Last, so that a crash before leaves a directory that is still new.
-            meta = MetaProperties(cluster_id=cluster_id, node_id=node_id, directory_id=Uuid.random(random))
+            directory_id = metadata_directory_id if directory == metadata_log_dir else Uuid.random(random)
+            meta = MetaProperties(cluster_id=cluster_id, node_id=node_id, directory_id=directory_id)
             try:
                 write_meta_properties(files, directory, meta)
             except OSError:

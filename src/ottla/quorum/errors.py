@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["MetadataLogDamagedError", "MetadataLogFailedError", "MetadataLogUnsupportedError"]
+__all__ = ["MetadataLogDamagedError", "MetadataLogFailedError", "MetadataLogUnsupportedError", "NotLeaderError"]
 
 
 class MetadataLogDamagedError(Exception):
@@ -15,3 +15,7 @@ class MetadataLogUnsupportedError(Exception):
 
 class MetadataLogFailedError(Exception):
     """The disk refused to make entries durable. What became of them is unknown, so the log takes no more."""
+
+
+class NotLeaderError(Exception):
+    """This node does not lead the quorum, or no longer: another may, and what became of the entries is its to say."""

@@ -66,6 +66,9 @@ class Journal:
         self._directory = directory
         self._segments: list[Segment] = []
         self.unsynced: list[File] = []
+        # Files on which a worker is busy: they are closed only when it is done, whatever became of their segments.
+        self._syncing: list[File] = []
+        self._gone: list[File] = []
         # Whether the directory has to be synced too, for the name of a segment that is new.
         self.has_new_names = False
         # Of the newest batch; -1 while there is none.
@@ -203,12 +206,26 @@ class Journal:
             end = batch.position + header.size
         return None if start < 0 else FileRegion(segment.file, start, end - start)
 
+    def begin_sync(self) -> list[File]:
+        """The files to be synced now; `end_sync` has to follow."""
+        self._syncing, self.unsynced = self.unsynced, []
+        return self._syncing
+
+    def end_sync(self) -> None:
+        self._syncing = []
+        for file in self._gone:
+            file.close()
+        self._gone = []
+
     def close(self) -> None:
         for segment in self._segments:
             segment.file.close()
 
     def _remove(self, segment: Segment) -> None:
-        segment.file.close()
+        if segment.file in self._syncing:
+            self._gone.append(segment.file)
+        else:
+            segment.file.close()
         if segment.file in self.unsynced:
             self.unsynced.remove(segment.file)
         # The indexes are there when Apache Kafka wrote the log.

@@ -1,101 +1,112 @@
 """How the leader of the metadata log serves those who follow it: Fetch and FetchSnapshot of `__cluster_metadata-0`.
 
-Only committed batches are given out, so what an observer has it may use. A fetch at the end of the log is parked until
-something is committed or its time is up. An observer whose log is not a prefix of ours is told where they part
-(KIP-595); one that asks for entries that are gone is sent to a snapshot (KIP-630).
+Voters get everything there is, since it takes them to commit it; observers get committed batches only, so that what
+they have they may use. A fetch at the end of the log is parked until there is more or its time is up. A replica whose
+log is not a prefix of ours is told where they part (KIP-595); one that asks for entries that are gone is sent to a
+snapshot (KIP-630). Whoever asks a node that does not lead is told who does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode
-from ottla.model.ids import Uuid
 from ottla.model.ports import FileRegion
+from ottla.quorum import events as e
+from ottla.quorum.exchange import TOPIC, only_partition
 from ottla.quorum.local_log import METADATA_TOPIC_ID
 from ottla.quorum.snapshots import SnapshotId
+from ottla.quorum.voters import ReplicaKey
 from ottla.wire.messages import fetch as f
 from ottla.wire.messages import fetch_snapshot as s
 
 if TYPE_CHECKING:
     from ottla.model.ports import File, Timer, World
-    from ottla.quorum.log import SingleVoterLog
+    from ottla.quorum.replica import QuorumReplica
+    from ottla.quorum.voter_log import VoterLog
 
-__all__ = ["ObserverState", "QuorumLeader"]
-
-TOPIC = "__cluster_metadata"
+__all__ = ["QuorumLeader"]
 
 # Fetches that wait at a time; each node has one, so more than this is somebody who does not know what they do.
 PARKED_MAX = 10_000
-# Observers that are remembered for DescribeQuorum, and for how long after their last fetch.
-OBSERVERS_MAX = 10_000
-OBSERVER_SESSION_MS = 300_000
 # Snapshot files kept open for those who fetch them.
 OPEN_SNAPSHOTS_MAX = 4
 
-
-class ObserverState(NamedTuple):
-    replica_id: int
-    directory_id: Uuid
-    log_end_offset: int
-    last_fetch_ms: int
-    last_caught_up_ms: int
+# From this version on a fetch may be told where the leader is.
+_ENDPOINTS_VERSION = 16
 
 
 class _Parked:
-    """A fetch that waits for the next commit."""
+    """A fetch that waits for more."""
 
-    __slots__ = ("answer", "deferred", "timer")
+    __slots__ = ("answer", "deferred", "is_voter", "timer")
 
-    def __init__(self, deferred: Deferred[f.FetchResponse], answer: Callable[[], f.FetchResponse]) -> None:
+    def __init__(
+        self, deferred: Deferred[f.FetchResponse], answer: Callable[[], f.FetchResponse], *, is_voter: bool
+    ) -> None:
         self.deferred = deferred
         self.answer = answer
+        self.is_voter = is_voter
         self.timer: Timer | None = None
 
 
 class QuorumLeader:
-    """Answers for one log that this node leads."""
+    """Answers for one log, as long as this node leads."""
 
-    def __init__(self, *, world: World, log: SingleVoterLog, cluster_id: str, bytes_max: int) -> None:
+    def __init__(self, *, world: World, log: VoterLog, quorum: QuorumReplica, cluster_id: str, bytes_max: int) -> None:
         self._world = world
         self._log = log
+        self._quorum = quorum
         self._cluster_id = cluster_id
         self._bytes_max = bytes_max
-        # In the order of their arrival, in which they are answered too.
+        # In the order in which they came.
         self._parked: dict[_Parked, None] = {}
-        self._observers: dict[tuple[int, Uuid], ObserverState] = {}
         self._snapshot_files: dict[SnapshotId, File] = {}
         # Called with a replica's id and the offset it has read up to (exclusive) at each of its fetches.
         self.on_fetched: list[Callable[[int, int], object]] = []
         log.on_committed.append(self._on_committed)
 
-    @property
-    def log(self) -> SingleVoterLog:
-        return self._log
-
-    def observers(self) -> list[ObserverState]:
-        """Those that fetched lately, by id."""
-        oldest = self._world.clock.now_ms() - OBSERVER_SESSION_MS
-        return sorted(state for state in self._observers.values() if state.last_fetch_ms >= oldest)
-
-    def fetch(self, request: f.FetchRequest, *, replica_id: int) -> f.FetchResponse | Deferred[f.FetchResponse]:
+    def fetch(
+        self, request: f.FetchRequest, *, replica_id: int, api_version: int = 32767
+    ) -> f.FetchResponse | Deferred[f.FetchResponse]:
         if request.cluster_id is not None and request.cluster_id != self._cluster_id:
             return f.FetchResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
-        asked = _only_partition(request)
+        asked = only_partition(request)
         if asked is None:
             return f.FetchResponse(error_code=ErrorCode.INVALID_REQUEST)
         data = self._refusal(asked)
         if data is not None:
-            return _fetch_response(data)
-        self._remember(asked, replica_id)
+            return self._response(data, with_endpoint=api_version >= _ENDPOINTS_VERSION)
+        replica = ReplicaKey(replica_id, asked.replica_directory_id)
+        is_voter = self._quorum.machine.voters.has(replica)
+        if replica_id >= 0:
+            for tell in self.on_fetched:
+                tell(replica_id, asked.fetch_offset)
+            # This may commit something, and end the waiting of others.
+            self._quorum.step(e.ReplicaFetched(replica=replica, offset=asked.fetch_offset))
         max_bytes = min(request.max_bytes, self._bytes_max)
-        # An observer that does not know our high watermark hears it at once (KIP-1166).
-        knows_all = min(asked.fetch_offset, asked.high_watermark) >= self._log.committed_offset
-        if knows_all and request.max_wait_ms > 0 and len(self._parked) < PARKED_MAX:
-            return self._park(asked, max_bytes, request.max_wait_ms)
-        return _fetch_response(self._read(asked, max_bytes))
+        has_all = asked.fetch_offset >= (self._log.end_offset if is_voter else self._log.known_committed_offset)
+        # A replica that does not know our high watermark hears it at once (KIP-1166).
+        if (
+            has_all
+            and asked.high_watermark >= self._high_watermark()
+            and request.max_wait_ms > 0
+            and len(self._parked) < PARKED_MAX
+        ):
+            return self._park(asked, max_bytes, request.max_wait_ms, is_voter=is_voter)
+        return self._response(self._read(asked, max_bytes, is_voter=is_voter))
+
+    def on_appended(self) -> None:
+        """There is more for voters."""
+        for parked in [each for each in self._parked if each.is_voter]:
+            self._release(parked)
+
+    def on_resigned(self) -> None:
+        """Whoever waits shall look for the new leader."""
+        for parked in list(self._parked):
+            self._release(parked)
 
     def fetch_snapshot(self, request: s.FetchSnapshotRequest) -> s.FetchSnapshotResponse:
         if request.cluster_id is not None and request.cluster_id != self._cluster_id:
@@ -104,12 +115,13 @@ class QuorumLeader:
         if len(topics) != 1 or topics[0].name != TOPIC or len(topics[0].partitions) != 1:
             return s.FetchSnapshotResponse(error_code=ErrorCode.INVALID_REQUEST)
         asked = topics[0].partitions[0]
+        news = self._quorum.news
         answer = s.ResponsePartitionSnapshot(
             index=asked.partition,
             snapshot_id=asked.snapshot_id,
-            current_leader=s.LeaderIdAndEpoch(leader_id=self._log.leader_id, leader_epoch=self._log.leader_epoch),
+            current_leader=s.LeaderIdAndEpoch(leader_id=news.leader_id, leader_epoch=news.epoch),
         )
-        code = self._epoch_error(asked.current_leader_epoch)
+        code = self._quorum.machine.fetch_error(asked.current_leader_epoch)
         if asked.partition != 0:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if code is ErrorCode.NONE:
@@ -119,7 +131,7 @@ class QuorumLeader:
 
     def close(self) -> None:
         """Answers whoever waits, with nothing, and closes the files of snapshots."""
-        self._on_committed()
+        self.on_resigned()
         for file in self._snapshot_files.values():
             file.close()
         self._snapshot_files.clear()
@@ -147,14 +159,9 @@ class QuorumLeader:
             self._snapshot_files[identity] = file
         return file
 
-    def _epoch_error(self, epoch: int) -> ErrorCode:
-        if epoch < 0 or epoch == self._log.leader_epoch:
-            return ErrorCode.NONE
-        return ErrorCode.FENCED_LEADER_EPOCH if epoch < self._log.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
-
     def _refusal(self, asked: f.FetchPartition) -> f.PartitionData | None:
         """Why the fetch gets no entries: an epoch that is not ours, a log that is not a prefix of ours, or too old."""
-        code = self._epoch_error(asked.current_leader_epoch)
+        code = self._quorum.machine.fetch_error(asked.current_leader_epoch)
         if code is not ErrorCode.NONE:
             return self._data(error_code=code)
         log = self._log
@@ -177,30 +184,19 @@ class QuorumLeader:
             return self._data(diverging=f.EpochEndOffset(epoch=end.epoch, end_offset=end.end_offset))
         return None
 
-    def _remember(self, asked: f.FetchPartition, replica_id: int) -> None:
-        if replica_id < 0:
-            return
-        now_ms = self._world.clock.now_ms()
-        key = (replica_id, asked.replica_directory_id)
-        before = self._observers.get(key)
-        if before is None:
-            if len(self._observers) >= OBSERVERS_MAX:
-                return
-            # A replica that comes back with another directory takes the place of its former self.
-            for other in [other for other in self._observers if other[0] == replica_id]:
-                del self._observers[other]
-        caught_up_ms = -1 if before is None else before.last_caught_up_ms
-        if asked.fetch_offset >= self._log.committed_offset:
-            caught_up_ms = now_ms
-        self._observers[key] = ObserverState(
-            replica_id, asked.replica_directory_id, asked.fetch_offset, now_ms, caught_up_ms
-        )
-        for tell in self.on_fetched:
-            tell(replica_id, asked.fetch_offset)
-
-    def _park(self, asked: f.FetchPartition, max_bytes: int, max_wait_ms: int) -> Deferred[f.FetchResponse]:
+    def _park(
+        self, asked: f.FetchPartition, max_bytes: int, max_wait_ms: int, *, is_voter: bool
+    ) -> Deferred[f.FetchResponse]:
         deferred: Deferred[f.FetchResponse] = Deferred()
-        parked = _Parked(deferred, lambda: _fetch_response(self._read(asked, max_bytes)))
+        epoch = self._log.leader_epoch
+
+        def answer() -> f.FetchResponse:
+            code = self._quorum.machine.fetch_error(epoch)
+            if code is not ErrorCode.NONE:
+                return self._response(self._data(error_code=code))
+            return self._response(self._read(asked, max_bytes, is_voter=is_voter))
+
+        parked = _Parked(deferred, answer, is_voter=is_voter)
         parked.timer = self._world.scheduler.call_later(max_wait_ms / 1000, self._release, parked)
         self._parked[parked] = None
         return deferred
@@ -215,10 +211,23 @@ class QuorumLeader:
         for parked in list(self._parked):
             self._release(parked)
 
-    def _read(self, asked: f.FetchPartition, max_bytes: int) -> f.PartitionData:
+    def _read(self, asked: f.FetchPartition, max_bytes: int, *, is_voter: bool) -> f.PartitionData:
         data = self._data()
-        data.records = self._log.region(asked.fetch_offset, max_bytes=max_bytes) or b""
+        if is_voter:
+            region = self._log.uncommitted_region(asked.fetch_offset, max_bytes=max_bytes)
+            # Bytes, not a region: what is not committed may be cut off before it is sent.
+            data.records = b"" if region is None else region.read()
+        else:
+            region = None
+            if asked.fetch_offset < self._log.known_committed_offset:
+                region = self._log.region(asked.fetch_offset, max_bytes=max_bytes)
+            data.records = region or b""
         return data
+
+    def _high_watermark(self) -> int:
+        """What may be told: nothing before an entry of this epoch is committed."""
+        leadership = self._quorum.machine.leadership
+        return -1 if leadership is None else leadership.high_watermark
 
     def _data(
         self,
@@ -227,33 +236,26 @@ class QuorumLeader:
         snapshot: SnapshotId | None = None,
         diverging: f.EpochEndOffset | None = None,
     ) -> f.PartitionData:
-        log = self._log
+        news = self._quorum.news
         return f.PartitionData(
             partition_index=0,
             error_code=error_code,
-            high_watermark=log.committed_offset,
-            log_start_offset=log.start_offset,
+            high_watermark=self._high_watermark(),
+            log_start_offset=self._log.start_offset,
             diverging_epoch=diverging,
-            current_leader=f.LeaderIdAndEpoch(leader_id=log.leader_id, leader_epoch=log.leader_epoch),
+            current_leader=f.LeaderIdAndEpoch(leader_id=news.leader_id, leader_epoch=news.epoch),
             snapshot_id=None
             if snapshot is None
             else f.SnapshotId(end_offset=snapshot.end_offset, epoch=snapshot.epoch),
             records=b"",
         )
 
-
-def _only_partition(request: f.FetchRequest) -> f.FetchPartition | None:
-    """The one partition there is, or None when the request is about something else."""
-    if len(request.topics) != 1:
-        return None
-    topic = request.topics[0]
-    if topic.topic_id != METADATA_TOPIC_ID and topic.topic != TOPIC:
-        return None
-    if len(topic.partitions) != 1 or topic.partitions[0].partition != 0:
-        return None
-    return topic.partitions[0]
-
-
-def _fetch_response(data: f.PartitionData) -> f.FetchResponse:
-    topic = f.FetchableTopicResponse(topic=TOPIC, topic_id=METADATA_TOPIC_ID, partitions=[data])
-    return f.FetchResponse(responses=[topic])
+    def _response(self, data: f.PartitionData, *, with_endpoint: bool = False) -> f.FetchResponse:
+        topic = f.FetchableTopicResponse(topic=TOPIC, topic_id=METADATA_TOPIC_ID, partitions=[data])
+        response = f.FetchResponse(responses=[topic])
+        news = self._quorum.news
+        if with_endpoint and data.error_code and news.endpoint is not None:
+            response.node_endpoints = [
+                f.NodeEndpoint(node_id=news.leader_id, host=news.endpoint.host, port=news.endpoint.port)
+            ]
+        return response

@@ -1,6 +1,13 @@
 """What every copy of the metadata log has in common, whoever writes to it: files, snapshots, recovery, reading.
 
-`SingleVoterLog` (the leader's copy) and `ObserverLog` (a copy that follows a leader elsewhere) build on it.
+`VoterLog` (a copy that may lead) and `ObserverLog` (one that only follows) build on it.
+
+Following is the same for both: batches arrive as the leader wrote them and are appended byte for byte. How far they are
+committed is the leader's word (the high watermark of its answers).
+
+On opening everything in the files is presumed to be committed, so that the node has an idea of its topics before it has
+reached anybody. The first word of the quorum may take that back; `on_replaced` tells, as it does when a snapshot takes
+the place of entries, and whoever has read further has to read anew.
 """
 
 from __future__ import annotations
@@ -10,10 +17,11 @@ from typing import NamedTuple
 
 from ottla.model.deferred import Deferred
 from ottla.model.ids import Uuid
-from ottla.model.ports import FileRegion, World
+from ottla.model.ports import File, FileRegion, World
 from ottla.quorum.errors import MetadataLogDamagedError
 from ottla.quorum.journal import Journal
 from ottla.quorum.snapshots import (
+    PART_SUFFIX,
     Snapshot,
     SnapshotId,
     list_snapshots,
@@ -22,12 +30,15 @@ from ottla.quorum.snapshots import (
     snapshot_bytes,
     write_snapshot,
 )
+from ottla.quorum.voter_history import VoterHistory
+from ottla.quorum.voters import VoterSet
 from ottla.records.control import ControlType, read_control_type
-from ottla.records.iterate import iterate_records
+from ottla.records.errors import CorruptRecords
+from ottla.records.iterate import iterate_batches, iterate_records, verify_checksum
 from ottla.records.record import Record
-from ottla.storage.leader_epochs import EpochEnd, LeaderEpochs
+from ottla.storage.leader_epochs import EpochEnd, EpochStart, LeaderEpochs
 from ottla.wire.codec import decode
-from ottla.wire.messages.control_records import KRaftVersionRecord, VotersRecord
+from ottla.wire.messages.control_records import KRaftVersionRecord
 
 __all__ = [
     "METADATA_DIRECTORY",
@@ -70,12 +81,17 @@ class LocalMetadataLog:
         self._directory_id = directory_id
         self._journal = Journal(world.files, directory)
         self._epochs = LeaderEpochs.load(world.files, directory)
-        self._kraft_version = 0
-        self._voters_record: bytes | None = None
+        # Who votes, as far as the log itself says so (KIP-853).
+        self.history = VoterHistory()
         self._leader_epoch = 0
+        self._snapshot_epoch = 0
         self._committed_offset = 0
+        self._is_presumed = True
+        self._incoming: tuple[SnapshotId, File] | None = None
         # Called after the committed offset has grown.
         self.on_committed: list[Callable[[], object]] = []
+        # Called when the committed log no longer continues what it was.
+        self.on_replaced: Callable[[], object] | None = None
 
     @property
     def node_id(self) -> int:
@@ -91,8 +107,17 @@ class LocalMetadataLog:
         return self._directory_id
 
     @property
+    def kraft_version(self) -> int:
+        return self.history.kraft_version
+
+    @property
     def voter_directory_id(self) -> Uuid:
-        return self._directory_id if self._kraft_version > 0 else Uuid.ZERO
+        return self._directory_id if self.kraft_version > 0 else Uuid.ZERO
+
+    @property
+    def last_epoch(self) -> int:
+        """The epoch of the last entry, for the leader to see whether our log is a prefix of its own."""
+        return self._journal.last_epoch if self._journal.last_epoch >= 0 else self._snapshot_epoch
 
     @property
     def start_offset(self) -> int:
@@ -101,6 +126,11 @@ class LocalMetadataLog:
     @property
     def committed_offset(self) -> int:
         return self._committed_offset
+
+    @property
+    def known_committed_offset(self) -> int:
+        """The same, without what was only presumed on opening."""
+        return 0 if self._is_presumed else self._committed_offset
 
     @property
     def end_offset(self) -> int:
@@ -159,8 +189,8 @@ class LocalMetadataLog:
             epoch=epoch,
             timestamp_ms=now_ms,
             last_contained_timestamp_ms=last_contained_timestamp_ms,
-            kraft_version=self._kraft_version,
-            voters_record=self._voters_record,
+            kraft_version=self.history.kraft_version_at(end_offset),
+            voters_record=self.history.record_at(end_offset),
         )
         result: Deferred[SnapshotId] = Deferred()
 
@@ -182,9 +212,8 @@ class LocalMetadataLog:
         snapshot = self.latest_snapshot()
         if snapshot is not None:
             identity, content = snapshot
-            self._kraft_version = content.kraft_version
-            self._check_voters(content.voter_ids)
-            self._voters_record = content.voters_record
+            self._snapshot_epoch = identity.epoch
+            self._take_from_snapshot(identity, content)
             if self._journal.end_offset < identity.end_offset:
                 self._journal.start_at(identity.end_offset)
             elif self._journal.start_offset > identity.end_offset:
@@ -197,22 +226,134 @@ class LocalMetadataLog:
                 f"{self._directory} begins at offset {self._journal.start_offset} and has no snapshot before it"
             )
         self._committed_offset = self._journal.end_offset
+        # The checkpoint of epochs may be older than the log.
+        epochs = [entry for entry in self._epochs.entries if entry.start_offset < self._journal.start_offset]
         for batch in self._journal.batches(self._journal.start_offset):
-            if batch.header.is_control:
+            header = batch.header
+            if not epochs or header.leader_epoch > epochs[-1].epoch:
+                epochs.append(EpochStart(header.leader_epoch, header.base_offset))
+            if header.is_control:
                 for record in iterate_records(batch):
                     self._replay_control(record)
+        self._epochs.replace(epochs)
+
+    def _take_from_snapshot(self, identity: SnapshotId, content: Snapshot) -> None:
+        voters = None if content.voters_record is None else VoterSet.decode(content.voters_record)
+        self.history.begin(identity.end_offset - 1, kraft_version=content.kraft_version, voters=voters)
 
     def _replay_control(self, record: Record) -> None:
         kind = read_control_type(record.key)
         body = memoryview(record.value or b"")
         if kind == ControlType.KRAFT_VERSION:
-            self._kraft_version = decode(KRaftVersionRecord, body, 0)[0].kraft_version
+            self.history.add_kraft_version(record.offset, decode(KRaftVersionRecord, body, 0)[0].kraft_version)
         elif kind == ControlType.KRAFT_VOTERS:
-            self._check_voters([voter.voter_id for voter in decode(VotersRecord, body, 0)[0].voters])
-            self._voters_record = bytes(body)
+            self.history.add_voters(record.offset, VoterSet.decode(body))
 
-    def _check_voters(self, voters: Iterable[int]) -> None:
-        """Raises MetadataLogUnsupportedError when this copy cannot belong to a quorum of these voters."""
+    # -- following --------------------------------------------------------------------------------------------------
+
+    def append_fetched(self, records: memoryview) -> int:
+        """Appends whole batches that continue the log; raises CorruptRecords when they do not. Returns how many."""
+        appended = 0
+        for batch in iterate_batches(records):
+            header = batch.header
+            if not verify_checksum(batch.view, header):
+                raise CorruptRecords(f"the checksum of the entries at offset {header.base_offset} is wrong")
+            if header.base_offset != self._journal.end_offset:
+                raise CorruptRecords(
+                    f"entries at offset {header.base_offset} do not continue a log that ends at "
+                    f"{self._journal.end_offset}"
+                )
+            self._roll_if_due(header.max_timestamp)
+            self._epochs.assign(header.leader_epoch, header.base_offset)
+            self._journal.append(
+                bytearray(batch.view[: header.size]),
+                record_count=header.next_offset - header.base_offset,
+                epoch=header.leader_epoch,
+                timestamp_ms=header.max_timestamp,
+            )
+            if header.is_control:
+                for record in iterate_records(batch):
+                    self._replay_control(record)
+            appended += 1
+        return appended
+
+    def commit_to(self, high_watermark: int) -> None:
+        """The leader says that everything below is committed; what we do not have yet counts once it is here."""
+        offset = min(high_watermark, self._journal.end_offset)
+        was_presumed, self._is_presumed = self._is_presumed, False
+        if offset > self._committed_offset:
+            self._committed_offset = offset
+            self._tell_committed()
+        elif was_presumed and offset < self._committed_offset:
+            self._committed_offset = max(offset, self._snapshot_end_offset())
+            self._tell_replaced()
+
+    def diverges_at(self, end: EpochEnd) -> int:
+        """Where to cut off, given where the leader's largest epoch at or below our last one ends (KIP-595)."""
+        ours = self.end_offset_for_epoch(end.epoch)
+        offset = min(ours.end_offset, end.end_offset) if ours.epoch == end.epoch else ours.end_offset
+        return max(offset, self._journal.start_offset)
+
+    def truncate_to(self, offset: int) -> None:
+        """Cuts off what the leader does not have."""
+        self._journal.truncate_to(offset)
+        end_offset = self._journal.end_offset
+        self._epochs.truncate_from_end(end_offset)
+        self.history.truncate_to(end_offset)
+        if end_offset < self._committed_offset:
+            self._committed_offset = end_offset
+            self._tell_replaced()
+
+    def begin_snapshot(self, identity: SnapshotId) -> None:
+        """A snapshot instead of entries that the leader no longer has."""
+        self.abandon_snapshot()
+        path = self.snapshot_path(identity) + PART_SUFFIX
+        if self._world.files.exists(path):
+            self._world.files.remove(path)
+        self._incoming = identity, self._world.files.open(path)
+
+    def append_snapshot(self, piece: memoryview) -> int:
+        """Adds the next bytes; returns how many there are now, which is the position of the next."""
+        assert self._incoming is not None, "no snapshot is being fetched"
+        _, file = self._incoming
+        file.append(piece)
+        return file.size
+
+    def finish_snapshot(self) -> None:
+        """Makes the snapshot the beginning of the log; raises MetadataLogDamagedError when it is not whole."""
+        assert self._incoming is not None, "no snapshot is being fetched"
+        identity, file = self._incoming
+        self._incoming = None
+        file.sync()
+        file.close()
+        path = self.snapshot_path(identity)
+        content = read_snapshot(self._world.files, path + PART_SUFFIX)
+        self._world.files.rename(path + PART_SUFFIX, path)
+        self._world.files.sync_directory(self._directory)
+        self.history.clear()
+        self._take_from_snapshot(identity, content)
+        self._snapshot_epoch = identity.epoch
+        self._journal.start_at(identity.end_offset)
+        self._journal.last_epoch = -1
+        self._epochs.clear()
+        self._committed_offset = identity.end_offset
+        self._is_presumed = False
+        self._tell_replaced()
+
+    def abandon_snapshot(self) -> None:
+        if self._incoming is not None:
+            identity, file = self._incoming
+            self._incoming = None
+            file.close()
+            self._world.files.remove(self.snapshot_path(identity) + PART_SUFFIX)
+
+    def _snapshot_end_offset(self) -> int:
+        snapshots = self.snapshots()
+        return snapshots[-1].end_offset if snapshots else 0
+
+    def _tell_replaced(self) -> None:
+        if self.on_replaced is not None:
+            self.on_replaced()
 
     def _write_partition_metadata(self) -> None:
         files = self._world.files

@@ -193,13 +193,12 @@ class QuorumMachine(QuorumRoles):
         else:
             if event.records is not None:
                 self._effects.append(e.Append(records=event.records))
-            if event.high_watermark > self.high_watermark:
-                self.high_watermark = event.high_watermark
-                self._effects.append(e.Commit(offset=event.high_watermark))
+            self.high_watermark = max(event.high_watermark, self.high_watermark)
+            if self.high_watermark >= 0:
+                self._effects.append(e.Commit(offset=self.high_watermark))
 
     def _cut_off(self, diverging: LogEnd, now_ms: int) -> None:
         offset = self._log.diverges_at(diverging)
-        assert offset >= self.high_watermark, "what is committed is never cut off"
         if offset < self._log.end_offset:
             self._effects.append(e.Truncate(offset=offset))
         else:

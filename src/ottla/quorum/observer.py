@@ -18,6 +18,7 @@ from ottla.quorum.errors import MetadataLogDamagedError
 from ottla.quorum.local_log import METADATA_TOPIC_ID
 from ottla.quorum.snapshots import SnapshotId
 from ottla.records.errors import CorruptRecords
+from ottla.storage.leader_epochs import EpochEnd
 from ottla.wire.messages import fetch as f
 from ottla.wire.messages import fetch_snapshot as s
 from ottla.wire.peers import Endpoint, Peers
@@ -39,6 +40,9 @@ FETCH_WAIT_MS = 500
 RETRY_BACKOFF_MAX_MS = 1000
 _UNKNOWN_HIGH_WATERMARK = -1
 
+# Another controller than the one that was asked may have the entries.
+_ASK_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH)
+
 
 class ControllerAddresses:
     """Where the controllers may be found, and which of them is asked now."""
@@ -47,15 +51,26 @@ class ControllerAddresses:
         assert endpoints, "the configuration names at least one controller"
         self._endpoints = list(endpoints)
         self._index = 0
+        # The leader as somebody has named it; it need not be among those of the configuration (KIP-853).
+        self._leader: Endpoint | None = None
 
     @property
     def current(self) -> Endpoint:
-        return self._endpoints[self._index]
+        return self._leader or self._endpoints[self._index]
+
+    def found(self, endpoint: Endpoint) -> None:
+        """The leader is there."""
+        self._leader = endpoint
 
     def failed(self, endpoint: Endpoint) -> None:
         """The next request goes to the next one, unless somebody else has moved on already."""
-        if endpoint == self.current:
-            self._index = (self._index + 1) % len(self._endpoints)
+        if endpoint != self.current:
+            return
+        if self._leader is not None:
+            self._leader = None
+            if self._endpoints[self._index] != endpoint:
+                return
+        self._index = (self._index + 1) % len(self._endpoints)
 
 
 class ObserverSettings(NamedTuple):
@@ -92,8 +107,6 @@ class MetadataObserver:
         self._position = 0
         # Resolved when the copy has everything that was committed when the leader was first reached.
         self.caught_up: Deferred[None] = Deferred()
-        # Called when the copy no longer continues what it was: entries were cut off, or a snapshot replaced them.
-        self.on_replaced: Callable[[], object] | None = None
         # Called once when following on makes no sense.
         self.on_fatal: Callable[[BaseException], object] | None = None
 
@@ -167,7 +180,7 @@ class MetadataObserver:
         response = answer.result()
         try:
             if isinstance(response, f.FetchResponse):
-                problem = self._on_fetched(response)
+                problem = self._on_fetched(response, endpoint)
             else:
                 problem = self._on_snapshot_piece(cast(s.FetchSnapshotResponse, response))
         except (CorruptRecords, MetadataLogDamagedError, OSError) as error:
@@ -183,7 +196,7 @@ class MetadataObserver:
             self._failures = 0
         self._ask()
 
-    def _on_fetched(self, response: f.FetchResponse) -> str | None:
+    def _on_fetched(self, response: f.FetchResponse, endpoint: Endpoint) -> str | None:
         """Takes in what came; a sentence when the next attempt has to wait."""
         if response.error_code:
             return self._refused(response.error_code)
@@ -193,6 +206,9 @@ class MetadataObserver:
         leader = data.current_leader
         has_new_epoch = self._follow(leader.leader_id, leader.leader_epoch) if leader is not None else False
         if data.error_code:
+            code = data.error_code
+            if code in _ASK_ELSEWHERE and self._ask_elsewhere(response, code, endpoint):
+                return None
             is_news = has_new_epoch and data.error_code == ErrorCode.FENCED_LEADER_EPOCH
             return None if is_news else self._refused(data.error_code)
         if data.snapshot_id is not None and data.snapshot_id.end_offset >= 0:
@@ -210,6 +226,17 @@ class MetadataObserver:
         if not self._closed and not self.caught_up.done and self._log.end_offset >= data.high_watermark:
             self.caught_up.resolve(None)
         return None
+
+    def _ask_elsewhere(self, response: f.FetchResponse, code: int, endpoint: Endpoint) -> bool:
+        """The one that was asked does not lead. Whether it knows who does; otherwise the next one may."""
+        leader_id = self._log.leader_id
+        named = next((each for each in response.node_endpoints if each.node_id == leader_id), None)
+        if named is not None and Endpoint(named.host, named.port) != endpoint:
+            self._controllers.found(Endpoint(named.host, named.port))
+            return True
+        if code != ErrorCode.FENCED_LEADER_EPOCH:
+            self._controllers.failed(endpoint)
+        return False
 
     def _on_snapshot_piece(self, response: s.FetchSnapshotResponse) -> str | None:
         code = response.error_code
@@ -229,7 +256,6 @@ class MetadataObserver:
         if self._position >= piece.size:
             self._snapshot = None
             self._log.finish_snapshot()
-            self._replaced()
         return None
 
     def _follow(self, leader_id: int, leader_epoch: int) -> bool:
@@ -241,17 +267,9 @@ class MetadataObserver:
         return leader_epoch > known
 
     def _cut_off(self, end: f.EpochEndOffset) -> None:
-        ours = self._log.end_offset_for_epoch(end.epoch)
-        offset = end.end_offset if ours.epoch != end.epoch else min(end.end_offset, ours.end_offset)
+        offset = self._log.diverges_at(EpochEnd(end.epoch, end.end_offset))
         logger.warning("the metadata log parts from the controller's at offset %d: cut off there", offset)
-        was_committed = offset < self._log.committed_offset
         self._log.truncate_to(offset)
-        if was_committed:
-            self._replaced()
-
-    def _replaced(self) -> None:
-        if self.on_replaced is not None:
-            self.on_replaced()
 
     def _abandon_snapshot(self) -> None:
         self._snapshot = None

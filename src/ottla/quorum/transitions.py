@@ -255,6 +255,13 @@ class QuorumRoles:
         return LogEnd(max(self._log.last_epoch, 0), self._log.end_offset)
 
     def _persist(self) -> None:
+        # Of two states with nothing done between them only the second has to be written.
+        for number, effect in enumerate(self._effects):
+            if isinstance(effect, e.Persist) and all(
+                isinstance(each, e.RoleChanged) for each in self._effects[number + 1 :]
+            ):
+                del self._effects[number]
+                break
         self._effects.append(e.Persist(epoch=self.epoch, leader_id=self.leader_id, voted=self.voted))
 
     def _answer(self, error: ErrorCode, *, is_granted: bool = False) -> None:

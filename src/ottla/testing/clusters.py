@@ -21,7 +21,14 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ottla.host.local_cluster import HOST, free_ports, node_directory, node_properties, write_properties
+from ottla.host.local_cluster import (
+    HOST,
+    format_controllers,
+    free_ports,
+    node_directory,
+    node_properties,
+    write_properties,
+)
 
 __all__ = ["Cluster", "ClusterFailed", "Node", "cluster", "node_environment"]
 
@@ -40,16 +47,24 @@ class ClusterFailed(Exception):
 def cluster(
     *,
     nodes: int = 1,
+    controllers: int | None = None,
     settings: Mapping[str, str] | None = None,
     node_settings: Mapping[int, Mapping[str, str]] | None = None,
 ) -> Iterator[Cluster]:
     """Starts a cluster, and removes every trace of it at the end.
 
+    The first `controllers` nodes are controllers as well as brokers: of three nodes or more three, otherwise one.
     `settings` are broker settings for all nodes, `node_settings` by node id go over them.
     """
     parent = MEMORY_DIRECTORY if os.access(MEMORY_DIRECTORY, os.W_OK) else None
     data = tempfile.mkdtemp(prefix="ottla-", dir=parent)
-    running = Cluster(nodes=nodes, data=Path(data), settings=settings or {}, node_settings=node_settings or {})
+    running = Cluster(
+        nodes=nodes,
+        controllers=controllers,
+        data=Path(data),
+        settings=settings or {},
+        node_settings=node_settings or {},
+    )
     try:
         running.start()
         yield running
@@ -68,13 +83,16 @@ class Cluster:
         data: Path,
         settings: Mapping[str, str],
         node_settings: Mapping[int, Mapping[str, str]] | None = None,
+        controllers: int | None = None,
     ) -> None:
         self.data = data
         self.settings = dict(settings)
         self.node_settings = dict(node_settings or {})
         # One node takes whatever port is free when it binds; several have to know each other's before.
-        *ports, controller_port = [0, 0] if nodes == 1 else free_ports(nodes + 1)
-        self._nodes = [Node(self, node_id, ports, controller_port) for node_id in range(1, nodes + 1)]
+        controllers = controllers or 1
+        ports = [0, 0] if nodes == 1 else free_ports(nodes + controllers)
+        broker_ports, controller_ports = ports[:nodes], ports[nodes:]
+        self._nodes = [Node(self, node_id, broker_ports, controller_ports) for node_id in range(1, nodes + 1)]
 
     @property
     def bootstrap(self) -> str:
@@ -89,7 +107,13 @@ class Cluster:
         """A node by its id, from 1."""
         return self._nodes[node_id - 1]
 
+    @property
+    def controllers(self) -> list[Node]:
+        """Those that may be the active controller."""
+        return [node for node in self._nodes if node.is_controller]
+
     def start(self) -> None:
+        format_controllers([node.properties() for node in self._nodes])
         for node in self._nodes:
             node.begin_start()
         for node in self._nodes:
@@ -112,18 +136,22 @@ class Cluster:
 class Node:
     """One node's process and files."""
 
-    def __init__(self, owner: Cluster, node_id: int, ports: list[int], controller_port: int) -> None:
+    def __init__(self, owner: Cluster, node_id: int, ports: list[int], controller_ports: list[int]) -> None:
         self.node_id = node_id
         self.address = ""
         self._owner = owner
         self._ports = ports
-        self._controller_port = controller_port
+        self._controller_ports = controller_ports
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def directory(self) -> Path:
         """Everything the node keeps: node.properties, its output in node.log, and its logs in data/."""
         return Path(node_directory(str(self._owner.data), self.node_id))
+
+    @property
+    def is_controller(self) -> bool:
+        return self.node_id <= len(self._controller_ports)
 
     @property
     def pid(self) -> int:
@@ -145,18 +173,21 @@ class Node:
         self.begin_start()
         self.wait_until_ready()
 
+    def properties(self) -> dict[str, str]:
+        """What the node is started with."""
+        owner = self._owner
+        return node_properties(
+            node_id=self.node_id,
+            ports=self._ports,
+            controller_ports=self._controller_ports,
+            data=str(owner.data),
+            settings={**owner.settings, **owner.node_settings.get(self.node_id, {})},
+        )
+
     def begin_start(self) -> None:
         assert not self.running, "the node runs already"
         self.kill()
-        data = str(self._owner.data)
-        properties = node_properties(
-            node_id=self.node_id,
-            ports=self._ports,
-            controller_port=self._controller_port,
-            data=data,
-            settings={**self._owner.settings, **self._owner.node_settings.get(self.node_id, {})},
-        )
-        config_file = write_properties(data, self.node_id, properties)
+        config_file = write_properties(str(self._owner.data), self.node_id, self.properties())
         command = [sys.executable, "-m", "ottla.cli.main", "node", "--config", config_file]
         with open(self.directory / "node.log", "ab") as log:
             self._process = subprocess.Popen(

@@ -73,7 +73,7 @@ class Node:
             producer_ids=ProducerIds(self.harness.controller, self.harness.controller.publishers, 1),
             local_controller=self.harness.controller,
             topics_in_creation=set(),
-            quorum=SimpleNamespace(log=self.harness.controller.log, observers=list),
+            quorum=self.harness.quorum,
         )
 
     def call(

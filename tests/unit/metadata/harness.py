@@ -10,11 +10,12 @@ from ottla.metadata.versions import SUPPORTED_FEATURES
 from ottla.model.config import BrokerConfig
 from ottla.model.deferred import Deferred
 from ottla.model.ids import Uuid
-from ottla.quorum.log import MetadataLogSettings, SingleVoterLog
+from ottla.quorum.log import MetadataLogSettings
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.support.files import MemoryFiles
+from tests.support.quorum import start_single_voter
 from tests.support.virtual_world import VirtualWorld
 
 __all__ = ["CLUSTER_ID", "DIRECTORY", "ControllerHarness", "done", "registration"]
@@ -63,9 +64,10 @@ class ControllerHarness:
         self.open()
 
     def open(self) -> None:
-        self.log = SingleVoterLog.open(
+        self.quorum = start_single_voter(
             world=self.world, metadata_log_dir=DIRECTORY, node_id=self.config.node_id, settings=self.settings
         )
+        self.log = self.quorum.log
         self.controller = Controller.open(
             world=self.world,
             log=self.log,

@@ -11,9 +11,10 @@ from ottla.metadata.controller import Controller
 from ottla.metadata.format import format_storage
 from ottla.model.config import BrokerConfig
 from ottla.model.errors import ErrorCode
-from ottla.quorum.log import SingleVoterLog
+from ottla.quorum.voter_log import VoterLog
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tests.support.quorum import open_single_voter
 from tests.support.virtual_world import VirtualWorld
 from tests.unit.metadata.harness import done, registration
 
@@ -27,7 +28,7 @@ def directory(tmp_path: Path) -> str:
     return str(tmp_path / "kafka-directory")
 
 
-def open_controller(virtual: VirtualWorld, directory: str) -> tuple[SingleVoterLog, Controller]:
+def open_controller(virtual: VirtualWorld, directory: str) -> tuple[VoterLog, Controller]:
     meta = dict(line.split("=") for line in Path(directory, "meta.properties").read_text().split() if "=" in line)
     node_id = int(meta["node.id"])
     config = BrokerConfig.embedded(
@@ -43,7 +44,7 @@ def open_controller(virtual: VirtualWorld, directory: str) -> tuple[SingleVoterL
         may_format=False,
     )
     assert storage.cluster_id == meta["cluster.id"]
-    log = SingleVoterLog.open(
+    log = open_single_voter(
         world=virtual.world,
         metadata_log_dir=directory,
         node_id=node_id,

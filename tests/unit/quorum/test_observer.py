@@ -10,10 +10,12 @@ import pytest
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode
 from ottla.model.ids import Uuid
+from ottla.quorum.description import ReplicaDescription, describe_quorum
 from ottla.quorum.leader import QuorumLeader
-from ottla.quorum.log import MetadataLogSettings, SingleVoterLog
+from ottla.quorum.log import MetadataLogSettings
 from ottla.quorum.observer import ControllerAddresses, MetadataObserver, ObserverSettings
 from ottla.quorum.observer_log import ObserverLog
+from ottla.quorum.voter_log import VoterLog
 from ottla.wire.api import API_SPECS, ApiKey
 from ottla.wire.codec import decode, encode
 from ottla.wire.message import Message
@@ -21,6 +23,7 @@ from ottla.wire.messages import fetch as f
 from ottla.wire.messages import fetch_snapshot as s
 from ottla.wire.peers import Endpoint, PeerUnreachable
 from tests.support.files import MemoryFiles
+from tests.support.quorum import start_single_voter
 from tests.support.virtual_world import VirtualWorld
 
 LEADER = Endpoint("leader", 1)
@@ -48,12 +51,12 @@ class Cluster:
 
     # -- the leader ---------------------------------------------------------------------------------------------------
 
-    def start_leader(self) -> SingleVoterLog:
-        log = SingleVoterLog.open(
+    def start_leader(self) -> VoterLog:
+        self.replica = start_single_voter(
             world=self.virtual.world, metadata_log_dir="/leader", node_id=1, settings=self.settings
         )
-        self.leader = QuorumLeader(world=self.virtual.world, log=log, cluster_id="ours", bytes_max=1 << 20)
-        return log
+        self.leader = self.replica.leader
+        return self.replica.log
 
     # -- the network, as `Peers` --------------------------------------------------------------------------------------
 
@@ -113,7 +116,7 @@ class Cluster:
             cluster_id="ours",
             settings=settings,
         )
-        observer.on_replaced = lambda: self.replaced.append(log.committed_offset)
+        log.on_replaced = lambda: self.replaced.append(log.committed_offset)
         observer.on_fatal = lambda error: self.fatal.append(str(error))
         observer.start()
         self.run()
@@ -126,6 +129,12 @@ class Cluster:
 @pytest.fixture
 def cluster() -> Cluster:
     return Cluster()
+
+
+def observers_of(cluster: Cluster) -> list[ReplicaDescription]:
+    described = describe_quorum(cluster.replica)
+    assert described is not None
+    return described.observers
 
 
 def entries(log: Any, from_offset: int = 0) -> list[tuple[int, int, list[bytes]]]:
@@ -396,14 +405,13 @@ def test_the_leader_remembers_who_follows_and_how_far(cluster: Cluster) -> None:
     cluster.start_observer()
     leading.append([b"entry"])
     cluster.run()
-    (state,) = cluster.leader.observers()
+    (state,) = observers_of(cluster)
     assert (state.replica_id, state.directory_id, state.log_end_offset) == (2, DIRECTORY_ID, 2)
     assert state.last_caught_up_ms == cluster.virtual.clock.now_ms()
     assert fetched[-1] == (2, 2)
     cluster.leader = None
     cluster.run(400_000)
-    leader = QuorumLeader(world=cluster.virtual.world, log=leading, cluster_id="ours", bytes_max=1)
-    assert leader.observers() == []
+    assert observers_of(cluster) == []
 
 
 def fetch(leader: QuorumLeader, **fields: Any) -> f.PartitionData:

@@ -9,10 +9,12 @@ import pytest
 from ottla.model.deferred import Deferred
 from ottla.model.ids import Uuid
 from ottla.quorum.errors import MetadataLogDamagedError, MetadataLogFailedError, MetadataLogUnsupportedError
-from ottla.quorum.log import MetadataLogSettings, SingleVoterLog
+from ottla.quorum.log import MetadataLogSettings
 from ottla.quorum.quorum_state import QuorumState, read_quorum_state, write_quorum_state
 from ottla.quorum.snapshots import list_snapshots, read_snapshot
+from ottla.quorum.voter_log import VoterLog
 from tests.support.files import MemoryFiles
+from tests.support.quorum import open_single_voter
 from tests.support.virtual_world import VirtualWorld
 
 DIRECTORY = "/data/__cluster_metadata-0"
@@ -30,11 +32,11 @@ def memory(virtual: VirtualWorld) -> MemoryFiles:
     return virtual.files
 
 
-def open_log(virtual: VirtualWorld, settings: MetadataLogSettings | None = None) -> SingleVoterLog:
-    return SingleVoterLog.open(world=virtual.world, metadata_log_dir="/data", node_id=1, settings=settings)
+def open_log(virtual: VirtualWorld, settings: MetadataLogSettings | None = None) -> VoterLog:
+    return open_single_voter(world=virtual.world, metadata_log_dir="/data", node_id=1, settings=settings)
 
 
-def values_of(log: SingleVoterLog, from_offset: int = 0) -> list[bytes]:
+def values_of(log: VoterLog, from_offset: int = 0) -> list[bytes]:
     return [bytes(value) for batch in log.committed_batches(from_offset) for value in batch.values]
 
 
@@ -42,7 +44,9 @@ def test_an_epoch_begins_with_a_leader_change_and_each_start_is_a_new_epoch() ->
     virtual = a_world()
     log = open_log(virtual)
     assert (log.leader_epoch, log.end_offset, log.committed_offset) == (1, 1, 1)
-    assert read_quorum_state(virtual.files, DIRECTORY) == QuorumState(leader_id=1, leader_epoch=1, voters=(1,))
+    assert read_quorum_state(virtual.files, DIRECTORY) == QuorumState(
+        leader_id=1, leader_epoch=1, voted_id=1, voters=(1,)
+    )
     log.close()
     again = open_log(virtual)
     assert (again.leader_epoch, again.end_offset) == (2, 2)

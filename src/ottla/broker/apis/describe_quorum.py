@@ -2,8 +2,7 @@
 
 - 1: when each replica last fetched and was last caught up; 2: directory ids, endpoints, error messages (KIP-853)
 
-Only the leader knows, so a broker without the controller sends the request on. The quorum has one voter for now, which
-is the leader and always caught up; the brokers of other nodes are observers.
+Only the leader knows: a broker elsewhere sends the request on, another controller answers NOT_LEADER_OR_FOLLOWER.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.context import RequestContext
-from ottla.broker.controllers import RemoteController
 from ottla.metadata.topic_names import CLUSTER_METADATA_TOPIC
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode
 from ottla.model.ids import Uuid
+from ottla.quorum.description import QuorumDescription, ReplicaDescription, describe_quorum
 from ottla.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
@@ -39,15 +38,15 @@ def handle(
     if not context.allows(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return DescribeQuorumResponse(error_code=code, error_message=code.message)
-    if broker.quorum is None:
-        assert isinstance(broker.controller, RemoteController)
+    described = None if broker.quorum is None else describe_quorum(broker.quorum)
+    if described is None and not context.listener.is_controller:
         return broker.controller.describe_quorum(request, context.for_controller())
     response = DescribeQuorumResponse(
         topics=[
             ResponseTopicData(
                 topic_name=topic.topic_name,
                 partitions=[
-                    _partition(topic.topic_name, partition.partition_index, broker, context.api_version)
+                    _partition(topic.topic_name, partition.partition_index, described, context.api_version)
                     for partition in topic.partitions
                 ],
             )
@@ -68,36 +67,28 @@ def handle(
     return response
 
 
-def _partition(topic: str, partition: int, broker: Broker, version: int) -> ResponsePartitionData:
+def _partition(topic: str, partition: int, described: QuorumDescription | None, version: int) -> ResponsePartitionData:
     if topic != CLUSTER_METADATA_TOPIC or partition != 0:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return ResponsePartitionData(partition_index=partition, error_code=code, error_message=code.message)
-    assert broker.quorum is not None
-    log = broker.quorum.log
-    now_ms = broker.world.clock.now_ms()
+    if described is None:
+        code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ResponsePartitionData(partition_index=partition, error_code=code, error_message=code.message)
     return ResponsePartitionData(
         partition_index=0,
-        leader_id=log.leader_id,
-        leader_epoch=log.leader_epoch,
-        high_watermark=log.committed_offset,
-        current_voters=[
-            ReplicaState(
-                replica_id=voter,
-                replica_directory_id=log.voter_directory_id if version >= 2 else Uuid.ZERO,
-                log_end_offset=log.end_offset,
-                last_fetch_timestamp=now_ms,
-                last_caught_up_timestamp=now_ms,
-            )
-            for voter in log.voter_ids
-        ],
-        observers=[
-            ReplicaState(
-                replica_id=observer.replica_id,
-                replica_directory_id=observer.directory_id,
-                log_end_offset=observer.log_end_offset,
-                last_fetch_timestamp=observer.last_fetch_ms,
-                last_caught_up_timestamp=observer.last_caught_up_ms,
-            )
-            for observer in broker.quorum.observers()
-        ],
+        leader_id=described.leader_id,
+        leader_epoch=described.leader_epoch,
+        high_watermark=described.high_watermark,
+        current_voters=[_state(each, version) for each in described.voters],
+        observers=[_state(each, version) for each in described.observers],
+    )
+
+
+def _state(replica: ReplicaDescription, version: int) -> ReplicaState:
+    return ReplicaState(
+        replica_id=replica.replica_id,
+        replica_directory_id=replica.directory_id if version >= 2 else Uuid.ZERO,
+        log_end_offset=replica.log_end_offset,
+        last_fetch_timestamp=replica.last_fetch_ms,
+        last_caught_up_timestamp=replica.last_caught_up_ms,
     )

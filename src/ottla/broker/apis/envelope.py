@@ -22,6 +22,7 @@ from ottla.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.context import RequestContext
+    from ottla.metadata.controller import Controller
 
 __all__ = ["handle"]
 
@@ -33,6 +34,8 @@ def handle(
 ) -> EnvelopeResponse | Deferred[EnvelopeResponse]:
     if not context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
         return EnvelopeResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if broker.local_controller is None or not broker.local_controller.is_active:
+        return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
     frame = memoryview(request.request_data)
     try:
         header = parse_request_header(frame)
@@ -57,15 +60,16 @@ def handle(
         authorizer=outer.authorizer,
         quota=outer.quota,
     )
-    return _Embedded().dispatch(broker, frame, inner)
+    return _Embedded(broker.local_controller).dispatch(broker, frame, inner)
 
 
 class _Embedded:
     """Waits for the answer of the request inside."""
 
-    __slots__ = ("_answer", "_pending")
+    __slots__ = ("_answer", "_controller", "_pending")
 
-    def __init__(self) -> None:
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
         self._answer: Deferred[EnvelopeResponse] = Deferred()
         self._pending: PendingResponse | None = None
 
@@ -95,6 +99,10 @@ class _Embedded:
 
     def _finish(self, parts: list[Part] | None) -> None:
         assert parts is not None, "every request that may be forwarded has an answer"
+        if not self._controller.is_active:
+            # It ceased to be the active one meanwhile: the broker shall ask the next.
+            self._answer.resolve(EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER))
+            return
         frame = b"".join(parts)  # type: ignore[arg-type]
         self._answer.resolve(EnvelopeResponse(response_data=frame[_SIZE_BYTES:]))
 

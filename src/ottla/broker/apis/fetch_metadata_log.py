@@ -1,6 +1,6 @@
-"""Fetch (key 1), versions 4 to 18, on a controller's listener: the metadata log, for brokers that follow it (KIP-595).
+"""Fetch (key 1), versions 4 to 18, on a controller's listener: the metadata log, for voters and observers (KIP-595).
 
-Only committed batches are given out. A fetch of anything but `__cluster_metadata` is an INVALID_REQUEST. Sessions are
+Observers get committed batches only. A fetch of anything but `__cluster_metadata` is an INVALID_REQUEST. Sessions are
 not used: each request names the one partition there is.
 
 - 12: the epoch last fetched; the answer may name a diverging epoch, the leader, or a snapshot
@@ -33,4 +33,4 @@ def handle(request: FetchRequest, context: RequestContext, broker: Broker) -> Fe
     replica_id = request.replica_id
     if context.api_version >= _REPLICA_STATE_VERSION and request.replica_state is not None:
         replica_id = request.replica_state.replica_id
-    return broker.quorum.fetch(request, replica_id=replica_id)
+    return broker.quorum.leader.fetch(request, replica_id=replica_id, api_version=context.api_version)

@@ -22,4 +22,4 @@ def handle(request: FetchSnapshotRequest, context: RequestContext, broker: Broke
     if not context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
         return FetchSnapshotResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     assert broker.quorum is not None, "only a controller has this listener"
-    return broker.quorum.fetch_snapshot(request)
+    return broker.quorum.leader.fetch_snapshot(request)

@@ -11,6 +11,10 @@ The newest image is kept apart from the published one: until a batch is committe
 it. Images are immutable, so a refused append rolls back by not taking the new image, and a log that stopped makes the
 controller fall back to the last committed one and refuse everything. A decision without records may still have read
 uncommitted state, so it is answered only when all that came before it is committed.
+
+Of several controllers one is active: the one that leads the quorum. The others replay what it writes, so that each of
+them can go on from the same image the moment it is elected (`activate`). One that leads no longer (`deactivate`)
+forgets what was not committed, and whoever waits for it hears NOT_CONTROLLER: the next leader may have the change.
 """
 
 from __future__ import annotations
@@ -25,16 +29,16 @@ from ottla.metadata.controller.cluster import CONTROLLER_REGISTRATION_LEVEL, own
 from ottla.metadata.controller.decision import Decision, DecisionContext, Liveness
 from ottla.metadata.controller.effective_config import with_dynamic_layers
 from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.follower import MetadataFollower
 from ottla.metadata.image import ConfigsImage, MetadataImage
-from ottla.metadata.loader import LoadedMetadata, MetadataReplayer, load_image
+from ottla.metadata.loader import MetadataReplayer
 from ottla.metadata.publishers import Publishers
-from ottla.metadata.snapshot_policy import SnapshotPolicy
 from ottla.metadata.versions import encode_for
 from ottla.model.config import BrokerConfig
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ports import World
-from ottla.quorum.errors import MetadataLogFailedError
+from ottla.quorum.errors import MetadataLogFailedError, NotLeaderError
 from ottla.quorum.log import MetadataLog
 from ottla.wire.messages.metadata_records import AbortTransactionRecord
 
@@ -71,20 +75,23 @@ class _Pending(NamedTuple):
 
 
 class Controller(AdminOperations):
-    """The active controller of a cluster. `open` loads the metadata and makes it ready for requests."""
+    """A controller of a cluster, active or waiting for its turn."""
 
-    def __init__(self, *, world: World, log: MetadataLog, config: BrokerConfig, loaded: LoadedMetadata) -> None:
+    def __init__(
+        self, *, world: World, log: MetadataLog, config: BrokerConfig, cluster_id: str, metadata_log_dir: str
+    ) -> None:
+        """Loads what the log has committed; raises CorruptMetadataError."""
         self._world = world
         self._log = log
         self.config = config
-        # The newest committed image and whoever follows it.
-        self.publishers = Publishers(loaded.image)
-        self.snapshots = SnapshotPolicy(
-            world=world, log=log, config=config, bytes_since_snapshot=loaded.bytes_since_snapshot
-        )
-        self.publishers.add(self.snapshots)
+        self._metadata_log_dir = metadata_log_dir
+        self._follower = MetadataFollower(world=world, log=log, config=config, cluster_id=cluster_id)
+        self.snapshots = self._follower.snapshots
+        self.is_active = False
+        # Whether the broker of this process has registered: until then its session is one of a process that is gone.
+        self.own_broker_is_registered = False
         self.liveness = Liveness()
-        self._replayer = MetadataReplayer(loaded.image, in_transaction=loaded.open_transaction)
+        self._replayer = MetadataReplayer(self.image)
         self._pending: deque[_Pending] = deque()
         self._failure: BaseException | None = None
         self._configs_seen: ConfigsImage | None = None
@@ -93,27 +100,60 @@ class Controller(AdminOperations):
     def open(
         cls, *, world: World, log: MetadataLog, config: BrokerConfig, cluster_id: str, metadata_log_dir: str
     ) -> Controller:
-        """Loads the image and, in an empty log, writes what a new cluster begins with.
-
-        The controller registers itself as well (KIP-919). None of it need be committed when this returns; whatever is
-        decided after it is answered after it.
-        """
-        loaded = load_image(log, cluster_id=cluster_id)
-        controller = cls(world=world, log=log, config=config, loaded=loaded)
-        # Every broker in the image gets a full session to say that it is alive; except the one in this process, whose
-        # former process is gone, or it would still hold the directory's lock: it may register at once.
-        others = (broker_id for broker_id in loaded.image.brokers if broker_id != log.node_id)
-        controller.liveness.last_contact_ms.update(dict.fromkeys(others, world.clock.now_ms()))
-        if not loaded.image.features.finalized:
-            first = bootstrap_records(read_bootstrap(world.files, metadata_log_dir), config)
-            controller.submit(lambda _context: Decision(first, None))
-        elif loaded.open_transaction:
-            # The leader before us did not end its transaction: nothing of it counts.
-            reason = AbortTransactionRecord(reason="the controller that began it is gone")
-            controller.submit(lambda _context: Decision([reason], None))
+        """A controller of a log that this node leads, active at once; it registers itself as well (KIP-919)."""
+        controller = cls(world=world, log=log, config=config, cluster_id=cluster_id, metadata_log_dir=metadata_log_dir)
+        controller.activate()
         if controller.uncommitted_image.features.metadata_version >= CONTROLLER_REGISTRATION_LEVEL:
             controller.register_controller(own_registration(config, world.random))
         return controller
+
+    def activate(self) -> None:
+        """This node leads: takes decisions from now on. In an empty log, writes what a new cluster begins with.
+
+        None of it need be committed when this returns; whatever is decided after it is answered after it.
+        """
+        assert not self.is_active, "it is active already"
+        self.advance()
+        image = self.image
+        self._replayer = MetadataReplayer(image, in_transaction=self._follower.in_transaction)
+        self._configs_seen = None
+        self.is_active = True
+        # Heartbeats are soft state. Every broker in the image gets a full session to say that it is alive; except the
+        # one in this process before it has registered: its former process is gone, or it would still hold the
+        # directory's lock, so it may register at once.
+        self.liveness = Liveness()
+        alive = set(image.brokers)
+        if not self.own_broker_is_registered:
+            alive.discard(self._log.node_id)
+        self.liveness.last_contact_ms.update(dict.fromkeys(alive, self._world.clock.now_ms()))
+        if not image.features.finalized:
+            first = bootstrap_records(read_bootstrap(self._world.files, self._metadata_log_dir), self.config)
+            self.submit(lambda _context: Decision(first, None))
+        elif self._replayer.in_transaction:
+            # The leader before us did not end its transaction: nothing of it counts.
+            reason = AbortTransactionRecord(reason="the controller that began it is gone")
+            self.submit(lambda _context: Decision([reason], None))
+
+    def deactivate(self) -> None:
+        """Another leads, or nobody: forgets what is not committed, and says so to whoever waits for it."""
+        if self.is_active:
+            self.is_active = False
+            self._forget(self._not_active())
+
+    def advance(self) -> None:
+        """More is committed. Does nothing while active, since what is committed then was replayed before."""
+        if not self.is_active:
+            self._follower.advance()
+
+    def reload(self, *, is_followed: bool) -> None:
+        """The log was replaced (a snapshot, or an end that was cut off); see `MetadataFollower.reload`."""
+        assert not self.is_active, "the log of a leader is not replaced"
+        self._follower.reload(is_followed=is_followed)
+
+    @property
+    def publishers(self) -> Publishers:
+        """The newest committed image and whoever follows it."""
+        return self._follower.publishers
 
     @property
     def image(self) -> MetadataImage:
@@ -123,7 +163,7 @@ class Controller(AdminOperations):
     @property
     def uncommitted_image(self) -> MetadataImage:
         """What the next decision will see."""
-        return self._replayer.image
+        return self._replayer.image if self.is_active else self.image
 
     @property
     def log(self) -> MetadataLog:
@@ -134,11 +174,14 @@ class Controller(AdminOperations):
     ) -> Deferred[R]:
         """Takes one decision and resolves with its response after the commit.
 
-        Fails with KafkaError when the decision (or a full disk) refuses the request as a whole, and with
-        MetadataLogFailedError when the log stopped and nobody knows whether the change will be there after a restart.
+        Fails with KafkaError when the decision (or a full disk) refuses the request as a whole, or when this controller
+        is not active (any more), and with MetadataLogFailedError when the log stopped and nobody knows whether the
+        change will be there after a restart.
         """
         if self._failure is not None:
             return Deferred.failed(self._failure)
+        if not self.is_active:
+            return Deferred.failed(self._not_active())
         decision_context = self._context(context)
         try:
             decision = decide(decision_context)
@@ -186,7 +229,7 @@ class Controller(AdminOperations):
         committed = self._log.append(values, timestamp_ms=context.now_ms)
         if committed.error is not None:
             self._replayer.image = before
-            return Deferred.failed(_refusal(committed.error))
+            return Deferred.failed(self._refusal(committed.error))
         result: Deferred[R] = Deferred()
         self._pending.append(_Pending(delta, image, lambda: result.resolve(decision.response), result.fail))
         self.snapshots.appended(sum(map(len, values)))
@@ -195,11 +238,14 @@ class Controller(AdminOperations):
 
     def _on_appended(self, committed: Deferred[int]) -> None:
         if committed.error is not None:
-            self._stop(committed.error)
+            if isinstance(committed.error, NotLeaderError):
+                self.deactivate()
+            else:
+                self._stop(committed.error)
             return
         pending = self._pending.popleft()
         assert pending.image.offset == committed.result(), "commits come in the order of the appends"
-        self.publishers.publish(pending.delta, pending.image)
+        self._follower.publish(pending.delta, pending.image)
         pending.respond()
 
     def _after_pending(self, response: R) -> Deferred[R]:
@@ -224,15 +270,22 @@ class Controller(AdminOperations):
         if self._failure is not None:
             return
         self._failure = error
-        self._replayer = MetadataReplayer(self.publishers.image)
+        self._forget(error)
+
+    def _forget(self, error: BaseException) -> None:
+        self._replayer = MetadataReplayer(self.image)
         pending, self._pending = self._pending, deque()
         for each in pending:
             each.fail(error)
 
+    def _not_active(self) -> KafkaError:
+        return KafkaError(ErrorCode.NOT_CONTROLLER, f"node {self._log.node_id} is not the active controller")
 
-def _refusal(error: BaseException) -> BaseException:
-    """What a caller hears when nothing was written."""
-    if isinstance(error, OSError):
-        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the metadata log cannot be written: {error.strerror}")
-    assert isinstance(error, MetadataLogFailedError), "an append fails because of the disk or because the log stopped"
-    return error
+    def _refusal(self, error: BaseException) -> BaseException:
+        """What a caller hears when nothing was written."""
+        if isinstance(error, NotLeaderError):
+            return self._not_active()
+        if isinstance(error, OSError):
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the metadata log cannot be written: {error.strerror}")
+        assert isinstance(error, MetadataLogFailedError), "otherwise the log has stopped"
+        return error

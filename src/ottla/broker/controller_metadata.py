@@ -1,0 +1,388 @@
+"""The metadata of a node with the controller role: a replica of the log that may lead it, and the controller on top.
+
+While this node leads the quorum, its controller decides, fences brokers that fall silent, and serves the log to the
+others. While another leads, the controller waits and replays what that one writes, so that it can take over at once;
+what the broker of this process asks goes to the active controller over the network then. Which of the two it is, is the
+quorum's affair and may change at any time: `gateway` knows.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from ottla.broker.controllers import ControllerGateway, RemoteController
+from ottla.broker.metadata_source import SECURITY_PROTOCOL_NUMBERS, Unreachable, log_settings
+from ottla.metadata.controller import Controller
+from ottla.metadata.controller.cluster import CONTROLLER_REGISTRATION_LEVEL
+from ottla.metadata.controller.upkeep import LeaderUpkeep
+from ottla.metadata.delta import CorruptMetadataError, MetadataDelta
+from ottla.metadata.versions import SUPPORTED_FEATURES
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import Uuid
+from ottla.quorum.machine import QuorumSettings
+from ottla.quorum.observer import ControllerAddresses
+from ottla.quorum.replica import QuorumReplica, ReplicaSettings
+from ottla.quorum.voter_log import VoterLog
+from ottla.quorum.voters import ReplicaKey, Voter, VoterSet
+from ottla.wire.messages.api_versions import ApiVersionsRequest
+from ottla.wire.messages.controller_registration import ControllerRegistrationRequest, Feature, Listener
+from ottla.wire.peers import Endpoint, Peers, PeerUnreachable
+
+if TYPE_CHECKING:
+    from ottla.broker.context import ListenerInfo
+    from ottla.metadata.format import FormattedStorage
+    from ottla.metadata.image import MetadataImage
+    from ottla.metadata.publishers import Publishers
+    from ottla.model.config import BrokerConfig
+    from ottla.model.ports import Timer, World
+
+__all__ = ["ControllerMetadata", "own_endpoints"]
+
+logger = logging.getLogger("ottla.broker.controller_metadata")
+
+# The controller looks for silent brokers this many times in a session timeout.
+LIVENESS_CHECKS_PER_SESSION = 4
+# A registration that nobody took is tried again after this long.
+REGISTRATION_RETRY_SECONDS = 0.05
+REGISTRATION_RETRY_SECONDS_MAX = 1.0
+
+PROBES = "probes"
+PROBE_TIMEOUT_MS = 1000
+
+
+class ControllerMetadata:
+    """A `MetadataSource`."""
+
+    def __init__(
+        self,
+        *,
+        config: BrokerConfig,
+        world: World,
+        peers: Peers,
+        storage: FormattedStorage,
+        metadata_directory: str,
+        listeners: Sequence[ListenerInfo],
+        controllers: ControllerAddresses,
+        on_fatal: Callable[[BaseException], object],
+    ) -> None:
+        """Opens the log and the controller; raises what `ottla.quorum.errors` and the loader have to say."""
+        self._config = config
+        self._world = world
+        self._peers = peers
+        self._listeners = [listener for listener in listeners if listener.is_controller]
+        self._controllers = controllers
+        self._timer: Timer | None = None
+        self._registration_timer: Timer | None = None
+        self._is_followed = False
+        self._is_stopped = False
+        self._incarnation_id = Uuid.random(world.random)
+        self.on_fatal = on_fatal
+        own = own_endpoints(listeners)
+        log = VoterLog.open(
+            world=world,
+            metadata_log_dir=metadata_directory,
+            node_id=config.node_id,
+            settings=log_settings(config),
+            directory_id=storage.directory_ids[metadata_directory],
+            configured_voters=configured_voters(config, own),
+        )
+        log.on_failure = lambda error: self.on_fatal(error)
+        if log.cut_bytes:
+            logger.warning("cut a torn tail of %d bytes off the metadata log", log.cut_bytes)
+        controller = Controller(
+            world=world, log=log, config=config, cluster_id=storage.cluster_id, metadata_log_dir=metadata_directory
+        )
+        self.controller: Controller | None = controller
+        self._controller = controller
+        quorum = QuorumReplica(
+            world=world,
+            log=log,
+            cluster_id=storage.cluster_id,
+            peers=peers,
+            settings=_replica_settings(config, own),
+        )
+        self.quorum: QuorumReplica | None = quorum
+        self._quorum = quorum
+        self._upkeep = LeaderUpkeep(world=world, controller=controller, config=config)
+        quorum.on_leading = self._on_leading
+        quorum.on_resigned = self._on_resigned
+        quorum.on_leader_changed.append(self._on_leader_changed)
+        quorum.leader.on_fetched.append(self._on_fetched)
+        log.on_committed.append(self._on_committed)
+        log.on_replaced = self._on_replaced
+        controller.publishers.add(self)
+        remote = RemoteController(
+            world=world,
+            peers=peers,
+            controllers=controllers,
+            forwarding_timeout_ms=config.request_timeout_ms,
+            request_timeout_ms=config.controller_socket_timeout_ms,
+            session_timeout_ms=config.broker_session_timeout_ms // 2,
+        )
+        self._gateway = _ControllerRouter(controller, remote)
+
+    @property
+    def publishers(self) -> Publishers:
+        return self._controller.publishers
+
+    @property
+    def gateway(self) -> ControllerGateway:
+        return cast(ControllerGateway, self._gateway)
+
+    @property
+    def waits_for_others(self) -> bool:
+        """Whether it takes other nodes to have a controller."""
+        return not self._quorum.log.voters.is_only(self._quorum.own)
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:  # noqa: ARG002
+        # The broker of this process has read whatever is published here; its next heartbeat would say so anyway.
+        if self._controller.is_active:
+            self._on_fetched(self._config.node_id, image.offset + 1)
+
+    def start(self) -> Deferred[None]:
+        """Resolves when the image is as new as the active controller's, and this controller is registered with it."""
+        started: Deferred[None] = Deferred()
+        timeout_ms = self._config.initial_broker_registration_timeout_ms
+
+        def on_late() -> None:
+            if not started.done:
+                started.fail(Unreachable(self._controllers.current, timeout_ms))
+
+        timer = self._world.scheduler.call_later(timeout_ms / 1000, on_late)
+
+        def on_registered(_: Deferred[None]) -> None:
+            timer.cancel()
+            if not started.done and not self._is_stopped:
+                started.resolve(None)
+
+        self._quorum.caught_up.when_done(lambda _: self._register().when_done(on_registered))
+        self._plan_liveness_check()
+        self._quorum.start()
+        return started
+
+    def is_cut_off(self) -> Deferred[bool]:
+        voters, own = self._quorum.log.voters, self._quorum.own
+        others = [voter.key.node_id for voter in voters if not voter.key.matches(own)]
+        missing = voters.majority - (1 if voters.has(own) else 0)
+        known: Deferred[bool] = Deferred()
+        unknown = set(others)
+        reached: set[int] = set()
+
+        def on_answer(node_id: int, answer: Deferred[Any]) -> None:
+            unknown.discard(node_id)
+            if answer.error is None:
+                reached.add(node_id)
+            if known.done:
+                return
+            if len(reached) >= missing or not unknown:
+                known.resolve(len(reached) < missing)
+
+        if missing <= 0:
+            return Deferred.resolved(False)
+        for node_id in others:
+            endpoint = self._quorum.endpoint(node_id)
+            if endpoint is None:
+                on_answer(node_id, Deferred.failed(PeerUnreachable("its address is not known")))
+                continue
+            asked = self._peers.send(
+                endpoint, ApiVersionsRequest(), purpose=PROBES, timeout_ms=PROBE_TIMEOUT_MS, version_max=0
+            )
+            asked.when_done(partial(on_answer, node_id))
+        return known
+
+    def followed(self) -> None:
+        self._is_followed = True
+        self._controller.own_broker_is_registered = True
+
+    def stop(self) -> None:
+        self._is_stopped = True
+        for timer in (self._timer, self._registration_timer):
+            if timer is not None:
+                timer.cancel()
+        self._upkeep.stop()
+        self._quorum.resign()
+        self._quorum.close()
+
+    def close(self) -> None:
+        self._quorum.log.close()
+
+    # -- being a controller -------------------------------------------------------------------------------------------
+
+    def _register(self, delay_seconds: float = REGISTRATION_RETRY_SECONDS) -> Deferred[None]:
+        """Tells the active controller where this one listens (KIP-919), until it has heard it."""
+        registered: Deferred[None] = Deferred()
+        if not self._listeners:
+            return Deferred.resolved(None)
+
+        def attempt(next_delay_seconds: float) -> None:
+            self._registration_timer = None
+            if self._is_stopped:
+                return
+            self._gateway.register_controller(self._registration()).when_done(
+                lambda answer: on_answer(answer, next_delay_seconds)
+            )
+
+        def on_answer(answer: Deferred[Any], next_delay_seconds: float) -> None:
+            error = answer.error
+            # A cluster of an older level does without.
+            is_too_old = isinstance(error, KafkaError) and error.code is ErrorCode.UNSUPPORTED_VERSION
+            if error is None or is_too_old:
+                registered.resolve(None)
+            elif not self._is_stopped:
+                self._registration_timer = self._world.scheduler.call_later(
+                    next_delay_seconds, attempt, min(next_delay_seconds * 2, REGISTRATION_RETRY_SECONDS_MAX)
+                )
+
+        image = self._controller.uncommitted_image
+        if image.features.finalized and image.features.metadata_version < CONTROLLER_REGISTRATION_LEVEL:
+            return Deferred.resolved(None)
+        attempt(delay_seconds)
+        return registered
+
+    def _registration(self) -> ControllerRegistrationRequest:
+        return ControllerRegistrationRequest(
+            controller_id=self._config.node_id,
+            incarnation_id=self._incarnation_id,
+            listeners=[
+                Listener(
+                    name=listener.name,
+                    host=listener.advertised_host,
+                    port=listener.advertised_port,
+                    security_protocol=SECURITY_PROTOCOL_NUMBERS[listener.security_protocol],
+                )
+                for listener in self._listeners
+            ],
+            features=[
+                Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
+                for name, (lowest, highest) in SUPPORTED_FEATURES.items()
+            ],
+        )
+
+    def _on_leading(self) -> None:
+        logger.info("node %d is the active controller", self._config.node_id)
+        self._controller.activate()
+        self._upkeep.start()
+
+    def _on_resigned(self) -> None:
+        self._upkeep.stop()
+        self._controller.deactivate()
+
+    def _on_fetched(self, broker_id: int, offset: int) -> None:
+        """A broker that fetches from an offset has replayed what is before it (it replays before it asks again)."""
+        known = self._controller.liveness.metadata_offsets
+        known[broker_id] = max(known.get(broker_id, -1), offset - 1)
+
+    def _on_leader_changed(self) -> None:
+        news = self._quorum.news
+        if news.endpoint is not None:
+            self._controllers.found(news.endpoint)
+
+    def _on_committed(self) -> None:
+        self._guarded(self._controller.advance)
+
+    def _on_replaced(self) -> None:
+        self._guarded(lambda: self._controller.reload(is_followed=self._is_followed))
+
+    def _guarded(self, action: Callable[[], object]) -> None:
+        try:
+            action()
+        except CorruptMetadataError as error:
+            self.stop()
+            self.on_fatal(error)
+
+    def _plan_liveness_check(self) -> None:
+        delay = self._config.broker_session_timeout_ms / 1000 / LIVENESS_CHECKS_PER_SESSION
+        due = self._world.clock.monotonic() + delay
+        self._timer = self._world.scheduler.call_later(delay, self._check_liveness, due)
+
+    def _check_liveness(self, due: float) -> None:
+        if self._controller.is_active:
+            held_up_ms = int((self._world.clock.monotonic() - due) * 1000)
+            self._controller.fence_silent_brokers(held_up_ms=held_up_ms).when_done(_log_fenced)
+        self._plan_liveness_check()
+
+
+class _ControllerRouter:
+    """The active controller, wherever it is: each call goes to the one of this process while that is active.
+
+    What it could not finish because it ceased to be the active one is asked of the next.
+    """
+
+    def __init__(self, local: Controller, remote: RemoteController) -> None:
+        self._local = local
+        self._remote = remote
+
+    def __getattr__(self, name: str) -> Callable[..., Deferred[Any]]:
+        def call(*arguments: Any, **named: Any) -> Deferred[Any]:
+            elsewhere: Callable[..., Deferred[Any]] = getattr(self._remote, name)
+            if not self._local.is_active:
+                return elsewhere(*arguments, **named)
+            answered: Deferred[Any] = Deferred()
+
+            def on_answer(answer: Deferred[Any]) -> None:
+                error = answer.error
+                if error is None:
+                    answered.resolve(answer.result())
+                elif isinstance(error, KafkaError) and error.code is ErrorCode.NOT_CONTROLLER:
+                    elsewhere(*arguments, **named).when_done(pass_on)
+                else:
+                    answered.fail(error)
+
+            def pass_on(answer: Deferred[Any]) -> None:
+                if answer.error is None:
+                    answered.resolve(answer.result())
+                else:
+                    answered.fail(answer.error)
+
+            local: Callable[..., Deferred[Any]] = getattr(self._local, name)
+            local(*arguments, **named).when_done(on_answer)
+            return answered
+
+        return call
+
+
+def own_endpoints(listeners: Sequence[ListenerInfo]) -> tuple[tuple[str, Endpoint], ...]:
+    """Where the others find this controller, by listener."""
+    return tuple(
+        (listener.name, Endpoint(listener.advertised_host, listener.advertised_port))
+        for listener in listeners
+        if listener.is_controller
+    )
+
+
+def configured_voters(config: BrokerConfig, own: Sequence[tuple[str, Endpoint]]) -> VoterSet:
+    """The voters that the configuration names; this node itself is where it really listens."""
+    name = config.controller_listener_names[0]
+    return VoterSet(
+        Voter(
+            ReplicaKey(node_id),
+            tuple(own) if node_id == config.node_id else ((name, Endpoint(voter.host, voter.port)),),
+        )
+        for node_id, voter in config.quorum_voters.items()
+    )
+
+
+def _replica_settings(config: BrokerConfig, own: tuple[tuple[str, Endpoint], ...]) -> ReplicaSettings:
+    return ReplicaSettings(
+        timing=QuorumSettings(
+            election_timeout_ms=config.controller_quorum_election_timeout_ms,
+            election_backoff_max_ms=config.controller_quorum_election_backoff_max_ms,
+            fetch_timeout_ms=config.controller_quorum_fetch_timeout_ms,
+            request_timeout_ms=config.controller_quorum_request_timeout_ms,
+            retry_backoff_ms=config.controller_quorum_retry_backoff_ms,
+        ),
+        fetch_bytes_max=config.controller_quorum_fetch_max_bytes,
+        snapshot_bytes_max=config.controller_quorum_fetch_snapshot_max_bytes,
+        listeners=own,
+        bootstrap=tuple(Endpoint(host, port) for host, port in config.quorum_bootstrap_servers),
+    )
+
+
+def _log_fenced(outcome: Deferred[list[int]]) -> None:
+    if outcome.error is None:
+        for broker_id in outcome.result():
+            logger.warning("fenced broker %d: it was silent for a whole session", broker_id)

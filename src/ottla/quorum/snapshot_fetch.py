@@ -1,0 +1,101 @@
+"""Fetching a snapshot, piece by piece, when the leader no longer has the entries that a replica lacks (KIP-630)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ottla.model.deferred import Deferred
+from ottla.quorum import events as e
+from ottla.quorum import exchange as x
+from ottla.quorum.errors import MetadataLogDamagedError
+from ottla.quorum.voters import ReplicaKey
+
+if TYPE_CHECKING:
+    from ottla.quorum.voter_log import VoterLog
+    from ottla.wire.peers import Endpoint, Peers
+
+__all__ = ["SnapshotFetch"]
+
+logger = logging.getLogger("ottla.quorum.snapshot_fetch")
+
+PURPOSE = "metadata"
+
+
+class SnapshotFetch:
+    """One snapshot; tells `SnapshotFetched` or `FetchFailed` at the end, and each piece on the way."""
+
+    def __init__(
+        self,
+        *,
+        peers: Peers,
+        log: VoterLog,
+        endpoint: Endpoint,
+        effect: e.FetchSnapshot,
+        cluster_id: str,
+        bytes_max: int,
+        timeout_ms: int,
+        tell: Callable[[e.Event], object],
+    ) -> None:
+        self._peers = peers
+        self._log = log
+        self._endpoint = endpoint
+        self._effect = effect
+        self._cluster_id = cluster_id
+        self._bytes_max = bytes_max
+        self._timeout_ms = timeout_ms
+        self._tell = tell
+        self._position = 0
+        self._is_closed = False
+
+    def start(self) -> None:
+        self._log.begin_snapshot(self._effect.snapshot)
+        self._ask()
+
+    def close(self) -> None:
+        self._is_closed = True
+
+    def _ask(self) -> None:
+        request = x.snapshot_request(
+            replica=ReplicaKey(self._log.node_id, self._log.directory_id),
+            cluster_id=self._cluster_id,
+            epoch=self._effect.epoch,
+            snapshot=self._effect.snapshot,
+            position=self._position,
+            max_bytes=self._bytes_max,
+        )
+        sent = self._peers.send(self._endpoint, request, purpose=PURPOSE, timeout_ms=self._timeout_ms)
+        sent.when_done(self._on_answer)
+
+    def _on_answer(self, answer: Deferred[Any]) -> None:
+        if self._is_closed:
+            return
+        # The role has changed meanwhile, and with it whom we follow.
+        is_stale = self._log.leader_epoch != self._effect.epoch or self._log.is_leading
+        piece = None
+        if answer.error is None and not is_stale:
+            response = answer.result()
+            piece = None if response.error_code else x.only_partition(response)
+        if piece is None or piece.error_code or piece.position != self._position or not piece.unaligned_records:
+            self._give_up("the leader does not have it, or leads no longer")
+            return
+        try:
+            self._position = self._log.append_snapshot(memoryview(piece.unaligned_records))
+            if self._position >= piece.size:
+                self._log.finish_snapshot()
+        except (MetadataLogDamagedError, OSError) as error:
+            self._give_up(str(error))
+            return
+        if self._position >= piece.size:
+            self._is_closed = True
+            self._tell(e.SnapshotFetched(fetch_id=self._effect.fetch_id))
+        else:
+            self._tell(e.SnapshotProgressed())
+            self._ask()
+
+    def _give_up(self, problem: str) -> None:
+        self._is_closed = True
+        logger.warning("cannot fetch snapshot %s: %s", self._effect.snapshot.file_name, problem)
+        self._log.abandon_snapshot()
+        self._tell(e.FetchFailed(fetch_id=self._effect.fetch_id))

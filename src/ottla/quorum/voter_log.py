@@ -1,0 +1,281 @@
+"""The copy of the metadata log on a node with the controller role: it may lead, follow, and change between the two.
+
+As leader it takes appends; as follower, batches of the leader. Both go to the page cache at once; one fsync at a time
+runs on a worker, and whatever was appended while it ran is covered by the next (group commit). Nothing is reported
+committed before a majority of voters has it on disk, this node's own disk included when it votes: what is on it is
+`synced_offset`, what the quorum has agreed on comes with `commit_to`.
+
+When a write is refused (the disk is full) the file is as before and the append fails alone; when an fsync fails, nobody
+knows what is on the disk, and the log stops for good: every append that waits, and every later one, fails with
+`MetadataLogFailedError`. When this node leads no longer, what waits fails with `NotLeaderError`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from ottla.model.deferred import Deferred
+from ottla.model.ids import Uuid
+from ottla.model.ports import File, FileRegion, Files, World
+from ottla.quorum.errors import MetadataLogFailedError, NotLeaderError
+from ottla.quorum.local_log import METADATA_DIRECTORY, LocalMetadataLog, MetadataLogSettings
+from ottla.quorum.quorum_state import NOBODY
+from ottla.quorum.voters import VoterSet
+from ottla.records.build import build_batch
+from ottla.records.control import ControlType, build_control_batch
+from ottla.records.iterate import iterate_batches, iterate_records
+from ottla.records.record import Record
+
+__all__ = ["VoterLog"]
+
+
+class VoterLog(LocalMetadataLog):
+    """Open it with `open`; `ottla.quorum.replica` says who leads and what is committed."""
+
+    def __init__(
+        self, *, world: World, directory: str, node_id: int, settings: MetadataLogSettings, directory_id: Uuid
+    ) -> None:
+        super().__init__(
+            world=world, directory=directory, node_id=node_id, settings=settings, directory_id=directory_id
+        )
+        self._leader_id = NOBODY
+        self._is_leading = False
+        self.configured_voters = VoterSet()
+        self.synced_offset = 0
+        # How far the fsync that is under way will have reached; None while there is none.
+        self._syncing_to: int | None = None
+        self._failure: MetadataLogFailedError | None = None
+        # (end offset of the append, its deferred), oldest first.
+        self._waiting: deque[tuple[int, Deferred[int]]] = deque()
+        # Told when `synced_offset` has grown.
+        self.on_synced: Callable[[], object] | None = None
+        # Told when a leader has appended something, so that those who wait for it can be served.
+        self.on_appended: Callable[[], object] | None = None
+        # Told once when the log stops for good.
+        self.on_failure: Callable[[MetadataLogFailedError], object] | None = None
+
+    @classmethod
+    def open(
+        cls,
+        *,
+        world: World,
+        metadata_log_dir: str,
+        node_id: int,
+        settings: MetadataLogSettings | None = None,
+        directory_id: Uuid = Uuid.ZERO,
+        configured_voters: VoterSet | None = None,
+    ) -> VoterLog:
+        """Opens or creates `__cluster_metadata-0` below the directory.
+
+        `configured_voters` count as long as the log itself knows none.
+        """
+        directory = f"{metadata_log_dir}/{METADATA_DIRECTORY}"
+        log = cls(
+            world=world,
+            directory=directory,
+            node_id=node_id,
+            settings=settings or MetadataLogSettings(),
+            directory_id=directory_id,
+        )
+        log.configured_voters = configured_voters or VoterSet()
+        log._recover()
+        log._write_partition_metadata()
+        # Opening has synced what it found.
+        log.synced_offset = log.end_offset
+        return log
+
+    @property
+    def directory(self) -> str:
+        return self._directory
+
+    @property
+    def leader_id(self) -> int:
+        return self._leader_id
+
+    @property
+    def is_leading(self) -> bool:
+        return self._is_leading
+
+    @property
+    def voters(self) -> VoterSet:
+        """Who votes now: the newest set in the log, committed or not, or else what the configuration says."""
+        voters = self.history.voters
+        return self.configured_voters if voters is None else voters
+
+    @property
+    def former_voters(self) -> VoterSet | None:
+        """Who voted before, as long as the newest set is not known to be committed."""
+        offset = self.history.voters_offset
+        if offset < 0 or (offset < self._committed_offset and not self._is_presumed):
+            return None
+        return self.history.former_voters or self.configured_voters
+
+    @property
+    def voter_ids(self) -> tuple[int, ...]:
+        return tuple(sorted(self.voters.ids))
+
+    @property
+    def has_pending_voters(self) -> bool:
+        """Whether a change of voters is not committed yet."""
+        return self.history.voters_offset >= self._committed_offset
+
+    # -- roles ------------------------------------------------------------------------------------------------------
+
+    def lead(self, *, epoch: int) -> None:
+        """From now on appends are taken, in this epoch."""
+        self._leader_id, self._leader_epoch = self._node_id, epoch
+        self._is_leading = True
+        self._epochs.assign(epoch, self._journal.end_offset)
+
+    def follow(self, *, leader_id: int, epoch: int) -> None:
+        """Another leads, or nobody (-1): what waits for its commit is told so."""
+        self._leader_id, self._leader_epoch = leader_id, epoch
+        self._is_leading = False
+        waiting, self._waiting = self._waiting, deque()
+        for _, deferred in waiting:
+            deferred.fail(NotLeaderError(f"node {self._node_id} leads no longer in epoch {epoch}"))
+
+    # -- appending --------------------------------------------------------------------------------------------------
+
+    def append(self, values: Sequence[bytes], *, timestamp_ms: int | None = None) -> Deferred[int]:
+        assert values, "an append without records has no offset"
+        refusal = self._refusal()
+        if refusal is not None:
+            return Deferred.failed(refusal)
+        if timestamp_ms is None:
+            timestamp_ms = self._world.clock.now_ms()
+        batch = build_batch(
+            [Record(value=value, timestamp=timestamp_ms) for value in values],
+            base_offset=self._journal.end_offset,
+            leader_epoch=self._leader_epoch,
+        )
+        return self._append_batch(batch, len(values), timestamp_ms)
+
+    def append_control(self, records: Sequence[tuple[ControlType, bytes]]) -> Deferred[int]:
+        """What the quorum itself writes; sets of voters count at once."""
+        refusal = self._refusal()
+        if refusal is not None:
+            return Deferred.failed(refusal)
+        timestamp_ms = self._world.clock.now_ms()
+        batch = build_control_batch(
+            records,
+            timestamp_ms=timestamp_ms,
+            base_offset=self._journal.end_offset,
+            leader_epoch=self._leader_epoch,
+        )
+        appended = self._append_batch(batch, len(records), timestamp_ms)
+        if appended.error is None:
+            for each in iterate_batches(memoryview(batch)):
+                for record in iterate_records(each):
+                    self._replay_control(record)
+        return appended
+
+    def append_fetched(self, records: memoryview) -> int:
+        appended = super().append_fetched(records)
+        self._sync_if_idle()
+        return appended
+
+    def truncate_to(self, offset: int) -> None:
+        super().truncate_to(offset)
+        self._lower_synced(self._journal.end_offset)
+        self._sync_if_idle()
+
+    def finish_snapshot(self) -> None:
+        super().finish_snapshot()
+        self._lower_synced(self._journal.end_offset)
+        # The snapshot itself is durable, and the log behind it empty.
+        self.synced_offset = self._journal.end_offset
+
+    def commit_to(self, high_watermark: int) -> None:
+        super().commit_to(high_watermark)
+        while self._waiting and self._waiting[0][0] <= self._committed_offset:
+            entry_end, deferred = self._waiting.popleft()
+            deferred.resolve(entry_end - 1)
+
+    def uncommitted_region(self, from_offset: int, *, max_bytes: int) -> FileRegion | None:
+        """Bytes for a fetch of another voter, which may have what is not committed yet."""
+        return self._journal.region(from_offset, end_offset=self._journal.end_offset, max_bytes=max_bytes)
+
+    def close(self) -> None:
+        """Syncs what is left, unless the log has failed, and closes the files. Blocks."""
+        self.abandon_snapshot()
+        if self._failure is None:
+            for file in self._journal.unsynced:
+                file.sync()
+        self._journal.close()
+
+    def _refusal(self) -> Exception | None:
+        if self._failure is not None:
+            return self._failure
+        if not self._is_leading:
+            return NotLeaderError(f"node {self._node_id} does not lead the quorum")
+        return None
+
+    def _append_batch(self, batch: bytearray, record_count: int, timestamp_ms: int) -> Deferred[int]:
+        try:
+            self._roll_if_due(timestamp_ms)
+            end_offset = self._journal.append(
+                batch, record_count=record_count, epoch=self._leader_epoch, timestamp_ms=timestamp_ms
+            )
+        except OSError as error:
+            # The file is as it was before, so the log goes on; only this append is refused.
+            return Deferred.failed(error)
+        result: Deferred[int] = Deferred()
+        self._waiting.append((end_offset, result))
+        self._sync_if_idle()
+        if self.on_appended is not None:
+            self.on_appended()
+        return result
+
+    # -- durability -------------------------------------------------------------------------------------------------
+
+    def _sync_if_idle(self) -> None:
+        if self._syncing_to is None and self._failure is None:
+            self._sync()
+
+    def _sync(self) -> None:
+        self._syncing_to = self._journal.end_offset
+        directories = [self._directory] if self._journal.has_new_names else []
+        self._journal.has_new_names = False
+        dirty = self._journal.begin_sync()
+        done = self._world.workers.submit(_sync_files, self._world.files, directories, dirty)
+        done.when_done(self._on_synced)
+
+    def _on_synced(self, outcome: Deferred[None]) -> None:
+        self._journal.end_sync()
+        assert self._syncing_to is not None
+        synced_to, self._syncing_to = self._syncing_to, None
+        if outcome.error is not None:
+            self._stop(outcome.error)
+            return
+        self.synced_offset = max(self.synced_offset, synced_to)
+        # The next fsync is on its way before anybody is told, since what they do may take a while.
+        if self._journal.unsynced:
+            self._sync()
+        if self.on_synced is not None:
+            self.on_synced()
+
+    def _lower_synced(self, end_offset: int) -> None:
+        self.synced_offset = min(self.synced_offset, end_offset)
+        if self._syncing_to is not None:
+            self._syncing_to = min(self._syncing_to, end_offset)
+
+    def _stop(self, cause: BaseException) -> None:
+        failure = MetadataLogFailedError(
+            f"entries of {self._directory} from offset {self._committed_offset} on could not be made durable: {cause}"
+        )
+        failure.__cause__ = cause
+        self._failure = failure
+        waiting, self._waiting = self._waiting, deque()
+        for _, deferred in waiting:
+            deferred.fail(failure)
+        if self.on_failure is not None:
+            self.on_failure(failure)
+
+
+def _sync_files(files: Files, directories: list[str], dirty: list[File]) -> None:
+    for file in dirty:
+        file.sync()
+    for directory in directories:
+        files.sync_directory(directory)
