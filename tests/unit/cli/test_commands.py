@@ -1,0 +1,160 @@
+"""The command line as a whole: every command is there, explains itself, and takes Kafka's flags."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import click
+import pytest
+
+from ottla.cli.app import root, run
+from ottla.cli.failures import Failure, sentence_of
+from ottla.cli.logic.topic_filters import Filters, wanted_partitions
+from ottla.cli.output import Output, duration, size
+from ottla.cli.table import COMMANDS, SECTIONS
+from ottla.client.admin.topics import DescribedPartition, DescribedTopic
+from ottla.client.errors import ClusterUnreachable
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import Uuid
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert COMMANDS[name].section in SECTIONS
+    assert run([name, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith(f"Usage: ottla {name}")
+    command = root.get_command(click.Context(root), name)
+    assert command is not None
+    if isinstance(command, click.Group):
+        for verb in command.commands:
+            assert run([name, verb, "--help"]) == 0
+            assert max(map(len, capsys.readouterr().out.splitlines())) <= 100
+
+
+def test_the_help_page_fits_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == 0
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= 80
+    for name in COMMANDS:
+        assert f"\n  {name} " in text
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["topcis"], "Did you mean 'topics'?"),
+        (["topics", "crate"], "create"),
+        (["topics", "--create", "--list"], "exclude each other"),
+        (["topics", "create", "x", "--partitions", "none"], "--partitions"),
+        (["configs", "alter", "--topic", "t"], "--add-config"),
+        (["perf", "produce", "--num-records", "1"], "--topic"),
+        (["dump-log"], "--files"),
+        (["elect-leaders", "--topic", "x"], "--partition"),
+        (["consume", "t", "--offset", "3"], "--partition"),
+    ],
+)
+def test_a_command_line_that_makes_no_sense(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(words) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("ottla: ")
+    assert said in captured.err
+
+
+def test_a_cluster_that_is_not_there_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["topics", "list", "-b", "127.0.0.1:1", "--timeout", "1"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert "127.0.0.1:1" in captured.err
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 'x' is there."),
+            "Topic 'x' is there (TOPIC_ALREADY_EXISTS). Add",
+        ),
+        (KafkaError(ErrorCode.REQUEST_TIMED_OUT, ""), "(REQUEST_TIMED_OUT)."),
+        (Failure("No"), "No."),
+        (ClusterUnreachable("Where?"), "Where?"),
+        (FileNotFoundError(2, "No such file", "x.json"), "x.json: No such file."),
+        (ZeroDivisionError("oops"), "OTTLA_TRACEBACK=1"),
+    ],
+)
+def test_errors_are_sentences(error: Exception, said: str) -> None:
+    assert said in sentence_of(error)
+
+
+def test_completion_knows_commands_and_options() -> None:
+    def complete(words: str, number: int) -> str:
+        environment = {"_OTTLA_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(number)}
+        done = subprocess.run(
+            [sys.executable, "-c", "import sys; from ottla.cli.main import main; sys.argv[1:] = []; sys.exit(main())"],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.stdout
+
+    assert "plain,topics" in complete("ottla top", 1)
+    assert "plain,--exclude-internal" in complete("ottla topics list --ex", 3)
+
+
+def test_completion_scripts(capsys: pytest.CaptureFixture[str]) -> None:
+    for shell in ("bash", "zsh", "fish"):
+        assert run(["completion", shell]) == 0
+        assert "_OTTLA_COMPLETE" in capsys.readouterr().out
+
+
+def test_tables_in_a_pipe_are_whole_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    Output(as_json=False).table(("NAME", "N"), [("x" * 150, 5), ("y", None)], right=(1,))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == f"{'x' * 150}  5"
+    assert lines[2].split() == ["y", "-"]
+    Output(as_json=True).table(("NAME",), [("x",)])
+    assert capsys.readouterr().out == ""
+
+
+def test_sizes_and_spans() -> None:
+    assert [size(count) for count in (-1, 5, 2048, 5 * 1024**3)] == ["-", "5 B", "2.0 KiB", "5.0 GiB"]
+    assert [duration(span) for span in (5, 1500, 90_000, 7_300_000, 90_000_000)] == [
+        "5 ms",
+        "1.5 s",
+        "1 min 30 s",
+        "2 h 1 min",
+        "1 d 1 h",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("flag", "expected"),
+    [
+        ("under_replicated_partitions", [1, 2]),
+        ("unavailable_partitions", [2, 3]),
+        ("under_min_isr_partitions", [2]),
+        ("at_min_isr_partitions", [1]),
+        ("topics_with_overrides", [0, 1, 2, 3]),
+    ],
+)
+def test_filters_of_partitions(flag: str, expected: list[int]) -> None:
+    def partition(number: int, leader: int, isr: tuple[int, ...]) -> DescribedPartition:
+        return DescribedPartition(partition=number, leader=leader, leader_epoch=0, replicas=(1, 2, 3), isr=isr)
+
+    topic = DescribedTopic(
+        name="t",
+        topic_id=Uuid.ONE,
+        is_internal=False,
+        partitions=(
+            partition(0, 1, (1, 2, 3)),
+            partition(1, 1, (1, 2)),
+            partition(2, -1, (1,)),
+            partition(3, 9, (1, 2, 3)),
+        ),
+    )
+    found = wanted_partitions(topic, Filters(**{flag: True}), min_isr=2, live={1, 2, 3})
+    assert [one.partition for one in found] == expected

@@ -1,0 +1,114 @@
+"""Lines to records, records to lines."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ottla.cli.logic.client_properties import consumer_settings, producer_settings
+from ottla.cli.logic.formatters import make_formatter
+from ottla.cli.logic.line_reader import line_format, parse_line
+from ottla.client.consumer import ConsumedRecord
+from ottla.records.compression import Codec
+
+
+@pytest.mark.parametrize(
+    ("properties", "line", "expected"),
+    [
+        ({}, "a\tb", (None, b"a\tb", [])),
+        ({"parse.key": "true"}, "k\tv\tw", (b"k", b"v\tw", [])),
+        ({"parse.key": "true", "key.separator": ":"}, "k:v", (b"k", b"v", [])),
+        ({"parse.key": "true", "null.marker": "N"}, "N\tN", (None, None, [])),
+        ({"parse.headers": "true"}, "a:1,b:2\tv", (None, b"v", [("a", b"1"), ("b", b"2")])),
+        (
+            {"parse.headers": "true", "parse.key": "true", "null.marker": "N"},
+            "a:N\tk\tv",
+            (b"k", b"v", [("a", None)]),
+        ),
+        ({"parse.headers": "true", "null.marker": "N"}, "N\tv", (None, b"v", [])),
+        ({"parse.key": "true", "ignore.error": "true"}, "v", (None, b"v", [])),
+        ({"null.marker": "N"}, "N", (None, None, [])),
+    ],
+)
+def test_lines(properties: dict[str, str], line: str, expected: tuple[Any, ...]) -> None:
+    assert tuple(parse_line(line, line_format(properties), number=1)) == expected
+
+
+@pytest.mark.parametrize(
+    ("properties", "line", "complaint"),
+    [
+        ({"parse.key": "true"}, "v", "Line 9"),
+        ({"parse.headers": "true"}, "a\tv", "header"),
+    ],
+)
+def test_lines_that_do_not_fit(properties: dict[str, str], line: str, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        parse_line(line, line_format(properties), number=9)
+
+
+@pytest.mark.parametrize("properties", [{"parse.kee": "true"}, {"parse.headers": "true", "headers.separator": "\t"}])
+def test_formats_that_make_no_sense(properties: dict[str, str]) -> None:
+    with pytest.raises(ValueError):
+        line_format(properties)
+
+
+RECORD = ConsumedRecord("t", 2, 7, 1234, 0, b"k", b"v", [("h", b"x"), ("n", None)], 4)
+BARE = ConsumedRecord("t", 2, 8, -1, 0, None, None, (), 4)
+
+
+@pytest.mark.parametrize(
+    ("name", "properties", "record", "expected"),
+    [
+        ("default", {}, RECORD, b"v\n"),
+        ("default", {"print.key": "true"}, BARE, b"null\tnull\n"),
+        ("default", {"print.key": "true", "null.literal": "-", "key.separator": "|"}, BARE, b"-|-\n"),
+        (
+            "org.apache.kafka.tools.consumer.DefaultMessageFormatter",
+            {f"print.{what}": "true" for what in ("timestamp", "partition", "offset", "epoch", "headers", "key")},
+            RECORD,
+            b"CreateTime:1234\tPartition:2\tOffset:7\tEpoch:4\th:x,n:null\tk\tv\n",
+        ),
+        ("default", {"print.timestamp": "true", "print.headers": "true"}, BARE, b"NO_TIMESTAMP\tNO_HEADERS\tnull\n"),
+        ("default", {"print.value": "false", "print.offset": "true", "line.separator": ";"}, RECORD, b"Offset:7;"),
+        ("default", {"print.timestamp": "true"}, RECORD._replace(timestamp_type=1), b"LogAppendTime:1234\tv\n"),
+        ("logging", {}, RECORD, b"v\nINFO CreateTime:1234, key:k, value:v\n"),
+        ("checksum", {}, RECORD, b"CreateTime:1234, checksum:2125886618\n"),
+        ("NoOpMessageFormatter", {}, RECORD, b""),
+    ],
+)
+def test_formatters(name: str, properties: dict[str, str], record: ConsumedRecord, expected: bytes) -> None:
+    assert make_formatter(name, properties)(record) == expected
+
+
+def test_json_formatter() -> None:
+    found = json.loads(make_formatter("json", {})(RECORD))
+    assert (found["offset"], found["key"], found["headers"]) == (7, "k", [["h", "x"], ["n", None]])
+
+
+@pytest.mark.parametrize(
+    ("name", "properties"), [("fancy", {}), ("default", {"print.everything": "x"}), ("noop", {"a": "b"})]
+)
+def test_formatters_that_are_not_there(name: str, properties: dict[str, str]) -> None:
+    with pytest.raises(ValueError):
+        make_formatter(name, properties)
+
+
+def test_java_properties_of_clients() -> None:
+    producer = producer_settings({"acks": "all", "compression.type": "zstd", "linger.ms": "7", "client.id": "x"})
+    assert (producer.acks, producer.compression, producer.linger_ms) == (-1, Codec.ZSTD, 7)
+    consumer = consumer_settings(
+        {
+            "isolation.level": "read_committed",
+            "partition.assignment.strategy": "org.apache.kafka.clients.consumer.RoundRobinAssignor",
+            "enable.auto.commit": "false",
+        }
+    )
+    assert (consumer.read_committed, consumer.assignors, consumer.auto_commit) == (True, ("roundrobin",), False)
+    for wrong in ({"acks": "2"}, {"compression.type": "rar"}, {"linger": "1"}, {"linger.ms": "soon"}):
+        with pytest.raises(ValueError):
+            producer_settings(wrong)
+    for wrong in ({"isolation.level": "some"}, {"auto.offset.reset": "middle"}, {"nothing": "x"}):
+        with pytest.raises(ValueError):
+            consumer_settings(wrong)

@@ -1,0 +1,182 @@
+"""Every check of the doctor: silent about a healthy cluster, loud about its one trouble, with a command that exists."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+import pytest
+
+from ottla.cli.logic import doctor_checks as checks
+from ottla.cli.logic.doctor_config import examine_properties
+from ottla.cli.logic.doctor_facts import ClusterFacts, GroupFacts
+from ottla.cli.logic.group_lag import GroupRow
+from ottla.cli.logic.hanging import HangingTransaction
+from ottla.cli.logic.local_files import mount_options
+from ottla.cli.table import COMMANDS
+from ottla.client.admin.groups import DescribedGroup, GroupMember
+from ottla.client.admin.nodes import ClusterNode, Quorum, QuorumReplica
+from ottla.client.admin.partitions import LogDirectory, OngoingReassignment, ReplicaInDirectory
+from ottla.client.admin.topics import DescribedPartition, DescribedTopic
+from ottla.client.admin.transactions import ProducerState
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import TopicPartition, Uuid
+
+ONE = TopicPartition("t", 0)
+
+
+def partition(number: int, **changes: Any) -> DescribedPartition:
+    order = [(number + step) % 3 + 1 for step in range(3)]
+    one = DescribedPartition(partition=number, leader=order[0], leader_epoch=0, replicas=tuple(order), isr=tuple(order))
+    return dataclasses.replace(one, **changes)
+
+
+def topic(*partitions: DescribedPartition) -> DescribedTopic:
+    return DescribedTopic(name="t", topic_id=Uuid.ONE, is_internal=False, partitions=partitions)
+
+
+def directory(**changes: Any) -> LogDirectory:
+    one = LogDirectory("/data", None, 1000, 500, {ONE: ReplicaInDirectory(100, 0, False)})
+    return one._replace(**changes)
+
+
+def group(lag: int, *, members: int, moved: bool) -> GroupFacts:
+    row = GroupRow("t", 0, 5, None, 5 + lag, lag, None, None, None)
+    member = GroupMember(member_id="m", instance_id=None, client_id="c", host="h", assignment=(ONE,))
+    described = DescribedGroup(
+        group_id="g",
+        state="Stable",
+        type="Consumer",
+        protocol_type="consumer",
+        assignor="uniform",
+        coordinator=1,
+        members=(member,) * members,
+    )
+    return GroupFacts(group=described, before=[row._replace(current=4) if moved else row], after=[row])
+
+
+def quorum(*ends: int) -> Quorum:
+    voters = tuple(QuorumReplica(number, Uuid.ZERO, end, 0, 0) for number, end in enumerate(ends, start=1))
+    return Quorum(1, 1, max(ends), voters, (), {})
+
+
+def healthy() -> ClusterFacts:
+    return ClusterFacts(
+        brokers=[ClusterNode(number, "h", 9092, None, False) for number in (1, 2, 3)],
+        topics=[topic(*[partition(number) for number in range(6)])],
+        topic_settings={"t": {"min.insync.replicas": "2"}},
+        broker_settings={number: {"listeners": "PLAINTEXT://10.0.0.1:9092"} for number in (1, 2, 3)},
+        directories={number: [directory()] for number in (1, 2, 3)},
+        groups=[group(0, members=1, moved=False), group(9, members=1, moved=True)],
+        quorum=quorum(10, 10, 9),
+    )
+
+
+HANGING = HangingTransaction(ONE, ProducerState(7, 0, 0, 1, 1, 42))
+
+TROUBLE: dict[str, tuple[dict[str, Any], str, str]] = {
+    "fenced_brokers": (
+        {"brokers": [ClusterNode(number, "h", 9092, None, number == 3) for number in (1, 2, 3)]},
+        "wrong",
+        "cluster unregister --id 3",
+    ),
+    "partitions_without_leader": ({"topics": [topic(partition(0, leader=-1, isr=()))]}, "wrong", "elect-leaders"),
+    "partitions_under_min_isr": ({"topics": [topic(partition(0, isr=(1,)))]}, "wrong", "--under-min-isr-partitions"),
+    "partitions_under_replicated": (
+        {"topics": [topic(partition(0, isr=(1, 2)))]},
+        "wrong",
+        "--under-replicated-partitions",
+    ),
+    "offline_directories": (
+        {"directories": {1: [directory(error=KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, ""))]}},
+        "wrong",
+        "ottla log-dirs",
+    ),
+    "disks_nearly_full": ({"directories": {1: [directory(usable_bytes=50)]}}, "wrong", "configs alter --topic t"),
+    "groups_stuck": ({"groups": [group(9, members=2, moved=False)]}, "wrong", "groups reset-offsets g"),
+    "hanging_transactions": ({"hanging": [HANGING]}, "wrong", "--topic t --partition 0 --start-offset 42"),
+    "quorum_health": ({"quorum": quorum(5_000, 5_000, 1)}, "wrong", "quorum describe --replication"),
+    "replication_too_low": ({"topic_settings": {"t": {"min.insync.replicas": "3"}}}, "risk", "min.insync.replicas=2"),
+    "leaders_skewed": (
+        {"topics": [topic(*[partition(number, leader=1) for number in range(6)])]},
+        "risk",
+        "elect-leaders --all-topic-partitions",
+    ),
+    "open_listeners": ({"broker_settings": {1: {"listeners": "PLAINTEXT://:9092"}}}, "risk", "listeners"),
+    "risky_settings": (
+        {"broker_settings": {1: {"unclean.leader.election.enable": "true"}}},
+        "risk",
+        "configs alter --broker-defaults",
+    ),
+    "data_in_temporary_place": ({"directories": {1: [directory(path="/tmp")]}}, "risk", "log.dirs"),
+    "clock_skew": ({"clock_skew_ms": -5_000}, "risk", "chrony"),
+    "reassignments_running": (
+        {"moving": {ONE: OngoingReassignment((1, 2), (2,), (1,))}},
+        "hint",
+        "ottla reassign list",
+    ),
+}
+
+
+def test_a_healthy_cluster_is_left_alone() -> None:
+    assert checks.examine(healthy()) == []
+
+
+def test_every_check_has_its_trouble() -> None:
+    assert [check.__name__ for check in checks.CLUSTER_CHECKS] == sorted(
+        TROUBLE, key=[check.__name__ for check in checks.CLUSTER_CHECKS].index
+    )
+
+
+@pytest.mark.parametrize("name", TROUBLE)
+def test_one_trouble_is_found(name: str) -> None:
+    changes, severity, fix = TROUBLE[name]
+    found = list(getattr(checks, name)(dataclasses.replace(healthy(), **changes)))
+    assert len(found) == 1
+    assert found[0].severity == severity
+    assert fix in found[0].fix
+    for command in re.findall(r"ottla ([\w-]+)", found[0].fix):
+        assert command in COMMANDS
+
+
+def test_what_is_left_behind() -> None:
+    idle = dataclasses.replace(healthy(), groups=[group(9, members=0, moved=False)])
+    assert "groups delete g" in next(checks.groups_stuck(idle)).fix
+    throttled = {1: {"leader.replication.throttled.rate": "1000"}}
+    (finding,) = checks.reassignments_running(dataclasses.replace(healthy(), broker_settings=throttled))
+    assert "--broker 1" in finding.fix
+    (finding,) = checks.quorum_health(dataclasses.replace(healthy(), quorum=quorum(5)))
+    assert finding.severity == "risk"
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, []),
+        ({"log.dirs": "/tmp"}, ["directories"]),
+        ({"listeners": "PLAINTEXT://0.0.0.0:9092", "advertised.listeners": "PLAINTEXT://h:9092"}, ["listeners"]),
+        ({"min.insync.replicas": "3"}, ["replication"]),
+        ({"unclean.leader.election.enable": "true"}, ["settings"]),
+        ({"log.segment.bytes": "many"}, ["settings"]),
+    ],
+)
+def test_properties_files(changes: dict[str, str], expected: list[str]) -> None:
+    good = {
+        "process.roles": "broker",
+        "node.id": "1",
+        "listeners": "PLAINTEXT://127.0.0.1:9092",
+        "controller.quorum.voters": "9@127.0.0.1:9093",
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "log.dirs": "/data-that-is-not-here",
+        "default.replication.factor": "3",
+    }
+    assert [finding.check for finding in examine_properties({**good, **changes})] == expected
+
+
+def test_mounts(tmp_path: Any) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"disk / ext4 rw,relatime 0 0\nother {tmp_path} xfs rw,noatime 0 0\n")
+    assert mount_options(str(tmp_path), mounts=str(mounts)) == ["rw", "noatime"]
+    assert mount_options("/nowhere-at-all", mounts=str(mounts)) == []

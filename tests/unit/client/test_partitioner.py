@@ -1,0 +1,55 @@
+"""Keys go where Java clients put them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from ottla.client.metadata import PartitionInfo
+from ottla.client.producer.partitioner import StickyPartitioner, murmur2, partition_of_key, round_robin
+
+# What Java's Utils.murmur2 answers, as signed numbers.
+JAVA = {
+    b"21": -973932308,
+    b"foobar": -790332482,
+    b"a-little-bit-long-string": -985981536,
+    b"a-little-bit-longer-string": -1486304829,
+    b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
+    b"abc": 479470107,
+}
+
+
+@pytest.mark.parametrize(("key", "expected"), JAVA.items())
+def test_the_hash_is_javas(key: bytes, expected: int) -> None:
+    assert murmur2(key) == expected & 0xFFFFFFFF
+    assert partition_of_key(key, 7) == (expected & 0x7FFFFFFF) % 7
+
+
+def partitions(*leaders: int) -> dict[int, PartitionInfo]:
+    return {number: PartitionInfo(number, leader, 0, (), (), ()) for number, leader in enumerate(leaders)}
+
+
+def test_without_a_key_one_partition_is_kept_until_its_batch_is_full() -> None:
+    choose = StickyPartitioner(random.Random(3))
+    some = partitions(1, 1, 1, 1)
+    first = choose(None, some)
+    assert {choose(None, some) for _ in range(20)} == {first}
+    seen = set()
+    for _ in range(50):
+        choose.next_batch()
+        seen.add(choose(None, some))
+    assert seen == {0, 1, 2, 3}
+
+
+def test_a_partition_without_a_leader_is_avoided_by_records_without_a_key() -> None:
+    choose = StickyPartitioner(random.Random(3))
+    for _ in range(30):
+        choose.next_batch()
+        assert choose(None, partitions(-1, 1, -1)) == 1
+    assert choose(b"foobar", partitions(-1, -1, -1)) == partition_of_key(b"foobar", 3)
+
+
+def test_taking_turns() -> None:
+    choose = round_robin()
+    assert [choose(b"k", partitions(1, 1, 1)) for _ in range(5)] == [0, 1, 2, 0, 1]

@@ -1,0 +1,38 @@
+"""Addresses and properties as people write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.client.errors import ClientError
+from ottla.client.settings import ClientSettings, parse_bootstrap, settings_from_properties
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("localhost:9092", [("localhost", 9092)]),
+        ("a:1, b:2,", [("a", 1), ("b", 2)]),
+        ("host", [("host", 9092)]),
+        ("[::1]:9093", [("::1", 9093)]),
+        ("[::1]", [("::1", 9092)]),
+    ],
+)
+def test_addresses(text: str, expected: list[tuple[str, int]]) -> None:
+    assert [tuple(one) for one in parse_bootstrap(text)] == expected
+
+
+@pytest.mark.parametrize("text", ["", ",", "host:port", "host:0", "host:99999"])
+def test_what_is_no_address_is_said(text: str) -> None:
+    with pytest.raises(ClientError, match="--bootstrap-server"):
+        parse_bootstrap(text)
+
+
+def test_a_java_clients_properties() -> None:
+    settings = ClientSettings(bootstrap_servers=())
+    found = settings_from_properties(
+        settings, {"bootstrap.servers": "a:1", "client.id": "me", "request.timeout.ms": "5", "acks": "all"}
+    )
+    assert (found.client_id, found.request_timeout_ms, found.bootstrap_servers[0].host) == ("me", 5, "a")
+    with pytest.raises(ClientError, match="SASL_SSL"):
+        settings_from_properties(settings, {"security.protocol": "SASL_SSL"})
