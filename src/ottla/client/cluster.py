@@ -197,8 +197,9 @@ class Cluster:
                     raise
                 last = error
             except TimeoutError:
+                where = ", ".join(map(str, self.settings.bootstrap_servers))
                 raise TimedOut(
-                    "The cluster did not answer in time. Look at its health, or allow more time with --timeout."
+                    f"The cluster at {where} did not answer in time. Look at its health, or allow more with --timeout."
                 ) from None
             pause = backoff_ms / 1000 * self._random.uniform(0.8, 1.2)
             if now() + pause >= end:
