@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import signal
 import sys
 from typing import NamedTuple
 
@@ -117,6 +118,10 @@ async def _consume(
 ) -> int:
     count = 0
     out = sys.stdout.buffer
+    task = asyncio.current_task()
+    assert task is not None
+    # Being told to stop is an end like any other: the group is left, and nobody waits for a session to run out.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     async with Consumer(session.settings, settings) as consumer:
         try:
             await _begin(consumer, where)

@@ -57,6 +57,8 @@ def _show(session: Session, found: list[Finding], unknown: list[str], *, looked:
         table.add_row("", Text(one.fix, style="dim"))
     for what in unknown:
         table.add_row("", Text(f"Not looked at: {what}", style="dim"))
-    console.print(table)
+    with console.capture() as capture:
+        console.print(table)
+    print("\n".join(line.rstrip() for line in capture.get().splitlines()))
     verdict = "Nothing is wrong" if not found else f"{len(found)} findings"
     console.print(f"{verdict} ({looked}).")

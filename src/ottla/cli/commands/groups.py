@@ -130,14 +130,22 @@ def _words(text: str | None) -> list[str]:
 def _offsets(output: Output, group: DescribedGroup, rows: list[GroupRow], *, verbose: bool) -> dict[str, Any]:
     if not group.members and rows:
         output.say(f"{group.group_id} has no active members.")
-    columns = ["TOPIC", "PARTITION", "CURRENT", "END", "LAG", "CONSUMER", "HOST", "CLIENT"]
-    cells: list[tuple[object, ...]] = [
-        (row.topic, row.partition, row.current, row.end, row.lag, row.consumer, row.host, row.client) for row in rows
-    ]
-    if verbose:
-        columns.insert(3, "EPOCH")
-        cells = [(*row[:3], source.leader_epoch, *row[3:]) for row, source in zip(cells, rows, strict=True)]
-    output.table(columns, cells, right=(1, 2, 3, 4, 5) if verbose else (1, 2, 3, 4), fold=(0, 5, 7))
+    columns = ("PARTITION", "CURRENT", "END", "LAG", "CONSUMER")
+    more = ("HOST", "CLIENT", "EPOCH") if verbose else ()
+    for topic in dict.fromkeys(row.topic for row in rows):
+        output.say(topic)
+        output.table(
+            columns + more,
+            [
+                (row.partition, row.current, row.end, row.lag, row.consumer, row.host, row.client, row.leader_epoch)[
+                    : len(columns) + len(more)
+                ]
+                for row in rows
+                if row.topic == topic
+            ],
+            right=(0, 1, 2, 3, 7),
+            fold=(4, 6),
+        )
     return {
         "group": group.group_id,
         "state": group.state,

@@ -274,7 +274,8 @@ def _print(
 ) -> None:
     if not chosen.about_partitions:
         factor = len(topic.partitions[0].replicas) if topic.partitions else 0
-        output.say(f"{topic.name}  id {topic.topic_id}  partitions {len(topic.partitions)}  replication {factor}")
+        output.say(topic.name)
+        output.say(f"  id {topic.topic_id}, {len(topic.partitions)} partitions, {factor} replicas each")
         for entry in overrides:
             output.say(f"  {entry.name}={entry.value}")
     else:

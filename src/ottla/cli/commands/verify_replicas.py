@@ -47,7 +47,7 @@ def verify_replicas(session: Session, names: tuple[str, ...], include: str | Non
                 if report.difference is not None or len(reports) <= 50
             ],
             right=(2, 3),
-            fold=(4,),
+            fold=(0, 4),
         )
         session.output.say(f"{len(reports)} partitions compared, {len(wrong)} differ.")
         session.output.emit([{**report._asdict(), "partition": str(report.partition)} for report in reports])
