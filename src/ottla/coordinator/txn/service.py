@@ -27,7 +27,7 @@ from ottla.coordinator.txn.producer import (
 from ottla.coordinator.txn.records import TransactionRecords
 from ottla.coordinator.txn.state import TransactionContext, TransactionDecide, TransactionShard, submit_again_later
 from ottla.coordinator.txn.states import PREPARED, TransactionStatus
-from ottla.coordinator.txn.transaction import TIMEOUT_NEVER_MS, Transaction
+from ottla.coordinator.txn.transaction import SECOND_VERSION, TIMEOUT_NEVER_MS, Transaction
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
@@ -50,9 +50,11 @@ logger = logging.getLogger("ottla.coordinator.txn")
 
 R = TypeVar("R")
 
-# How long a transaction may wait for the markers of the one before it, instead of being told to come back: about the
-# time after which clients do so by themselves. And how many may wait for one id.
-WAIT_FOR_END_MS = 100
+# How long a transaction may wait for the markers of the one before it, instead of being told to come back: a producer,
+# who asks for itself alone, about as long as its own pause would be; a broker, whose request is about many and has
+# others behind it, only as long as markers take when nothing is wrong. And how many may wait for one id.
+PRODUCER_WAITS_MS = 100
+BROKER_WAITS_MS = 10
 WAITING_MAX = 100
 
 
@@ -141,7 +143,7 @@ class TransactionCoordinator:
     def add_partitions(
         self, transaction: AddPartitionsToTxnTransaction, partitions: frozenset[TopicPartition], *, client_version: int
     ) -> Deferred[None]:
-        """Fails with the code that every partition gets."""
+        """Fails with the code that every partition gets. In the second version it is a broker that asks."""
         transactional_id = transaction.transactional_id
         if not transactional_id:
             return Deferred.failed(KafkaError(ErrorCode.INVALID_REQUEST))
@@ -158,7 +160,8 @@ class TransactionCoordinator:
                 now_ms=now_ms,
             )
 
-        return self._submit_after_the_end(transactional_id, decide)
+        wait_ms = BROKER_WAITS_MS if client_version >= SECOND_VERSION else PRODUCER_WAITS_MS
+        return self._submit_after_the_end(transactional_id, decide, wait_ms)
 
     def verify_partitions(
         self, transaction: AddPartitionsToTxnTransaction, partitions: frozenset[TopicPartition]
@@ -274,7 +277,9 @@ class TransactionCoordinator:
         self.runtime.submit(transactional_id, make_decide(None)).when_done(on_first)
         return answer
 
-    def _submit_after_the_end(self, transactional_id: str, decide: TransactionDecide[None]) -> Deferred[None]:
+    def _submit_after_the_end(
+        self, transactional_id: str, decide: TransactionDecide[None], wait_ms: int
+    ) -> Deferred[None]:
         """Waits a little for the end of the transaction before, whose markers are usually about to be written."""
         submitted = self.runtime.submit(transactional_id, decide)
         error = submitted.error
@@ -292,7 +297,7 @@ class TransactionCoordinator:
 
         # At the end of the turn, for the record that ends it is just being replayed.
         waiting.append(lambda: self._world.scheduler.call_soon(on_end_or_time))
-        timer = self._world.scheduler.call_later(WAIT_FOR_END_MS / 1000, on_end_or_time)
+        timer = self._world.scheduler.call_later(wait_ms / 1000, on_end_or_time)
         return answer
 
     def _send_markers(self, shard: TransactionShard, transaction: Transaction) -> None:

@@ -115,14 +115,17 @@ def test_the_producer_is_answered_before_the_markers_and_the_next_begins_after_t
     assert path.transaction("x").partitions == {T1}
 
 
-def test_whoever_waits_too_long_for_markers_is_told_to_come_back(path: TransactionPath) -> None:
+@pytest.mark.parametrize(("version", "request_version", "wait_ms"), [(1, 3, 100), (2, 5, 10)])
+def test_whoever_waits_too_long_for_markers_is_told_to_come_back(
+    path: TransactionPath, version: int, request_version: int, wait_ms: int
+) -> None:
     path.leaders.silent.add(1)
-    producer = Producer(path, "x")
+    producer = Producer(path, "x", version=version)
     producer.init()
     producer.add(T0)
     producer.commit()
-    answer = path.begin(producer.add_request(T1), 5)
-    path.advance(99)
+    answer = path.begin(producer.add_request(T1), request_version)
+    path.advance(wait_ms - 1)
     assert not answer.done
     path.advance(1)
     assert producer.added(answer.result()) is ErrorCode.CONCURRENT_TRANSACTIONS

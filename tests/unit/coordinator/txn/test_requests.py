@@ -20,6 +20,7 @@ from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from ottla.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from ottla.wire.messages.describe_transactions import DescribeTransactionsRequest
 from ottla.wire.messages.end_txn import EndTxnRequest
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
@@ -165,3 +166,7 @@ def test_no_coordinator_here(path: TransactionPath) -> None:
     assert producer.commit() is ErrorCode.NOT_COORDINATOR
     (state,) = path.ask(DescribeTransactionsRequest(transactional_ids=["x"])).transaction_states
     assert state.error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_a_request_about_no_transaction_is_answered(path: TransactionPath) -> None:
+    assert path.ask(AddPartitionsToTxnRequest(transactions=[]), 5).results_by_transaction == []
