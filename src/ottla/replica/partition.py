@@ -393,7 +393,12 @@ class Partition:
         self.unseen_bytes += size_bytes
         for parked in self.parked_replica_fetches:
             parked.on_readable(size_bytes)
-        if len(state.maximal_isr) == 1:
+        if state.is_alone:
+            # What is written is committed: nothing has to be counted.
+            self._raise_high_watermark(self.log.log_end_offset)
+            for parked in self.parked_produces:
+                self.parking.wake(parked)
+        elif len(state.maximal_isr) == 1:
             # Nobody else is in sync, so nobody's fetch will move it.
             self.advance_high_watermark()
 
