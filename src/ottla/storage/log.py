@@ -50,6 +50,10 @@ _RECENT_MIN = _RECENT_MAX // 2
 The older half is forgotten at once when there are too many: one by one would cost every append."""
 
 
+# A named tuple's own constructor is a function of Python's, and there is one for every batch.
+_new_tuple = tuple.__new__
+
+
 class AppendResult(NamedTuple):
     first_offset: int
     last_offset: int
@@ -118,7 +122,8 @@ class PartitionLog(LogFiles):
                     duplicate.first_offset, duplicate.last_offset, duplicate.timestamp, self.log_start_offset, True
                 )
         flushed = self._append(buffer, headers, offset, now_ms)
-        return AppendResult(first_offset, offset - 1, records.append_time_ms, self.log_start_offset, False, flushed)
+        fields = (first_offset, offset - 1, records.append_time_ms, self.log_start_offset, False, flushed)
+        return _new_tuple(AppendResult, fields)
 
     def append_built(
         self, buffer: bytearray, *, leader_epoch: int, now_ms: int, origin: AppendOrigin = AppendOrigin.COORDINATOR
