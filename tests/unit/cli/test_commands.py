@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -158,3 +159,9 @@ def test_filters_of_partitions(flag: str, expected: list[int]) -> None:
     )
     found = wanted_partitions(topic, Filters(**{flag: True}), min_isr=2, live={1, 2, 3})
     assert [one.partition for one in found] == expected
+
+
+def test_the_page_of_commands_is_up_to_date() -> None:
+    root_directory = Path(__file__).resolve().parents[3]
+    done = subprocess.run([sys.executable, "tools/generate_cli_docs.py", "--check"], cwd=root_directory, check=False)
+    assert done.returncode == 0, "run: python tools/generate_cli_docs.py"

@@ -1,0 +1,87 @@
+"""Writes `docs/cli.md` from the table of commands and from their options.
+
+    python tools/generate_cli_docs.py [--check]
+
+With --check nothing is written; the exit status says whether the page is up to date.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from ottla.cli.app import root
+from ottla.cli.table import COMMANDS, SECTIONS
+
+PAGE = Path(__file__).resolve().parent.parent / "docs/cli.md"
+
+INTRODUCTION = """# The command line
+
+This page is generated from `src/ottla/cli/table.py` and the commands themselves by `tools/generate_cli_docs.py`.
+
+`ottla` works against Ottla and Apache Kafka alike. Where the cluster is: `-b`, or `OTTLA_BOOTSTRAP_SERVER`, else
+`localhost:9092`. Commands take the flags of Kafka's own tools, verbs among them: `ottla topics --create --topic a` is
+`ottla topics create a`. Beyond those every command has `--json` for programs, `--timeout` in milliseconds, and
+`--command-config` for a Java client's properties file. Tables fit a terminal and are whole lines in a pipe.
+
+Exit codes: 0 for done, 1 for failed, 2 for a command line that makes no sense. What cannot be undone asks first, and
+refuses where nobody can answer, unless told `--yes`. `eval "$(ottla completion bash)"` completes commands and options
+(`zsh` and `fish` likewise).
+
+"""
+
+# Options that every command of a cluster has; they are described above.
+SHARED = {"bootstrap", "command_config", "as_json", "timeout_ms"}
+
+
+def page() -> str:
+    lines = [INTRODUCTION + "| command | verbs | instead of | what |", "|---|---|---|---|"]
+    context = click.Context(root)
+    for section in SECTIONS:
+        for name, entry in COMMANDS.items():
+            if entry.section == section:
+                command = root.get_command(context, name)
+                verbs = " ".join(command.commands) if isinstance(command, click.Group) else ""
+                kafka = ", ".join(f"`{word.strip()}`" for word in entry.kafka.split(",") if word)
+                lines.append(f"| `ottla {name}` | {verbs} | {kafka} | {entry.help} |")
+    for section in SECTIONS:
+        for name, entry in COMMANDS.items():
+            if entry.section == section and entry.module != "run":
+                lines += describe(root.get_command(context, name), name)
+    return "\n".join(lines) + "\n"
+
+
+def describe(command: click.Command | None, name: str) -> list[str]:
+    assert command is not None
+    lines = ["", f"## ottla {name}", ""]
+    if isinstance(command, click.Group):
+        for verb, one in command.commands.items():
+            lines += [f"**{verb}**: {one.help}", *options(one), ""]
+        return lines[:-1]
+    return [*lines, str(command.help), *options(command)]
+
+
+def options(command: click.Command) -> list[str]:
+    """One line for each option that is its own and not hidden."""
+    found = []
+    for parameter in command.params:
+        if not isinstance(parameter, click.Option) or parameter.hidden or parameter.name in SHARED:
+            continue
+        names = ", ".join(f"`{word}`" for word in parameter.opts)
+        value = f" {parameter.metavar}" if parameter.metavar else ""
+        found.append(f"- {names}{value}{f': {parameter.help}' if parameter.help else ''}")
+    return ["", *found] if found else []
+
+
+def main() -> int:
+    text = page()
+    if "--check" in sys.argv:
+        return 0 if PAGE.read_text() == text else 1
+    PAGE.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
