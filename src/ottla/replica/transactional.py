@@ -135,6 +135,8 @@ class TransactionalAppends:
             )
 
         queue = self._queues.get((partition, producer_id))
+        if queue is None and partition.log.producers.state.is_in_transaction(producer_id, epoch):
+            return write()
         pending = _Pending(transaction, epoch, sequence, now_ms, write)
         if queue is None:
             partition.check_leader()
@@ -189,7 +191,7 @@ class TransactionalAppends:
     def _begin(self, partition: Partition, producer_id: int, pending: _Pending) -> Verification | None:
         state = partition.log.producers.state
         state.verifies_transactions = self._verifier.is_enabled
-        if not state.verifies_transactions:
+        if not state.verifies_transactions and not pending.transaction.adds_partitions:
             return None
         try:
             return state.begin_verification(

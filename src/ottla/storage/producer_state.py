@@ -253,6 +253,10 @@ class ProducerState:
         if self._verifications.get(producer_id) is verification:
             verification.is_confirmed = True
 
+    def is_in_transaction(self, producer_id: int, epoch: int) -> bool:
+        entry = self._producers.get(producer_id)
+        return entry is not None and entry.current_transaction_first_offset >= 0 and entry.epoch == epoch
+
     def check_in_transaction(self, producer_id: int, epoch: int) -> Verification | None:
         """Raises unless the producer's transaction is open here, or its coordinator has confirmed it.
 

@@ -221,8 +221,11 @@ def test_a_new_transaction_of_a_new_producer_begins_with_sequence_zero(bench: Be
 
 def test_without_verification_nobody_is_asked(bench: Bench) -> None:
     bench.coordinator.is_enabled = False
-    assert bench.code(bench.send("a")) is ErrorCode.NONE
+    assert bench.code(bench.send("a", version=11)) is ErrorCode.NONE
     assert not bench.coordinator.asked
+    # Who relies on the question for having partitions added is served all the same.
+    bench.begin("b", producer_id=8)
+    assert len(bench.coordinator.asked) == 1
 
 
 def test_a_batch_outside_transactions_needs_no_coordinator(bench: Bench) -> None:
