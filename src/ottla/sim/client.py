@@ -42,11 +42,18 @@ class SimClient:
         self._bootstrap = cluster.endpoints
 
     async def ask(
-        self, endpoint: Endpoint, request: Message, answer: type[M], *, purpose: str = "", timeout_ms: int = 0
+        self,
+        endpoint: Endpoint,
+        request: Message,
+        answer: type[M],
+        *,
+        purpose: str = "",
+        timeout_ms: int = REQUEST_TIMEOUT_MS,
+        version_max: int = 32767,
     ) -> M:
         """The answer of one broker; raises PeerUnreachable when there is none."""
         response = await wait(
-            self._peers.send(endpoint, request, purpose=purpose, timeout_ms=timeout_ms or REQUEST_TIMEOUT_MS)
+            self._peers.send(endpoint, request, purpose=purpose, timeout_ms=timeout_ms, version_max=version_max)
         )
         assert isinstance(response, answer)
         return response
@@ -94,12 +101,13 @@ class SimClient:
                 else:
                     self._leaders[partition] = (endpoint, row.leader_epoch)
 
-    async def coordinator(self, group: str) -> Endpoint | None:
+    async def coordinator(self, group: str, *, key_type: int = 0) -> Endpoint | None:
+        """Of a group, or (key type 1) of a transactional id."""
         found = self._coordinators.get(group)
         if found is None:
             try:
                 response = await self.ask_any(
-                    FindCoordinatorRequest(key_type=0, coordinator_keys=[group]), FindCoordinatorResponse
+                    FindCoordinatorRequest(key_type=key_type, coordinator_keys=[group]), FindCoordinatorResponse
                 )
             except PeerUnreachable:
                 return None

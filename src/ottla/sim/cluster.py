@@ -44,6 +44,7 @@ class ClusterLayout:
             "log.dirs": "/data",
             "offsets.topic.replication.factor": str(min(self.nodes, 3)),
             "offsets.topic.num.partitions": "3",
+            "transaction.state.log.num.partitions": "3",
             "transaction.state.log.replication.factor": str(min(self.nodes, 3)),
             "transaction.state.log.min.isr": str(min(self.nodes, 2)),
             **self.settings,

@@ -7,10 +7,11 @@ order, so that the record alone tells what ought to be around it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 
 from ottla.model.ids import TopicPartition
 
-__all__ = ["Assignment", "Commit", "History", "Sent", "record_value"]
+__all__ = ["Assignment", "Commit", "History", "Outcome", "Sent", "Transaction", "record_value"]
 
 
 def record_value(producer: str, number: int) -> bytes:
@@ -59,6 +60,24 @@ class Assignment:
     partitions: frozenset[TopicPartition]
 
 
+class Outcome(Enum):
+    OPEN = "open"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    # A commit was asked for, and nobody answered: all or nothing.
+    UNKNOWN = "unknown"
+
+
+@dataclass(slots=True, kw_only=True)
+class Transaction:
+    """What a transactional producer has written in one transaction, and how it ended."""
+
+    producer: str
+    number: int
+    records: list[tuple[TopicPartition, bytes]] = field(default_factory=list)
+    outcome: Outcome = Outcome.OPEN
+
+
 @dataclass(slots=True)
 class History:
     sent: list[Sent] = field(default_factory=list)
@@ -70,6 +89,9 @@ class History:
     # Offsets that the coordinator told a reader: (group, partition, offset, when asked, when told).
     fetched_commits: list[Commit] = field(default_factory=list)
     assignments: list[Assignment] = field(default_factory=list)
+    transactions: list[Transaction] = field(default_factory=list)
+    # Everything that readers of committed transactions were shown.
+    read_committed: list[tuple[TopicPartition, bytes]] = field(default_factory=list)
     # Violations that a workload saw with its own eyes; a checker turns them into findings.
     contradictions: list[tuple[str, str]] = field(default_factory=list)
     # High watermarks as fetches told them: (partition, reader, broker's run, leader epoch) -> the highest.

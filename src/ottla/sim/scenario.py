@@ -21,6 +21,7 @@ from ottla.sim.checkers.healing import what_is_not_healed
 from ottla.sim.checkers.leadership import OneController, OneLeader
 from ottla.sim.checkers.metadata import OneMetadataHistory
 from ottla.sim.checkers.replicas import EqualReplicas
+from ottla.sim.checkers.transactions import Transactions
 from ottla.sim.cluster import ClusterLayout, Finding, LogCollector, SimCluster
 from ottla.sim.faults.schedule import FAULTS, FaultSchedule
 from ottla.sim.history import History
@@ -30,6 +31,7 @@ from ottla.sim.workloads.groups import ClassicMember, ConsumerMember
 from ottla.sim.workloads.offsets import CommitOffsets
 from ottla.sim.workloads.produce import Produce
 from ottla.sim.workloads.topics import ChurnTopics, CreateTopics, partitions_of
+from ottla.sim.workloads.transactions import ReadCommitted, Transact
 from ottla.sim.workloads.workload import Stage, Workload
 
 __all__ = ["CHECKERS", "Outcome", "Plan", "plan_of", "run_plan", "run_seed"]
@@ -43,6 +45,7 @@ CHECKERS: tuple[type[Checker], ...] = (
     ReadsLast,
     OneOwner,
     CommittedOffsets,
+    Transactions,
 )
 
 GROUP_KINDS: dict[str, type[ClassicMember] | type[ConsumerMember] | None] = {
@@ -75,6 +78,7 @@ class Plan:
     groups: int = 1
     # What a group may be: clients that only commit, or members of one of the protocols.
     group_kinds: tuple[str, ...] = tuple(GROUP_KINDS)
+    transactions: int = 0
     faults: tuple[str, ...] = ()
     fault_pause_seconds: tuple[float, float] = (0.5, 8.0)
     settings: dict[str, str] = field(default_factory=dict)
@@ -135,6 +139,7 @@ def plan_of(
         readers=random.randint(1, 2),
         churns_topics=random.random() < 0.5,
         groups=random.choice((0, 1, 1, 2)),
+        transactions=random.choice((0, 0, 1, 2)),
         faults=tuple(kinds) if faults is None else tuple(faults),
         fault_pause_seconds=pause,
         settings=settings,
@@ -323,6 +328,18 @@ class _Scenario:
                     stage, "churn", replication_factor=plan.replication_factor, pause_seconds=random.choice((0.5, 3.0))
                 )
             )
+        workloads.extend(
+            Transact(
+                stage,
+                f"transactions-{number}",
+                partitions,
+                is_new=random.random() < 0.5,
+                pause_seconds=random.choice((0.1, 0.5)),
+            )
+            for number in range(plan.transactions)
+        )
+        if plan.transactions:
+            workloads.append(ReadCommitted(stage, "reader-of-committed", partitions, pause_seconds=0.2))
         for number in range(plan.groups):
             kind = GROUP_KINDS[random.choice(plan.group_kinds)]
             if kind is None:

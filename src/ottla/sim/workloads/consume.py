@@ -103,7 +103,7 @@ class Consume(Workload):
             if not verify_checksum(batch.view, batch.header):
                 self.history.contradict("whole batches", f"{partition} offset {batch.header.base_offset}: wrong CRC")
                 return
-            for record in iterate_records(batch):
+            for record in () if batch.header.is_control else iterate_records(batch):
                 if record.offset < position:
                     continue
                 if record.offset >= data.high_watermark:
