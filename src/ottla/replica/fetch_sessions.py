@@ -9,6 +9,11 @@ A session costs memory, so there are only `max.incremental.fetch.session.cache.s
 newcomer may take the place of one that has not been used for two minutes, of a consumer's when it is itself a
 follower, or of a smaller one that is older than two minutes; otherwise it gets id 0 and goes on with full requests.
 
+A follower's session knows which of its partitions are *live*: something may be to be told about them. Of the others the
+follower stands at the end, is in sync and knows all there is to know; they hang on their partitions
+(`Partition.quiet_followers`) and become live again with the next append or change. So a round costs what moves, and not
+what is followed. Nothing is lost if a change is missed: now and then all of them are looked at.
+
 Partitions that got data move to the end of their session's order: whoever fills the answer first this time is asked
 last the next time, so that a busy partition does not starve the others.
 """
@@ -18,10 +23,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Collection, Iterable
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.model.errors import ErrorCode
 from ottla.model.ids import Uuid
+from ottla.replica.leadership import NEVER_MS
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, PartitionData
 
 if TYPE_CHECKING:
@@ -36,6 +42,9 @@ _EPOCH_MAX = 0x7FFFFFFF
 _SESSION_ID_MAX = 0x7FFFFFFF
 _TOPIC_ID_VERSION = 13
 _UNUSED_MS_MAX = 120_000
+
+# How often all partitions of a follower's session are looked at, whether they moved or not.
+SWEEP_INTERVAL_MS = 5_000
 
 EntryKey = tuple[str | Uuid, int]
 
@@ -96,10 +105,28 @@ class FetchEntry:
 FetchedPartition = tuple[FetchEntry, PartitionData]
 
 
+class ParkedFetch(Protocol):
+    """A follower's fetch that waits."""
+
+    def add_target(self, entry: FetchEntry, partition: Partition) -> None: ...
+
+
 class FetchSession:
     """What one consumer or follower reads, in the order in which its partitions are served."""
 
-    __slots__ = ("created_ms", "entries", "epoch", "id", "is_follower", "used_ms", "uses_topic_ids")
+    __slots__ = (
+        "created_ms",
+        "entries",
+        "epoch",
+        "fetched_ms",
+        "id",
+        "is_follower",
+        "live",
+        "parked",
+        "swept_ms",
+        "used_ms",
+        "uses_topic_ids",
+    )
 
     def __init__(
         self,
@@ -117,6 +144,48 @@ class FetchSession:
         self.uses_topic_ids = uses_topic_ids
         self.created_ms = now_ms
         self.used_ms = now_ms
+        # A follower's partitions that have to be looked at, in their order; None for consumers: then it is all of them.
+        self.live: dict[FetchEntry, None] | None = dict.fromkeys(entries.values()) if is_follower else None
+        self.swept_ms = now_ms
+        # When the follower asked last, in monotonic time, and the request that waits.
+        self.fetched_ms = NEVER_MS
+        self.parked: ParkedFetch | None = None
+
+    def on_news(self, entry: FetchEntry, partition: Partition, follower_id: int) -> None:
+        """There is something to tell about a partition that was quiet."""
+        live = self.live
+        key = (entry.topic_id if self.uses_topic_ids else entry.topic, entry.index)
+        if live is None or self.entries.get(key) is not entry:
+            return
+        live[entry] = None
+        progress = partition.follower_progress(follower_id)
+        if progress is not None:
+            # Each fetch since then was one from the end of this partition as well.
+            progress.caught_up_ms = max(progress.caught_up_ms, self.fetched_ms)
+            progress.fetched_ms = max(progress.fetched_ms, self.fetched_ms)
+        if self.parked is not None:
+            self.parked.add_target(entry, partition)
+
+    def update(self, request: FetchRequest, *, now_ms: int) -> None:
+        """Takes in what an incremental request lists and forgets."""
+        live = self.live
+        if request.topics:
+            changed = _merge(self.entries, request, uses_topic_ids=self.uses_topic_ids)
+            if live is not None:
+                # Last of all, for they were served the last time.
+                for entry in changed:
+                    live.pop(entry, None)
+                    live[entry] = None
+        for forgotten in request.forgotten_topics_data:
+            topic_key = forgotten.topic_id if self.uses_topic_ids else forgotten.topic
+            for index in forgotten.partitions:
+                dropped = self.entries.pop((topic_key, index), None)
+                if live is not None and dropped is not None:
+                    live.pop(dropped, None)
+        if live is not None and now_ms - self.swept_ms >= SWEEP_INTERVAL_MS:
+            self.swept_ms = now_ms
+            for entry in self.entries.values():
+                live.setdefault(entry)
 
 
 class FetchPlan:
@@ -146,6 +215,18 @@ class FetchPlan:
     @property
     def is_incremental(self) -> bool:
         return self.session is not None
+
+    @property
+    def has_quiet(self) -> bool:
+        """Whether there are partitions of which everything is known, and which may be waited for."""
+        session = self.session
+        return session is not None and session.live is not None and len(session.live) < len(session.entries)
+
+    @property
+    def live_entries(self) -> Iterable[FetchEntry]:
+        """Those about which there may be something to tell."""
+        session = self.session
+        return self.entries.values() if session is None or session.live is None else session.live
 
 
 class FetchSessions:
@@ -187,12 +268,7 @@ class FetchSessions:
             return FetchPlan({}, uses_topic_ids=uses_topic_ids, error=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.uses_topic_ids != uses_topic_ids:
             return FetchPlan({}, uses_topic_ids=uses_topic_ids, error=ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        if request.topics:
-            _merge(session.entries, request, uses_topic_ids=uses_topic_ids)
-        for forgotten in request.forgotten_topics_data:
-            topic_key = forgotten.topic_id if uses_topic_ids else forgotten.topic
-            for index in forgotten.partitions:
-                session.entries.pop((topic_key, index), None)
+        session.update(request, now_ms=now_ms)
         if not session.entries:
             del self._sessions[session_id]
             return FetchPlan({}, uses_topic_ids=uses_topic_ids, is_follower=is_follower)
@@ -265,16 +341,20 @@ def _next_epoch(epoch: int) -> int:
     return 1 if epoch == _EPOCH_MAX else epoch + 1
 
 
-def _merge(entries: dict[EntryKey, FetchEntry], request: FetchRequest, *, uses_topic_ids: bool) -> None:
+def _merge(entries: dict[EntryKey, FetchEntry], request: FetchRequest, *, uses_topic_ids: bool) -> list[FetchEntry]:
+    """Takes over what the request lists, and returns it."""
+    listed: list[FetchEntry] = []
     for topic in request.topics:
         topic_key: str | Uuid = topic.topic_id if uses_topic_ids else topic.topic
         for wanted in topic.partitions:
             key = (topic_key, wanted.partition)
             entry = entries.get(key)
             if entry is None:
-                entries[key] = FetchEntry(topic.topic, topic.topic_id, wanted)
+                entry = entries[key] = FetchEntry(topic.topic, topic.topic_id, wanted)
             else:
                 entry.update(wanted)
+            listed.append(entry)
+    return listed
 
 
 def _settle_incremental(session: FetchSession, results: Iterable[FetchedPartition]) -> list[FetchedPartition]:

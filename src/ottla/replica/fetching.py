@@ -119,17 +119,26 @@ class Fetch(Parked[FetchResponse]):
 
     def start(self) -> FetchResponse | Deferred[FetchResponse]:
         """The answer, if there is enough to give."""
-        targets, limits = self.targets, self.limits
+        limits = self.limits
+        has_targets = bool(self.targets) or self.plan.has_quiet
         results, size, is_urgent = self._read()
-        if is_urgent or size >= limits.min_bytes or limits.max_wait_ms <= 0 or not targets or self.parking.is_full:
+        if is_urgent or size >= limits.min_bytes or limits.max_wait_ms <= 0 or not has_targets or self.parking.is_full:
             return self._answer(results, size)
         self.missing_bytes = limits.min_bytes - size
-        for _, partition in targets:
+        for _, partition in self.targets:
             waiting = partition.parked_fetches if self.replica_id < 0 else partition.parked_replica_fetches
             waiting[self] = None
+        if self.plan.session is not None:
+            self.plan.session.parked = self
         return self.park(limits.max_wait_ms)
 
     # Called while parked.
+
+    def add_target(self, entry: FetchEntry, partition: Partition) -> None:
+        """A partition that the follower had heard everything about is not quiet any more."""
+        if self.is_parked:
+            self.targets.append((entry, partition))
+            partition.parked_replica_fetches[self] = None
 
     def on_readable(self, size_bytes: int) -> None:
         self.missing_bytes -= size_bytes
@@ -149,6 +158,9 @@ class Fetch(Parked[FetchResponse]):
         self.unpark(self._answer(results, size))
 
     def leave(self) -> None:
+        session = self.plan.session
+        if session is not None and session.parked is self:
+            session.parked = None
         for _, partition in self.targets:
             waiting = partition.parked_fetches if self.replica_id < 0 else partition.parked_replica_fetches
             waiting.pop(self, None)
@@ -162,12 +174,14 @@ class Fetch(Parked[FetchResponse]):
         may_skip = self.plan.session is not None and not self.read_committed
         is_consumer = self.replica_id < 0
         now_ms = 0 if is_consumer else int(self.manager.clock.monotonic() * 1000)
+        quiet: dict[FetchEntry, Partition] = {}
         for entry, partition in self.targets:
             if may_skip and entry.fetch_offset == entry.sent_high_watermark:
                 if is_consumer:
                     if self._is_quiet_consumer(entry, partition):
                         continue
                 elif self._is_quiet_follower(entry, partition, now_ms):
+                    quiet[entry] = partition
                     continue
             data = self._read_partition(entry, partition, remaining, is_first=size == 0)
             records = data.records
@@ -178,7 +192,21 @@ class Fetch(Parked[FetchResponse]):
             elif data.error_code or data.diverging_epoch is not None or data.preferred_read_replica != NO_PREFERENCE:
                 is_urgent = True
             results.append((entry, data))
+        if not is_consumer and not self.is_parked:
+            self._note_quiet(quiet, now_ms)
         return results, size, is_urgent or self.spans_segments
+
+    def _note_quiet(self, quiet: dict[FetchEntry, Partition], now_ms: int) -> None:
+        """What the follower has heard everything about is not looked at again before there is news."""
+        session = self.plan.session
+        if session is None or session.live is None:
+            return
+        session.fetched_ms = now_ms
+        if quiet:
+            for entry, partition in quiet.items():
+                session.live.pop(entry, None)
+                partition.quiet_followers[self.replica_id] = (session, entry)
+            self.targets = [target for target in self.targets if target[0] not in quiet]
 
     def _is_quiet_consumer(self, entry: FetchEntry, partition: Partition) -> bool:
         """Whether there is nothing to tell: no record, and no better place to ask."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ottla.model.config import LogConfig
     from ottla.records.validate import ProduceSettings, ValidatedRecords
     from ottla.replica.appends import AppendQueue
+    from ottla.replica.fetch_sessions import FetchEntry, FetchSession
     from ottla.replica.isr import IsrKeeper
     from ottla.replica.parked import Parked, Parking
     from ottla.storage.log import AppendResult, PartitionLog
@@ -55,6 +56,7 @@ class Partition:
         "parking",
         "partition_epoch",
         "produce_settings",
+        "quiet_followers",
         "refusal",
         "topic",
         "topic_id",
@@ -96,6 +98,8 @@ class Partition:
         # Whether the topic names this replica among those whose copying is throttled (KIP-73).
         self.is_throttled_leading = False
         self.is_throttled_following = False
+        # Followers that know all there is to know, by node id: whose session is to be told when there is more.
+        self.quiet_followers: dict[int, tuple[FetchSession, FetchEntry]] = {}
         # Appended since the high watermark last moved: what parked readers could not see yet.
         self.unseen_bytes = 0
         self.bytes_in = 0
@@ -142,8 +146,11 @@ class Partition:
                 # The controller's answer to this leader was quicker than the metadata, which is still on its way there.
                 return
             if partition_epoch > self.partition_epoch:
+                self.wake_quiet()
                 state.assign(replicas=replicas, isr=isr)
         else:
+            # Before the new one: what followers did in another epoch says nothing in this one.
+            self.wake_quiet()
             state = self.leader_state = LeaderState(
                 node_id=self.node_id,
                 epoch=epoch,
@@ -218,6 +225,7 @@ class Partition:
     def commit_isr(self, state: LeaderState, *, isr: Iterable[int], partition_epoch: int) -> None:
         """The controller has answered a change of the in-sync set that this leadership asked for."""
         if state is self.leader_state and partition_epoch >= self.partition_epoch:
+            self.wake_quiet()
             state.commit_isr(isr)
             self.partition_epoch = partition_epoch
             self.advance_high_watermark()
@@ -249,13 +257,23 @@ class Partition:
         if high_watermark > self.log.high_watermark:
             self._raise_high_watermark(high_watermark)
 
+    def wake_quiet(self) -> None:
+        """Something has changed: followers that had heard everything are to hear of it."""
+        if self.quiet_followers:
+            quiet, self.quiet_followers = self.quiet_followers, {}
+            for follower_id, (session, entry) in quiet.items():
+                session.on_news(entry, self, follower_id)
+
     def _raise_high_watermark(self, high_watermark: int) -> None:
+        if self.quiet_followers:
+            self.wake_quiet()
         self.log.update_high_watermark(high_watermark)
         size, self.unseen_bytes = self.unseen_bytes, 0
         for parked in self.parked_fetches:
             parked.on_readable(size)
 
     def wake_all(self) -> None:
+        self.wake_quiet()
         wake = self.parking.wake
         for waiting in (self.parked_fetches, self.parked_replica_fetches, self.parked_produces, self.parked_deletes):
             for parked in waiting:
@@ -382,6 +400,7 @@ class Partition:
                 f"Records of {self} can be deleted up to its high watermark {self.high_watermark}, not to {target}.",
             )
         if target > self.log.log_start_offset:
+            self.wake_quiet()
             self.log.advance_log_start_offset(target)
         return target
 
@@ -391,6 +410,8 @@ class Partition:
     def _on_appended(self, state: LeaderState, size_bytes: int) -> None:
         self.bytes_in += size_bytes
         self.unseen_bytes += size_bytes
+        if self.quiet_followers:
+            self.wake_quiet()
         for parked in self.parked_replica_fetches:
             parked.on_readable(size_bytes)
         if state.is_alone:

@@ -354,3 +354,66 @@ class TestSessions:
         answer = pair[1].produce("a", topic="u", acks=-1)
         pair.run()
         assert answer.result().error_code == ErrorCode.NONE
+
+
+class TestQuietPartitions:
+    """A round costs what moves, and not what is followed."""
+
+    @pytest.fixture
+    def many(self, pair: ReplicaCluster) -> ReplicaCluster:
+        pair.create_topic("many", partitions=50)
+        # Told, asked again, and nothing more to say.
+        pair.run(2_000)
+        return pair
+
+    def live(self, cluster: ReplicaCluster) -> list[int]:
+        (session,) = [each for each in cluster[1].replicas.sessions._sessions.values() if each.is_follower]
+        assert session.live is not None
+        assert len(session.entries) == 50
+        return sorted(entry.index for entry in session.live)
+
+    def test_what_does_not_move_is_not_looked_at(self, many: ReplicaCluster) -> None:
+        assert self.live(many) == []
+        assert many[1].produce("a", topic="many", index=7, acks=-1).done is False
+        assert self.live(many) == [7]
+        many.run(1)
+        assert many[2].values("many", 7) == ["a"]
+        many.run(1_500)
+        assert self.live(many) == []
+        assert many[2].partition("many", 7).high_watermark == 1
+
+    def test_a_fetch_waits_although_everything_is_quiet(self, many: ReplicaCluster) -> None:
+        before = len(fetches(many))
+        many.run(2_000)
+        assert len(fetches(many)) - before <= 5
+
+    def test_a_quiet_follower_counts_as_caught_up_until_its_last_fetch(self, many: ReplicaCluster) -> None:
+        progress = many[1].partition("many", 7).follower_progress(2)
+        assert progress is not None
+        many.run(60_000)
+        many.cut_off(2)
+        many[1].produce("a", topic="many", index=7)
+        now_ms = int(many.virtual.clock.monotonic() * 1000)
+        assert now_ms - progress.caught_up_ms <= 500
+
+    def test_a_new_start_of_the_log_is_told(self, many: ReplicaCluster) -> None:
+        many[1].produce("a", topic="many", index=7, acks=-1)
+        many.run(2_000)
+        many[1].partition("many", 7).delete_records_before(1)
+        many.run(1_000)
+        assert many[2].log("many", 7).log_start_offset == 1
+
+    def test_what_nobody_told_is_found_after_a_while(self, many: ReplicaCluster) -> None:
+        many[1].produce("a", topic="many", index=7, acks=-1)
+        many.run(2_000)
+        # Retention does it behind the partition's back.
+        many[1].log("many", 7).advance_log_start_offset(1)
+        many.run(6_000)
+        assert many[2].log("many", 7).log_start_offset == 1
+
+    def test_a_new_epoch_is_told_at_once(self, many: ReplicaCluster) -> None:
+        many.elect(1, topic="many", index=7)
+        many.run(1_000)
+        answer = many[1].produce("a", topic="many", index=7, acks=-1)
+        many.run(10)
+        assert answer.result().error_code == 0

@@ -64,7 +64,7 @@ def handle(request: FetchRequest, context: RequestContext, broker: Broker) -> Fe
     may_read_all = is_follower and context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
     targets = fetch.targets
     topic, is_allowed = "", False
-    for entry in plan.entries.values():
+    for entry in plan.live_entries:
         partition = entry.partition
         if partition is None or partition.refusal is not None:
             try:
