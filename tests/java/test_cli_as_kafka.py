@@ -381,5 +381,89 @@ def test_what_makes_no_sense_is_said_in_a_sentence(ours: Ours) -> None:
         assert answer.stdout == ""
 
 
+def test_replicas_move(ours: Ours, theirs: Theirs, cluster: Cluster, tmp_path: Path) -> None:
+    if cluster.nodes < 3:
+        pytest.skip("needs three brokers to move between")
+    ours("topics", "create", "moving", "--replica-assignment", "1:2,2:3")
+    topics = tmp_path / "topics.json"
+    topics.write_text('{"version":1,"topics":[{"topic":"moving"}]}')
+    words = ["--generate", "--topics-to-move-json-file", str(topics), "--broker-list", "1,2,3"]
+    mine = ours("reassign", *words).stdout.splitlines()
+    said = theirs("ReassignPartitionsCommand", *words).splitlines()
+    assert mine[0] == said[0]
+    assert json.loads(mine[1]) == json.loads(said[1])
+    assert mine[3] == said[3]
+    assert len(json.loads(mine[4])["partitions"]) == len(json.loads(said[4])["partitions"]) == 2
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"version": 1, "partitions": [{"topic": "moving", "partition": 0, "replicas": [3, 1]}]}))
+    assert "--yes" in ours("reassign", "--execute", "--reassignment-json-file", str(plan), code=1).stderr
+    ours("reassign", "--execute", "--reassignment-json-file", str(plan), "--throttle", 10_000_000, "--yes")
+    rows = ours("reassign", "verify", "-f", str(plan), "--json").json
+    while rows[0]["state"] == "moving":
+        rows = ours("reassign", "verify", "-f", str(plan), "--json").json
+    assert rows[0]["state"] == "done"
+    assert "is completed" in theirs("ReassignPartitionsCommand", "--verify", "--reassignment-json-file", str(plan))
+    assert "No partition reassignments found" in ours("reassign", "--list").stdout
+    assert "Nothing of the plan" in ours("reassign", "cancel", "-f", str(plan)).stdout
+    (settings,) = ours("configs", "describe", "-t", "moving", "--json").json
+    assert settings["configs"] == {}
+
+
+def test_replicas_are_the_same(ours: Ours, cluster: Cluster) -> None:
+    reports = ours("verify-replicas", "--topics-include", TOPIC, "--json").json
+    assert [(len(one["replicas"]), one["difference"]) for one in reports] == [(min(cluster.nodes, 3), None)] * 3
+    assert sum(one["compared"] for one in reports) >= 3
+
+
+def test_transactions_and_their_producers(ours: Ours, theirs: Theirs) -> None:
+    ours("topics", "create", "ledger", "-p", 1, "-r", 1)
+    ours("perf", "produce", "ledger", "-n", 20, "--transactional-id", "bank")
+    (listed,) = ours("transactions", "list", "--json").json
+    text = theirs("TransactionsCommand", "list")
+    row = [listed[name] for name in ("transactional_id", "coordinator", "producer_id", "state")]
+    assert re.search(r"^" + r"\s+".join(map(str, row)) + r"\s*$", text, re.MULTILINE)
+    described = ours("transactions", "--bootstrap-server", "x:1", "describe", "--transactional-id", "bank", code=1)
+    assert "x:1" in described.stderr
+    one = ours("transactions", "describe", "--transactional-id", "bank", "--json").json
+    text = theirs("TransactionsCommand", "describe", "--transactional-id", "bank")
+    assert re.search(rf"\sbank\s+{one['producer_id']}\s+{one['producer_epoch']}\s+{one['state']}\s", text)
+    text = theirs("TransactionsCommand", "describe-producers", "--topic", "ledger", "--partition", 0)
+    (producer,) = ours("producers", "ledger:0", "--json").json
+    row = [producer[name] for name in ("producerId", "producerEpoch", "latestCoordinatorEpoch", "lastSequence")]
+    assert re.search(r"^" + r"\s+".join(map(str, row)) + r"\s+\d+\s+None\s*$", text, re.MULTILINE)
+    assert ours("transactions", "find-hanging", "--topic", "ledger", "--json").json == []
+    ours("transactions", "forceTerminateTransaction", "--transactional-id", "bank", "--yes")
+
+
+def test_verifiable_clients_and_measurements(ours: Ours, theirs: Theirs) -> None:
+    ours("topics", "create", "checked", "-p", 1, "-r", 1)
+
+    def events(text: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+    theirs("VerifiableProducer", "--topic", "checked", "--max-messages", 3)
+    mine = events(ours("verifiable-producer", "--topic", "checked", "--max-messages", 3, "--repeating-keys", 2).stdout)
+    assert [event["name"] for event in mine] == [
+        "startup_complete",
+        *["producer_send_success"] * 3,
+        "shutdown_complete",
+        "tool_data",
+    ]
+    assert [(event["key"], event["value"], event["offset"]) for event in mine[1:4]] == [
+        ("0", "0", 3),
+        ("1", "1", 4),
+        ("0", "2", 5),
+    ]
+    reading = ["--topic", "checked", "--max-messages", 6, "--reset-policy", "earliest", "--verbose"]
+    mine = events(ours("verifiable-consumer", *reading, "--group-id", "checkers").stdout)
+    assert [event["offset"] for event in mine if event["name"] == "record_data"] == list(range(6))
+    assert {event["name"] for event in mine} >= {"startup_complete", "partitions_assigned", "offsets_committed"}
+    assert ours("perf", "produce", "checked", "-n", 100, "--json").json["records"] == 100
+    for how in ([], ["--batches"]):
+        assert ours("perf", "consume", "checked", "-n", 106, "--json", *how).json["records"] == 106
+    assert ours("perf", "end-to-end", "checked", "-n", 3, "--acks", "all", "--json").json["measured"] == 3
+    assert set(ours("top", "--interval", 0.2, "--json").json) == {"brokers", "topics", "groups"}
+
+
 def joined(numbers: list[int]) -> str:
     return ",".join(map(str, numbers))

@@ -61,7 +61,7 @@ def generate(
         racks = {broker: None if disable_rack_aware else known[broker].rack for broker in targets}
         proposed = propose(current, racks)
         session.output.say("Current partition replica assignment")
-        session.output.say(format_plan(current))
+        session.output.say(format_plan(current, await _directories(admin, current)))
         session.output.say()
         session.output.say("Proposed partition reassignment configuration")
         session.output.say(format_plan(proposed))
@@ -96,7 +96,7 @@ def execute(
             )
         before = {one: current[one] for one in plan.replicas}
         session.output.say("Current partition replica assignment, to go back with")
-        session.output.say(format_plan(before))
+        session.output.say(format_plan(before, await _directories(admin, before)))
         confirm(f"Move {len(plan.replicas)} partitions?", yes=yes)
         if throttle is not None or dirs_throttle is not None:
             await set_throttles(admin, before, plan, between=throttle, within=dirs_throttle)
@@ -211,6 +211,21 @@ async def _current(admin: AdminClient, topics: list[str]) -> dict[TopicPartition
         for number, one in info.partitions.items():
             found[TopicPartition(name, number)] = list(one.replicas)
     return found
+
+
+async def _directories(
+    admin: AdminClient, replicas: dict[TopicPartition, list[int]]
+) -> dict[tuple[int, TopicPartition], str]:
+    """(broker, partition) -> where the replica lies, as far as the brokers tell."""
+    found = await admin.partitions.log_directories(partitions=replicas)
+    return {
+        (broker, one): directory.path
+        for broker, directories in found.items()
+        if isinstance(directories, list)
+        for directory in directories
+        for one, replica in directory.replicas.items()
+        if not replica.is_future
+    }
 
 
 async def _move_directories(session: Session, admin: AdminClient, plan: Plan) -> None:
