@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ports import Workers
-from ottla.records.header import HEADER_SIZE
+from ottla.records.header import HEADER_SIZE, MAGIC_POSITION
 from ottla.replica.appends import APPENDS_WAITING_MAX, append
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ __all__ = [
 # Producer id, its epoch, and the sequence number of the first record, as they stand in a batch's header.
 _PRODUCER = Struct(">qhi")
 _PRODUCER_POSITION = 43
+_MAGIC = 2
 
 # Errors of finding and asking the coordinator. Old producers would not repeat a batch for them; for what they are told
 # instead they do, and it makes nobody ask for metadata.
@@ -120,8 +121,8 @@ class TransactionalAppends:
         api_version: int,
     ) -> AppendResult | Deferred[AppendResult]:
         """`appends.append` for a batch of a transaction; raises KafkaError when it is refused at once."""
-        if len(records) < HEADER_SIZE:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "The record batch is shorter than its header.")
+        if len(records) < HEADER_SIZE or records[MAGIC_POSITION] != _MAGIC:
+            raise KafkaError(ErrorCode.INVALID_RECORD, "Records of a transaction come in a batch of the newest format.")
         producer_id, epoch, sequence = _PRODUCER.unpack_from(records, _PRODUCER_POSITION)
 
         def write() -> AppendResult | Deferred[AppendResult]:
@@ -173,6 +174,7 @@ class TransactionalAppends:
         def on_answer(done: Deferred[ErrorCode]) -> None:
             code = done.result()
             if code is not ErrorCode.NONE:
+                _note_refusal(partition, producer_id, found, code)
                 answer.fail(KafkaError(code))
                 return
             partition.log.producers.state.confirm(producer_id, found)
@@ -286,14 +288,23 @@ class _Queue:
     def _on_answer(self, verification: Verification, code: ErrorCode) -> None:
         if code is ErrorCode.NONE:
             # Where a marker came between question and answer, this changes nothing, and the coordinator is asked again:
-            # it may have been the marker of this transaction, or only that of the one before.
+            # it may have been the marker of this transaction, or only that of the one before, whose epoch was lower.
             self.partition.log.producers.state.confirm(self.producer_id, verification)
-        else:
+            if not verification.is_confirmed and not verification.supports_epoch_bump:
+                # With the same epoch for all transactions nobody could tell this one from the next.
+                code = ErrorCode.INVALID_TXN_STATE
+        if code is not ErrorCode.NONE:
+            _note_refusal(self.partition, self.producer_id, verification, code)
             refused = [pending for pending in self._waiting if pending.epoch == verification.epoch]
             self._waiting = deque(pending for pending in self._waiting if pending.epoch != verification.epoch)
             for pending in refused:
                 pending.result.fail(meaning_for_producer(code, pending.transaction))
         self._advance()
+
+
+def _note_refusal(partition: Partition, producer_id: int, verification: Verification, code: ErrorCode) -> None:
+    if code not in _RETRIABLE and code is not ErrorCode.CONCURRENT_TRANSACTIONS:
+        partition.log.producers.state.refuse(producer_id, verification)
 
 
 def _pass_on(source: Deferred[AppendResult], target: Deferred[AppendResult]) -> None:

@@ -253,6 +253,11 @@ class ProducerState:
         if self._verifications.get(producer_id) is verification:
             verification.is_confirmed = True
 
+    def refuse(self, producer_id: int, verification: Verification) -> None:
+        """The coordinator is against it, and will be: nothing has to be remembered of the question."""
+        if self._verifications.get(producer_id) is verification:
+            del self._verifications[producer_id]
+
     def is_in_transaction(self, producer_id: int, epoch: int) -> bool:
         entry = self._producers.get(producer_id)
         return entry is not None and entry.current_transaction_first_offset >= 0 and entry.epoch == epoch

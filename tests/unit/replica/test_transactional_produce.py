@@ -159,6 +159,9 @@ def test_what_producers_are_told(bench: Bench, code: ErrorCode, version: int, to
     bench.coordinator.say(code)
     assert (bench.code(first), bench.code(second)) == (told, told)
     assert bench.log.log_end_offset == 0
+    # What will not be otherwise next time is not remembered.
+    is_final = told not in (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert bool(bench.log.producers.state._verifications) is not is_final
     # The next attempt asks again.
     bench.begin("a", version=version)
 
@@ -178,7 +181,6 @@ def test_an_answer_that_a_marker_overtook_counts_no_more(bench: Bench) -> None:
     late = bench.send("late", version=11)
     assert bench.end(commit=False) is ErrorCode.NONE
     bench.coordinator.say()
-    bench.coordinator.say(ErrorCode.INVALID_TXN_STATE)
     assert bench.code(late) is ErrorCode.INVALID_TXN_STATE
     assert bench.log.log_end_offset == 1
 
@@ -217,6 +219,16 @@ def test_a_new_transaction_of_a_new_producer_begins_with_sequence_zero(bench: Be
         sent = bench.send("a", sequence=5, version=version, producer_id=version)
         bench.coordinator.say()
         assert bench.code(sent) is told
+
+
+def test_old_formats_have_no_transactions(bench: Bench) -> None:
+    for size in (30, 90):
+        records = memoryview(bytearray(size))
+        records[22] = 0x10
+        data = TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=records)])
+        request = ProduceRequest(transactional_id="x", acks=1, timeout_ms=1000, topic_data=[data])
+        assert bench.code(bench.node.call(produce, request, 11)) is ErrorCode.INVALID_RECORD
+    assert not bench.coordinator.asked
 
 
 def test_without_verification_nobody_is_asked(bench: Bench) -> None:
