@@ -44,6 +44,7 @@ class Broker:
         "controller",
         "controller_dispatcher",
         "group_coordination",
+        "kraft_version",
         "listeners",
         "local_controller",
         "logs",
@@ -103,6 +104,8 @@ class Broker:
         self.authorizer: Authorizer = authorizer if authorizer is not None else AllowAll()
         self.quota: QuotaManager = quota if quota is not None else Unlimited()
         self.statistics = NodeStatistics()
+        # The level of that feature: it is in the log beside the metadata, for the quorum alone.
+        self.kraft_version: Callable[[], int] = lambda: 0
         self.group_coordination = GroupCoordination(self)
         self.transaction_coordination = TransactionCoordination(self)
         # Called with the new configuration when dynamic settings have changed it.

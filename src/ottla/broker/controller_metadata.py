@@ -24,6 +24,7 @@ from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import Uuid
 from ottla.quorum.machine import QuorumSettings
+from ottla.quorum.membership import Membership
 from ottla.quorum.observer import ControllerAddresses
 from ottla.quorum.replica import QuorumReplica, ReplicaSettings
 from ottla.quorum.voter_log import VoterLog
@@ -124,6 +125,14 @@ class ControllerMetadata:
             session_timeout_ms=config.broker_session_timeout_ms // 2,
         )
         self._gateway = _ControllerRouter(controller, remote)
+        controller.upgrade_quorum = quorum.reconfiguration.upgrade
+        self._membership = Membership(
+            world=world,
+            quorum=quorum,
+            peers=peers,
+            cluster_id=storage.cluster_id,
+            joins_by_itself=config.controller_quorum_auto_join_enable,
+        )
 
     @property
     def publishers(self) -> Publishers:
@@ -132,6 +141,10 @@ class ControllerMetadata:
     @property
     def gateway(self) -> ControllerGateway:
         return cast(ControllerGateway, self._gateway)
+
+    @property
+    def kraft_version(self) -> int:
+        return self._quorum.log.kraft_version
 
     @property
     def waits_for_others(self) -> bool:
@@ -162,6 +175,7 @@ class ControllerMetadata:
         self._quorum.caught_up.when_done(lambda _: self._register().when_done(on_registered))
         self._plan_liveness_check()
         self._quorum.start()
+        self._membership.start()
         return started
 
     def is_cut_off(self) -> Deferred[bool]:
@@ -204,6 +218,7 @@ class ControllerMetadata:
             if timer is not None:
                 timer.cancel()
         self._upkeep.stop()
+        self._membership.stop()
         self._quorum.resign()
         self._quorum.close()
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ottla.model.ports import World
     from ottla.quorum.observer import ControllerAddresses
     from ottla.wire.message import Message
+    from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
     from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
     from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
     from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
         ListPartitionReassignmentsRequest,
         ListPartitionReassignmentsResponse,
     )
+    from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
     from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
     from ottla.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
     from ottla.wire.peers import Peers
@@ -110,10 +112,19 @@ class ControllerGateway(Protocol):
         self, request: UnregisterBrokerRequest, context: ControllerContext | None = None
     ) -> Deferred[UnregisterBrokerResponse]: ...
 
+    # The next three are asked where this node does not lead the quorum itself.
+
     def describe_quorum(
         self, request: DescribeQuorumRequest, context: ControllerContext | None = None
-    ) -> Deferred[DescribeQuorumResponse]:
-        """Asked where this node does not lead the quorum itself."""
+    ) -> Deferred[DescribeQuorumResponse]: ...
+
+    def add_raft_voter(
+        self, request: AddRaftVoterRequest, context: ControllerContext | None = None
+    ) -> Deferred[AddRaftVoterResponse]: ...
+
+    def remove_raft_voter(
+        self, request: RemoveRaftVoterRequest, context: ControllerContext | None = None
+    ) -> Deferred[RemoveRaftVoterResponse]: ...
 
     def alter_partition(self, request: AlterPartitionRequest) -> Deferred[AlterPartitionResponse]: ...
 
@@ -205,6 +216,16 @@ class RemoteController:
     def describe_quorum(
         self, request: DescribeQuorumRequest, context: ControllerContext | None = None
     ) -> Deferred[DescribeQuorumResponse]:
+        return self.forward(request, context)
+
+    def add_raft_voter(
+        self, request: AddRaftVoterRequest, context: ControllerContext | None = None
+    ) -> Deferred[AddRaftVoterResponse]:
+        return self.forward(request, context)
+
+    def remove_raft_voter(
+        self, request: RemoveRaftVoterRequest, context: ControllerContext | None = None
+    ) -> Deferred[RemoveRaftVoterResponse]:
         return self.forward(request, context)
 
     # What the broker asks.

@@ -339,6 +339,7 @@ class NodeLifecycle:
             local_controller=metadata.controller,
             quorum=metadata.quorum,
         )
+        broker.kraft_version = lambda: metadata.kraft_version
         broker.listeners = {listener.name: listener for listener in self._listeners}
         session = self._session = BrokerSession(
             config=config,

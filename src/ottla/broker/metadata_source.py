@@ -73,6 +73,10 @@ class MetadataSource(Protocol):
         """Resolves when the image is as new as the controller's."""
 
     @property
+    def kraft_version(self) -> int:
+        """The level of the feature of that name, which is the quorum's own affair."""
+
+    @property
     def waits_for_others(self) -> bool:
         """Whether the start depends on other nodes."""
 
@@ -153,6 +157,10 @@ class RemoteMetadata:
     @property
     def gateway(self) -> ControllerGateway:
         return self._gateway
+
+    @property
+    def kraft_version(self) -> int:
+        return self._log.kraft_version
 
     @property
     def waits_for_others(self) -> bool:

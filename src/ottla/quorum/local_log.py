@@ -288,10 +288,10 @@ class LocalMetadataLog:
             self._committed_offset = max(offset, self._snapshot_end_offset())
             self._tell_replaced()
 
-    def diverges_at(self, end: EpochEnd) -> int:
+    def diverges_at(self, *, epoch: int, end_offset: int) -> int:
         """Where to cut off, given where the leader's largest epoch at or below our last one ends (KIP-595)."""
-        ours = self.end_offset_for_epoch(end.epoch)
-        offset = min(ours.end_offset, end.end_offset) if ours.epoch == end.epoch else ours.end_offset
+        ours = self.end_offset_for_epoch(epoch)
+        offset = min(ours.end_offset, end_offset) if ours.epoch == epoch else ours.end_offset
         return max(offset, self._journal.start_offset)
 
     def truncate_to(self, offset: int) -> None:

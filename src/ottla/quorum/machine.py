@@ -198,7 +198,7 @@ class QuorumMachine(QuorumRoles):
                 self._effects.append(e.Commit(offset=self.high_watermark))
 
     def _cut_off(self, diverging: LogEnd, now_ms: int) -> None:
-        offset = self._log.diverges_at(diverging)
+        offset = self._log.diverges_at(epoch=diverging.epoch, end_offset=diverging.offset)
         if offset < self._log.end_offset:
             self._effects.append(e.Truncate(offset=offset))
         else:

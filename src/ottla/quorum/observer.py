@@ -18,7 +18,6 @@ from ottla.quorum.errors import MetadataLogDamagedError
 from ottla.quorum.local_log import METADATA_TOPIC_ID
 from ottla.quorum.snapshots import SnapshotId
 from ottla.records.errors import CorruptRecords
-from ottla.storage.leader_epochs import EpochEnd
 from ottla.wire.messages import fetch as f
 from ottla.wire.messages import fetch_snapshot as s
 from ottla.wire.peers import Endpoint, Peers
@@ -267,7 +266,7 @@ class MetadataObserver:
         return leader_epoch > known
 
     def _cut_off(self, end: f.EpochEndOffset) -> None:
-        offset = self._log.diverges_at(EpochEnd(end.epoch, end.end_offset))
+        offset = self._log.diverges_at(epoch=end.epoch, end_offset=end.end_offset)
         logger.warning("the metadata log parts from the controller's at offset %d: cut off there", offset)
         self._log.truncate_to(offset)
 

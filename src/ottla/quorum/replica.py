@@ -23,6 +23,7 @@ from ottla.quorum.exchange import FETCH_WAIT_MS, LeaderNews
 from ottla.quorum.leader import QuorumLeader
 from ottla.quorum.machine import QuorumMachine, QuorumSettings
 from ottla.quorum.quorum_state import QuorumState, read_quorum_state, write_quorum_state
+from ottla.quorum.reconfiguration import Reconfiguration
 from ottla.quorum.roles import Role
 from ottla.quorum.snapshot_fetch import SnapshotFetch
 from ottla.quorum.transitions import NEVER_MS
@@ -30,7 +31,6 @@ from ottla.quorum.voter_log import VoterLog
 from ottla.quorum.voters import ReplicaKey
 from ottla.records.control import ControlType
 from ottla.records.errors import CorruptRecords
-from ottla.storage.leader_epochs import EpochEnd
 from ottla.wire.codec import encode
 from ottla.wire.messages import begin_quorum_epoch as b
 from ottla.wire.messages import fetch as f
@@ -63,30 +63,6 @@ class ReplicaSettings(NamedTuple):
     bootstrap: tuple[Endpoint, ...] = ()
 
 
-class _LogFacts:
-    """The log as the machine looks at it."""
-
-    __slots__ = ("_log",)
-
-    def __init__(self, log: VoterLog) -> None:
-        self._log = log
-
-    @property
-    def end_offset(self) -> int:
-        return self._log.end_offset
-
-    @property
-    def last_epoch(self) -> int:
-        return self._log.last_epoch
-
-    @property
-    def synced_offset(self) -> int:
-        return self._log.synced_offset
-
-    def diverges_at(self, end: LogEnd) -> int:
-        return self._log.diverges_at(EpochEnd(end.epoch, end.offset))
-
-
 class QuorumReplica:
     """One node's part in the quorum."""
 
@@ -111,7 +87,7 @@ class QuorumReplica:
         self.own = ReplicaKey(log.node_id, log.directory_id)
         self.machine = QuorumMachine(
             own=self.own,
-            log=_LogFacts(log),
+            log=log,
             voters=log.voters,
             former_voters=log.former_voters,
             epoch=state.leader_epoch,
@@ -124,6 +100,7 @@ class QuorumReplica:
             world=world, log=log, quorum=self, cluster_id=cluster_id, bytes_max=self.settings.fetch_bytes_max
         )
         self.elections = Elections(self, cluster_id=cluster_id)
+        self.reconfiguration = Reconfiguration(world=world, quorum=self, peers=peers, cluster_id=cluster_id)
         self._events: deque[e.Event] = deque()
         self._is_stepping = False
         self._timer: Timer | None = None
@@ -149,6 +126,10 @@ class QuorumReplica:
 
     def start(self) -> None:
         self.step(e.Started())
+
+    def poke(self) -> None:
+        """Something the machine looks at has changed."""
+        self.step(e.TimePassed())
 
     def resign(self) -> None:
         """Hands over before a stop, so that nobody has to wait for a timeout."""

@@ -34,7 +34,7 @@ class LogFacts(Protocol):
     @property
     def synced_offset(self) -> int: ...
 
-    def diverges_at(self, end: LogEnd) -> int:
+    def diverges_at(self, *, epoch: int, end_offset: int) -> int:
         """Where to cut our log off, given where the leader's largest epoch at or below our last one ends."""
 
 

@@ -58,6 +58,7 @@ def broker() -> Any:
         world=SimpleNamespace(clock=Clock()),
         statistics=NodeStatistics(),
         metadata=SimpleNamespace(image=image),
+        kraft_version=lambda: 0,
         supported_features={"metadata.version": (7, 27), "kraft.version": (0, 1)},
     )
 

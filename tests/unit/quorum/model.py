@@ -58,9 +58,9 @@ class ModelLog:
         offset = sum(entry.epoch <= epoch for entry in self.entries)
         return LogEnd(self.entries[offset - 1].epoch if offset else 0, offset)
 
-    def diverges_at(self, end: LogEnd) -> int:
-        ours = self.end_of_epoch(end.epoch)
-        return min(ours.offset, end.offset) if ours.epoch == end.epoch else ours.offset
+    def diverges_at(self, *, epoch: int, end_offset: int) -> int:
+        ours = self.end_of_epoch(epoch)
+        return min(ours.offset, end_offset) if ours.epoch == epoch else ours.offset
 
 
 class ModelNode:

@@ -78,6 +78,8 @@ HANDLERS: dict[int, HandlerSpec] = {
     69: HandlerSpec("consumer_group_describe", 0, 1),
     74: HandlerSpec("list_config_resources", 0, 1),
     75: HandlerSpec("describe_topic_partitions", 0, 0),
+    80: HandlerSpec("add_raft_voter", 0, 1),
+    81: HandlerSpec("remove_raft_voter", 0, 0),
 }
 
 # What brokers ask of the controller, and what administrators may ask of it directly (KIP-919).
@@ -108,7 +110,10 @@ CONTROLLER_HANDLERS: dict[int, HandlerSpec] = {
     67: HandlerSpec("allocate_producer_ids", 0, 0),
     70: HandlerSpec("controller_registration", 0, 0),
     73: HandlerSpec("assign_replicas_to_dirs", 0, 0),
+    80: HandlerSpec("add_raft_voter", 0, 1),
+    81: HandlerSpec("remove_raft_voter", 0, 0),
+    82: HandlerSpec("update_raft_voter", 0, 0),
 }
 
 # What a broker may send on in an Envelope, in the name of a client (KIP-590).
-FORWARDABLE = frozenset((19, 20, 33, 37, 43, 44, 45, 46, 55, 57, 64))
+FORWARDABLE = frozenset((19, 20, 33, 37, 43, 44, 45, 46, 55, 57, 64, 80, 81))

@@ -57,7 +57,7 @@ def handle(request: ApiVersionsRequest, context: RequestContext, broker: Broker)
         finalized_features_epoch=image.offset,
         finalized_features=[
             FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
-            for name, level in sorted(image.features.finalized.items())
+            for name, level in sorted(_finalized(broker))
         ],
     )
 
@@ -69,6 +69,12 @@ def unsupported_version_response() -> ApiVersionsResponse:
         error_code=ErrorCode.UNSUPPORTED_VERSION,
         api_keys=[ApiVersion(api_key=API_VERSIONS_KEY, min_version=spec.min_version, max_version=spec.max_version)],
     )
+
+
+def _finalized(broker: Broker) -> list[tuple[str, int]]:
+    levels = list(broker.metadata.image.features.finalized.items())
+    # Its level is in records of the quorum, not of the metadata (KIP-853).
+    return [*levels, ("kraft.version", broker.kraft_version())] if broker.kraft_version() > 0 else levels
 
 
 def _supported_features(broker: Broker, version: int) -> list[SupportedFeatureKey]:

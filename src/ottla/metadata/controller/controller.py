@@ -40,7 +40,13 @@ from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ports import World
 from ottla.quorum.errors import MetadataLogFailedError, NotLeaderError
 from ottla.quorum.log import MetadataLog
+from ottla.quorum.reconfiguration import KRAFT_VERSION
 from ottla.wire.messages.metadata_records import AbortTransactionRecord
+from ottla.wire.messages.update_features import (
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
 
 __all__ = ["Caller", "Controller", "ControllerContext"]
 
@@ -90,6 +96,8 @@ class Controller(AdminOperations):
         self.is_active = False
         # Whether the broker of this process has registered: until then its session is one of a process that is gone.
         self.own_broker_is_registered = False
+        # Raises `kraft.version`, which is in the quorum's own records; None where the quorum cannot be reached.
+        self.upgrade_quorum: Callable[..., Deferred[None]] | None = None
         self.liveness = Liveness()
         self._replayer = MetadataReplayer(self.image)
         self._pending: deque[_Pending] = deque()
@@ -149,6 +157,48 @@ class Controller(AdminOperations):
         """The log was replaced (a snapshot, or an end that was cut off); see `MetadataFollower.reload`."""
         assert not self.is_active, "the log of a leader is not replaced"
         self._follower.reload(is_followed=is_followed)
+
+    def update_features(
+        self, request: UpdateFeaturesRequest, context: ControllerContext | None = None
+    ) -> Deferred[UpdateFeaturesResponse]:
+        """All but `kraft.version` is metadata; that one is the quorum's, and comes after the rest."""
+        own = [update for update in request.feature_updates if update.feature == KRAFT_VERSION]
+        upgrade = self.upgrade_quorum
+        if not own or upgrade is None or not self.is_active:
+            return super().update_features(request, context)
+        answered: Deferred[UpdateFeaturesResponse] = Deferred()
+        rest = [update for update in request.feature_updates if update.feature != KRAFT_VERSION]
+        decided = super().update_features(
+            UpdateFeaturesRequest(
+                timeout_ms=request.timeout_ms, feature_updates=rest, validate_only=request.validate_only
+            ),
+            context,
+        )
+
+        def on_decided(outcome: Deferred[UpdateFeaturesResponse]) -> None:
+            if outcome.error is not None:
+                answered.fail(outcome.error)
+                return
+            response = outcome.result()
+            if response.error_code:
+                answered.resolve(response)
+                return
+            response.results = [*response.results, UpdatableFeatureResult(feature=KRAFT_VERSION)]
+            upgraded = upgrade(own[0].max_version_level, validate_only=request.validate_only)
+            upgraded.when_done(lambda done: on_upgraded(done, response))
+
+        def on_upgraded(done: Deferred[None], response: UpdateFeaturesResponse) -> None:
+            if done.error is None:
+                answered.resolve(response)
+                return
+            error = done.error if isinstance(done.error, KafkaError) else self._refusal(done.error)
+            if isinstance(error, KafkaError):
+                answered.resolve(UpdateFeaturesResponse(error_code=error.code, error_message=error.message))
+            else:
+                answered.fail(error)
+
+        decided.when_done(on_decided)
+        return answered
 
     @property
     def publishers(self) -> Publishers:

@@ -10,7 +10,6 @@ from typing import Final
 from ottla.model.config.keys import inert, refused
 
 __all__ = [
-    "DYNAMIC_QUORUM",
     "FIXED_PARTS",
     "GROUP_COMMIT",
     "GROUPS",
@@ -20,10 +19,10 @@ __all__ = [
     "METRICS",
     "NO_AUTHENTICATION",
     "NO_AUTHORIZER",
+    "NO_IDLE_RECORDS",
     "ONE_LOOP",
     "ONE_NODE",
     "ONE_PROCESS",
-    "ONE_VOTER",
     "OWN_BUFFERS",
     "PARKED",
     "PLUG_INS",
@@ -45,10 +44,10 @@ JAVA_TLS: Final = inert("it names a part of Java's TLS")
 LISTENERS_TOGETHER: Final = inert("all listeners open together once the node is ready")
 METRICS: Final = inert("metrics are counted from the start on, without windows")
 NO_AUTHENTICATION: Final = inert("there is no authentication yet that could fail")
+NO_IDLE_RECORDS: Final = inert("an idle leader is known by the answers to fetches, so it writes no empty records")
 ONE_LOOP: Final = inert("one thread owns a node's state and a host runs one node per core, so there is no pool to size")
 ONE_NODE: Final = inert("a connection to another node that was not made in time is tried again at the asker's own pace")
 ONE_PROCESS: Final = inert("a failed directory is told with the next heartbeat that reaches the controller")
-ONE_VOTER: Final = inert("the quorum has one voter for now, which neither fetches nor stands for election")
 OWN_BUFFERS: Final = inert("compaction chooses the size of its buffers itself")
 PARKED: Final = inert("a waiting request leaves its list the moment it is finished")
 QUOTA_WINDOWS: Final = inert("quotas are not available yet")
@@ -57,7 +56,6 @@ TELEMETRY: Final = inert("clients cannot push metrics yet")
 THROTTLES: Final = inert("copies of replicas go as fast as they can")
 
 # Refused: doing without would not be what was asked for.
-DYNAMIC_QUORUM: Final = refused("the set of voters cannot change yet")
 KERBEROS: Final = refused("Kerberos is not available")
 NO_AUTHORIZER: Final = refused("there is no authorizer yet, and a node must not look protected when it is not")
 PLUG_INS: Final = refused("plug-in classes of Apache Kafka cannot be loaded")

@@ -1,0 +1,273 @@
+"""How voters come and go (KIP-853): AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter, and the step to `kraft.version` 1.
+
+One change at a time, each by one voter: of two sets that differ by one, any two majorities have a voter in common, so
+nothing can be committed twice differently. A change counts from the moment it is appended. The next may begin only when
+the one before is committed, and only after the leader has committed an entry of its own epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import Uuid
+from ottla.quorum.voters import ReplicaKey, Voter, VoterSet
+from ottla.records.control import ControlType
+from ottla.wire.codec import encode
+from ottla.wire.messages import add_raft_voter as a
+from ottla.wire.messages import remove_raft_voter as r
+from ottla.wire.messages import update_raft_voter as u
+from ottla.wire.messages.api_versions import ApiVersionsRequest
+from ottla.wire.messages.control_records import KRaftVersionRecord
+from ottla.wire.peers import Endpoint
+
+if TYPE_CHECKING:
+    from ottla.model.ports import World
+    from ottla.quorum.replica import QuorumReplica
+    from ottla.wire.peers import Peers
+
+__all__ = ["KRAFT_VERSION", "Reconfiguration"]
+
+KRAFT_VERSION = "kraft.version"
+KRAFT_VERSIONS = (0, 1)
+
+PURPOSE = "quorum"
+# How often a leader looks whether a new voter has caught up.
+POLL_SECONDS = 0.02
+CHANGE_TIMEOUT_MS = 30_000
+
+
+class Reconfiguration:
+    """Decides changes of the voters while this node leads."""
+
+    def __init__(self, *, world: World, quorum: QuorumReplica, peers: Peers | None, cluster_id: str) -> None:
+        self._world = world
+        self._quorum = quorum
+        self._peers = peers
+        self._cluster_id = cluster_id
+        self._is_busy = False
+
+    # -- requests ---------------------------------------------------------------------------------------------------
+
+    def add_voter(self, request: a.AddRaftVoterRequest) -> Deferred[a.AddRaftVoterResponse]:
+        answer: Deferred[a.AddRaftVoterResponse] = Deferred()
+        voter = Voter(ReplicaKey(request.voter_id, request.voter_directory_id), _endpoints(request.listeners))
+
+        def finish(outcome: Deferred[Any]) -> None:
+            code, sentence = _told(outcome.error)
+            answer.resolve(a.AddRaftVoterResponse(error_code=code, error_message=sentence))
+
+        def decide() -> None:
+            self._check_may_change(request.cluster_id)
+            if request.voter_id in self._quorum.log.voters.ids:
+                raise KafkaError(ErrorCode.DUPLICATE_VOTER, f"node {request.voter_id} votes already")
+            if not voter.endpoints:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "a voter has to have at least one listener")
+
+        deadline = self._world.clock.monotonic() + (request.timeout_ms or CHANGE_TIMEOUT_MS) / 1000
+        try:
+            decide()
+        except KafkaError as error:
+            finish(Deferred.failed(error))
+            return answer
+        self._is_busy = True
+        self._check_new_voter(voter, deadline).when_done(
+            lambda checked: self._on_new_voter_checked(checked, voter, finish, request.ack_when_committed)
+        )
+        return answer
+
+    def remove_voter(self, request: r.RemoveRaftVoterRequest) -> Deferred[r.RemoveRaftVoterResponse]:
+        answer: Deferred[r.RemoveRaftVoterResponse] = Deferred()
+
+        def finish(outcome: Deferred[Any]) -> None:
+            code, sentence = _told(outcome.error)
+            answer.resolve(r.RemoveRaftVoterResponse(error_code=code, error_message=sentence))
+
+        try:
+            self._check_may_change(request.cluster_id)
+            voters = self._quorum.log.voters
+            voter = voters.get(request.voter_id)
+            if voter is None or voter.key.directory_id != request.voter_directory_id or len(voters) == 1:
+                raise KafkaError(
+                    ErrorCode.VOTER_NOT_FOUND,
+                    f"{ReplicaKey(request.voter_id, request.voter_directory_id)} is none of several voters",
+                )
+        except KafkaError as error:
+            finish(Deferred.failed(error))
+            return answer
+        self._append(voters.without(request.voter_id)).when_done(finish)
+        return answer
+
+    def update_voter(self, request: u.UpdateRaftVoterRequest) -> Deferred[u.UpdateRaftVoterResponse]:
+        answer: Deferred[u.UpdateRaftVoterResponse] = Deferred()
+
+        def finish(outcome: Deferred[Any]) -> None:
+            news = self._quorum.news
+            leader = u.CurrentLeader(leader_id=news.leader_id, leader_epoch=news.epoch)
+            if news.endpoint is not None:
+                leader.host, leader.port = news.endpoint.host, news.endpoint.port
+            code, _ = _told(outcome.error)
+            answer.resolve(u.UpdateRaftVoterResponse(error_code=code, current_leader=leader))
+
+        key = ReplicaKey(request.voter_id, request.voter_directory_id)
+        try:
+            error_code = self._quorum.machine.fetch_error(request.current_leader_epoch)
+            if error_code is not ErrorCode.NONE:
+                raise KafkaError(error_code)
+            self._check_cluster(request.cluster_id)
+            known = self._quorum.log.voters.get(request.voter_id)
+            if known is None or not known.key.matches(key):
+                raise KafkaError(ErrorCode.VOTER_NOT_FOUND, f"{key} does not vote")
+            feature = request.kraft_version_feature
+            versions = (feature.min_supported_version, feature.max_supported_version)
+            if not versions[0] <= self._quorum.log.kraft_version <= versions[1]:
+                raise KafkaError(
+                    ErrorCode.INVALID_UPDATE_VERSION, f"{key} does not support the cluster's {KRAFT_VERSION}"
+                )
+            changed = Voter(key, _endpoints(request.listeners), versions)
+            if self._quorum.log.kraft_version == 0 or changed == known:
+                # In a quorum given by configuration nothing is written: the addresses are the configuration's.
+                finish(Deferred.resolved(None))
+                return answer
+            self._check_may_change(request.cluster_id)
+        except KafkaError as error:
+            finish(Deferred.failed(error))
+            return answer
+        self._append(self._quorum.log.voters.with_voter(changed)).when_done(finish)
+        return answer
+
+    def upgrade(self, level: int, *, validate_only: bool) -> Deferred[None]:
+        """Makes the voters part of the log, which `kraft.version` 1 stands for; there is no way back."""
+        quorum = self._quorum
+        present = quorum.log.kraft_version
+        if level == present:
+            return Deferred.resolved(None)
+        if not KRAFT_VERSIONS[0] <= level <= KRAFT_VERSIONS[1] or level < present:
+            return Deferred.failed(
+                KafkaError(ErrorCode.INVALID_UPDATE_VERSION, f"{KRAFT_VERSION} cannot go from {present} to {level}")
+            )
+        leadership = quorum.machine.leadership
+        if leadership is None or not quorum.is_leading:
+            return Deferred.failed(KafkaError(ErrorCode.NOT_CONTROLLER, "this node does not lead the quorum"))
+        known: list[Voter] = []
+        for voter in quorum.log.voters:
+            progress = leadership.progress(voter.key.node_id)
+            key = quorum.own if voter.key.matches(quorum.own) else None if progress is None else progress.key
+            if key is None or key.directory_id == Uuid.ZERO:
+                return Deferred.failed(
+                    KafkaError(
+                        ErrorCode.INVALID_UPDATE_VERSION,
+                        f"voter {voter.key.node_id} has not told its directory yet: every voter has to be there",
+                    )
+                )
+            known.append(voter._replace(key=key))
+        if validate_only:
+            return Deferred.resolved(None)
+        records = [
+            (ControlType.KRAFT_VERSION, encode(KRaftVersionRecord(kraft_version=level), 0)),
+            (ControlType.KRAFT_VOTERS, VoterSet(known).encode()),
+        ]
+        return self._appended(quorum.log.append_control(records)).then(lambda _: None)
+
+    # -- steps ------------------------------------------------------------------------------------------------------
+
+    def _check_cluster(self, cluster_id: str | None) -> None:
+        if cluster_id is not None and cluster_id != self._cluster_id:
+            raise KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID)
+
+    def _check_may_change(self, cluster_id: str | None) -> None:
+        quorum = self._quorum
+        self._check_cluster(cluster_id)
+        if not quorum.machine.is_leader:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node does not lead the quorum")
+        if quorum.log.kraft_version == 0:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION, f"voters are given by the configuration while {KRAFT_VERSION} is 0"
+            )
+        if self._is_busy or not quorum.is_leading or quorum.log.has_pending_voters:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the change of voters before this one is not finished")
+
+    def _check_new_voter(self, voter: Voter, deadline: float) -> Deferred[None]:
+        """It can be reached, knows the protocol, and has everything that is committed."""
+        checked: Deferred[None] = Deferred()
+        level = self._quorum.log.kraft_version
+
+        def on_versions(answer: Deferred[Any]) -> None:
+            if answer.error is not None:
+                checked.fail(KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{voter.key} cannot be reached: {answer.error}"))
+                return
+            ranges = {each.name: (each.min_version, each.max_version) for each in answer.result().supported_features}
+            lowest, highest = ranges.get(KRAFT_VERSION, (0, 0))
+            if lowest <= level <= highest:
+                wait()
+            else:
+                checked.fail(
+                    KafkaError(ErrorCode.INVALID_REQUEST, f"{voter.key} does not support {KRAFT_VERSION} {level}")
+                )
+
+        def wait() -> None:
+            leadership = self._quorum.machine.leadership
+            if leadership is None:
+                checked.fail(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node leads the quorum no longer"))
+                return
+            progress = leadership.progress(voter.key.node_id)
+            if progress is not None and progress.key == voter.key and progress.caught_up_ms >= 0:
+                checked.resolve(None)
+            elif self._world.clock.monotonic() >= deadline:
+                checked.fail(KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{voter.key} does not follow the log closely"))
+            else:
+                self._world.scheduler.call_later(POLL_SECONDS, wait)
+
+        if self._peers is None:
+            return Deferred.failed(KafkaError(ErrorCode.REQUEST_TIMED_OUT, "no other node can be reached"))
+        timeout_ms = self._quorum.settings.timing.request_timeout_ms
+        request = ApiVersionsRequest(client_software_name="ottla", client_software_version="1")
+        names = [name for name, _ in self._quorum.settings.listeners]
+        endpoint = next((each for name, each in voter.endpoints if name in names), voter.endpoints[0][1])
+        self._peers.send(endpoint, request, purpose=PURPOSE, timeout_ms=timeout_ms).when_done(on_versions)
+        return checked
+
+    def _on_new_voter_checked(
+        self,
+        checked: Deferred[None],
+        voter: Voter,
+        finish: Callable[[Deferred[Any]], None],
+        ack_when_committed: bool,
+    ) -> None:
+        self._is_busy = False
+        if checked.error is not None:
+            finish(Deferred.failed(checked.error))
+            return
+        try:
+            self._check_may_change(None)
+        except KafkaError as error:
+            finish(Deferred.failed(error))
+            return
+        appended = self._append(self._quorum.log.voters.with_voter(voter))
+        if ack_when_committed or appended.error is not None:
+            appended.when_done(finish)
+        else:
+            finish(Deferred.resolved(None))
+
+    def _append(self, voters: VoterSet) -> Deferred[int]:
+        return self._appended(self._quorum.log.append_control([(ControlType.KRAFT_VOTERS, voters.encode())]))
+
+    def _appended(self, appended: Deferred[int]) -> Deferred[int]:
+        # The machine looks at the voters with its next step.
+        self._quorum.poke()
+        return appended
+
+
+def _endpoints(listeners: Any) -> tuple[tuple[str, Endpoint], ...]:
+    return tuple((each.name, Endpoint(each.host, each.port)) for each in listeners)
+
+
+def _told(error: BaseException | None) -> tuple[ErrorCode, str | None]:
+    if error is None:
+        return ErrorCode.NONE, None
+    if isinstance(error, KafkaError):
+        return error.code, error.message
+    # The disk refused, or somebody else leads now.
+    return ErrorCode.REQUEST_TIMED_OUT, str(error)
