@@ -81,6 +81,7 @@ TROUBLE: dict[str, tuple[dict[str, Any], str, str]] = {
         "wrong",
         "cluster unregister --id 3",
     ),
+    "silent_brokers": ({"silent": [2]}, "wrong", "restart"),
     "partitions_without_leader": ({"topics": [topic(partition(0, leader=-1, isr=()))]}, "wrong", "elect-leaders"),
     "partitions_under_min_isr": ({"topics": [topic(partition(0, isr=(1,)))]}, "wrong", "--under-min-isr-partitions"),
     "partitions_under_replicated": (

@@ -52,6 +52,17 @@ def fenced_brokers(facts: ClusterFacts) -> Iterator[Finding]:
             )
 
 
+def silent_brokers(facts: ClusterFacts) -> Iterator[Finding]:
+    for node in facts.brokers:
+        if node.node_id in facts.silent:
+            yield Finding(
+                WRONG,
+                "brokers",
+                f"Broker {node.node_id} ({node.host}:{node.port}) does not answer.",
+                "look at its process and its network; if it hangs, restart it",
+            )
+
+
 def partitions_without_leader(facts: ClusterFacts) -> Iterator[Finding]:
     for topic, one in _partitions(facts):
         if one.leader < 0:
@@ -273,8 +284,8 @@ def groups_stuck(facts: ClusterFacts) -> Iterator[Finding]:
                 WRONG,
                 "groups",
                 f"{group.group_id} is {lag} records behind, has {len(group.members)} members and does not move.",
-                f"look at its consumers: ottla groups describe {group.group_id}; to skip what they cannot take, stop "
-                f"them and: ottla groups reset-offsets {group.group_id} --all-topics --shift-by 1 --execute",
+                "look at its consumers; if a record is too much for them, stop them and skip it: "
+                f"ottla groups reset-offsets {group.group_id} --all-topics --shift-by 1 --execute",
             )
 
 
@@ -313,6 +324,7 @@ def hanging_transactions(facts: ClusterFacts) -> Iterator[Finding]:
 
 CLUSTER_CHECKS: tuple[Check, ...] = (
     fenced_brokers,
+    silent_brokers,
     partitions_without_leader,
     partitions_under_min_isr,
     partitions_under_replicated,

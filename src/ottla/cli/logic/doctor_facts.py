@@ -17,6 +17,7 @@ from ottla.client.admin.topics import DescribedTopic
 from ottla.client.errors import ClientError
 from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
+from ottla.wire.peers import Endpoint
 
 __all__ = ["ClusterFacts", "GroupFacts", "gather"]
 
@@ -34,6 +35,8 @@ class GroupFacts:
 @dataclass(slots=True, kw_only=True)
 class ClusterFacts:
     brokers: list[ClusterNode] = field(default_factory=list)
+    # Registered, not fenced, and silent to us.
+    silent: list[int] = field(default_factory=list)
     topics: list[DescribedTopic] = field(default_factory=list)
     # Topic -> setting -> value.
     topic_settings: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -55,11 +58,12 @@ async def gather(
     """Looks at everything; groups twice, `seconds` apart, to see who moves."""
     facts = ClusterFacts()
     facts.brokers = list((await admin.cluster.describe(fenced=True)).brokers)
+    answering = await _answering(admin, facts)
     names = await admin.topics.names()
     described = await admin.topics.describe(names)
     facts.topics = [topic for topic in described.values() if isinstance(topic, DescribedTopic)]
-    await _settings(admin, facts)
-    for broker, found in (await admin.partitions.log_directories()).items():
+    await _settings(admin, facts, answering)
+    for broker, found in (await admin.partitions.log_directories(answering)).items():
         if isinstance(found, KafkaError):
             facts.unknown.append(f"log directories of broker {broker}: {found.message}")
         else:
@@ -67,8 +71,24 @@ async def gather(
     await _optional(facts, "the quorum", _quorum(admin, facts))
     await _optional(facts, "reassignments", _moving(admin, facts))
     await _optional(facts, "transactions", _hanging(admin, facts, transaction_silence_ms))
-    await _groups(admin, facts, seconds)
+    await _groups(admin, facts, seconds, answering)
     return facts
+
+
+async def _answering(admin: AdminClient, facts: ClusterFacts) -> list[int]:
+    """The brokers that a connection can be made to; the others would only cost time."""
+
+    async def reach(node: ClusterNode) -> bool:
+        try:
+            await admin.connections.connection(Endpoint(node.host, node.port))
+        except ClientError:
+            return False
+        return True
+
+    live = [node for node in facts.brokers if not node.is_fenced]
+    reached = await asyncio.gather(*[reach(node) for node in live])
+    facts.silent = [node.node_id for node, answers in zip(live, reached, strict=True) if not answers]
+    return [node.node_id for node, answers in zip(live, reached, strict=True) if answers]
 
 
 async def _optional(facts: ClusterFacts, what: str, work: object) -> None:
@@ -79,10 +99,9 @@ async def _optional(facts: ClusterFacts, what: str, work: object) -> None:
         facts.unknown.append(f"{what}: {error}")
 
 
-async def _settings(admin: AdminClient, facts: ClusterFacts) -> None:
-    live = [node for node in facts.brokers if not node.is_fenced]
+async def _settings(admin: AdminClient, facts: ClusterFacts, answering: list[int]) -> None:
     resources = [ConfigResource(ResourceType.TOPIC, topic.name) for topic in facts.topics]
-    resources += [ConfigResource(ResourceType.BROKER, str(node.node_id)) for node in live]
+    resources += [ConfigResource(ResourceType.BROKER, str(broker)) for broker in answering]
     for resource, entries in (await admin.configs.describe(resources)).items():
         if isinstance(entries, KafkaError):
             facts.unknown.append(f"settings of {resource.name}: {entries.message}")
@@ -121,8 +140,8 @@ async def _hanging(admin: AdminClient, facts: ClusterFacts, silence_ms: int) -> 
     facts.hanging = await find_hanging_transactions(admin, partitions, older_than_ms=older)
 
 
-async def _groups(admin: AdminClient, facts: ClusterFacts, seconds: float) -> None:
-    ids = [group.group_id for group in await admin.groups.find()]
+async def _groups(admin: AdminClient, facts: ClusterFacts, seconds: float, answering: list[int]) -> None:
+    ids = [group.group_id for group in await admin.groups.find(brokers=answering)]
     described = [group for group in (await admin.groups.describe(ids)).values() if isinstance(group, DescribedGroup)]
     before = [await group_rows(admin, group) for group in described]
     if any(row.lag for rows in before for row in rows):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ottla.client.cluster import Cluster
-from ottla.client.errors import check, error_of
+from ottla.client.errors import ConnectionLost, check, error_of
 from ottla.client.leaders import by_topic
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
@@ -91,8 +91,10 @@ class Groups:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    async def find(self, *, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[ListedGroup]:
-        """Every group of every coordinator."""
+    async def find(
+        self, *, states: Sequence[str] = (), types: Sequence[str] = (), brokers: Iterable[int] | None = None
+    ) -> list[ListedGroup]:
+        """Every group of every coordinator, or of these brokers."""
         request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
 
         async def ask(node_id: int) -> ListGroupsResponse:
@@ -103,7 +105,8 @@ class Groups:
 
             return await self._cluster.retry(attempt)
 
-        responses = await asyncio.gather(*[ask(node_id) for node_id in await self._cluster.all_brokers()])
+        wanted = await self._cluster.all_brokers() if brokers is None else list(brokers)
+        responses = await asyncio.gather(*[ask(node_id) for node_id in wanted])
         found = {
             group.group_id: ListedGroup(group.group_id, group.protocol_type, group.group_state, group.group_type)
             for response in responses
@@ -119,6 +122,8 @@ class Groups:
                 return await self._describe_one(group_id)
             except KafkaError as error:
                 return error
+            except ConnectionLost as error:
+                return KafkaError(ErrorCode.NETWORK_EXCEPTION, str(error))
 
         wanted = list(dict.fromkeys(group_ids))
         return dict(zip(wanted, await asyncio.gather(*[one(group_id) for group_id in wanted]), strict=True))
