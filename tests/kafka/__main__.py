@@ -107,7 +107,7 @@ def read_groups() -> dict[str, list[str]]:
 
 def read_baseline() -> dict[str, set[str]]:
     tests: dict[str, set[str]] = defaultdict(set)
-    for file in ("requests.txt", "tools.txt", "transactions.txt"):
+    for file in ("requests.txt", "tools.txt", "transactions.txt", "clusters.txt"):
         for line in read_list(HERE / "baseline" / file):
             name, test = line.split(" ", 1)
             tests[name].add(test)
