@@ -41,6 +41,28 @@ def test_the_age_of_a_segment_counts_from_its_first_batch() -> None:
     assert bench.bases() == [0, 2, 4]
 
 
+def test_what_a_segment_may_hold_follows_the_configuration() -> None:
+    bench = LogBench()
+    bench.append(b"a", timestamp=1_000_000)
+    bench.append(b"b", timestamp=1_000_000)
+    bench.configure(segment_ms=HOUR_MS)
+    bench.append(b"c", timestamp=1_000_000 + HOUR_MS + 1)
+    assert bench.bases() == [0, 2]
+    bench.configure(segment_bytes=bench.log.segments.active.size)
+    bench.append(b"d", timestamp=1_000_000 + HOUR_MS + 1)
+    assert bench.bases() == [0, 2, 3]
+
+
+def test_a_segment_that_was_emptied_begins_a_new_age() -> None:
+    bench = LogBench(segment_ms=HOUR_MS)
+    bench.append(b"a", timestamp=2 * HOUR_MS)
+    bench.append(b"b", timestamp=2 * HOUR_MS)
+    bench.log.truncate_to(0)
+    bench.append(b"c", timestamp=HOUR_MS)
+    bench.append(b"d", timestamp=2 * HOUR_MS + 1)
+    assert bench.bases() == [0, 1]
+
+
 def test_records_without_timestamps_age_with_the_clock() -> None:
     bench = LogBench(segment_ms=HOUR_MS)
     bench.append(b"a", timestamp=-1)
