@@ -33,7 +33,7 @@ logger = logging.getLogger("ottla.host.peers")
 
 _SIZE = struct.Struct(">i")
 _API_VERSIONS_VERSION = 3
-_RECEIVE_SIZE = 256 * 1024
+_RECEIVE_SIZE = 64 * 1024
 
 # A peer that does not take what we send is a peer that is gone: nothing here sends many small requests.
 REQUESTS_WAITING_MAX = 1000
@@ -75,6 +75,7 @@ class _PeerConnection:
         forget: Callable[[_PeerConnection], None],
         workers: Workers | None,
         setup_timeout_ms: int,
+        scratch: memoryview,
     ) -> None:
         self._loop = loop
         self.endpoint = endpoint
@@ -85,7 +86,12 @@ class _PeerConnection:
         self._unsent: deque[_Asked] = deque()
         self._unanswered: deque[_Asked] = deque()
         self._outgoing = bytearray()
-        self._incoming = bytearray()
+        # Where small responses, and the beginnings of large ones, are received; shared by all connections.
+        self._scratch = scratch
+        # A response of which a part is here, or not even its whole size.
+        self._frame: memoryview | None = None
+        self._frame_filled = 0
+        self._size_begun = b""
         self._correlation_id = 0
         self._connected = False
         self._writing = True
@@ -230,8 +236,10 @@ class _PeerConnection:
 
     def _on_readable(self) -> None:
         assert self._socket is not None
+        frame = self._frame
+        into = self._scratch if frame is None else frame[self._frame_filled :]
         try:
-            received = self._socket.recv(_RECEIVE_SIZE)
+            received = self._socket.recv_into(into)
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
@@ -239,19 +247,38 @@ class _PeerConnection:
             return
         if not received:
             self.close("the peer closed the connection")
-            return
-        self._incoming += received
-        while not self._closed and len(self._incoming) >= 4:
-            (size,) = _SIZE.unpack_from(self._incoming)
+        elif frame is None:
+            self._take_frames(into[:received])
+        else:
+            self._frame_filled += received
+            if self._frame_filled == len(frame):
+                self._frame = None
+                self._on_response(frame)
+
+    def _take_frames(self, received: memoryview) -> None:
+        """Whole responses are answered; one that has only begun gets its place, and the rest is received into that."""
+        if self._size_begun:
+            received = memoryview(self._size_begun + received)
+            self._size_begun = b""
+        position = 0
+        while not self._closed and position < len(received):
+            if len(received) - position < _SIZE.size:
+                self._size_begun = bytes(received[position:])
+                return
+            (size,) = _SIZE.unpack_from(received, position)
             if not 4 <= size <= self._response_bytes_max:
                 self.close(f"a response of {size} bytes")
                 return
-            if len(self._incoming) < 4 + size:
-                return
+            position += _SIZE.size
+            here = received[position : position + size]
             # The frame gets bytes of its own: record bytes in it are kept and written to a log.
-            frame = bytearray(memoryview(self._incoming)[4 : 4 + size])
-            del self._incoming[: 4 + size]
-            self._on_response(memoryview(frame))
+            frame = memoryview(bytearray(size))
+            frame[: len(here)] = here
+            position += len(here)
+            if len(here) == size:
+                self._on_response(frame)
+            else:
+                self._frame, self._frame_filled = frame, len(here)
 
     def _on_response(self, frame: memoryview) -> None:
         if not self._unanswered:
@@ -287,6 +314,7 @@ class PeerConnections:
         self._client_id = client_id
         self._response_bytes_max = response_bytes_max
         self._connections: dict[tuple[Endpoint, str], _PeerConnection] = {}
+        self._scratch = memoryview(bytearray(_RECEIVE_SIZE))
 
     def send(
         self, endpoint: Endpoint, request: Message, *, purpose: str, timeout_ms: int, version_max: int = 32767
@@ -324,6 +352,7 @@ class PeerConnections:
             forget,
             self._workers,
             self._setup_timeout_ms,
+            self._scratch,
         )
         self._connections[key] = connection
         return connection

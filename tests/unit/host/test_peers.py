@@ -24,6 +24,9 @@ class FakePeer:
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
+        # Answers are held back until so many bytes are there, and then sent in pieces of this size.
+        self.held_bytes = 0
+        self.piece_bytes = 1 << 30
         self.versions: list[int] = []
         self.connections = 0
 
@@ -36,8 +39,17 @@ class FakePeer:
         self.server.close()
         await self.server.wait_closed()
 
+    async def _write(self, writer: asyncio.StreamWriter, data: bytes) -> None:
+        for start in range(0, len(data), self.piece_bytes):
+            writer.write(data[start : start + self.piece_bytes])
+            await writer.drain()
+            # The other side reads before the next piece is there.
+            for _ in range(3):
+                await asyncio.sleep(0)
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        held = b""
         try:
             while True:
                 (size,) = struct.unpack(">i", await reader.readexactly(4))
@@ -51,7 +63,10 @@ class FakePeer:
                 if response is None:
                     continue
                 parts = response_parts(header.api_key, header.api_version, header.correlation_id, response)
-                writer.write(b"".join(bytes(part) for part in parts))  # type: ignore[arg-type]
+                held += b"".join(bytes(part) for part in parts)  # type: ignore[arg-type]
+                if isinstance(request, ApiVersionsRequest) or len(held) >= self.held_bytes:
+                    await self._write(writer, held)
+                    held = b""
         except asyncio.IncompleteReadError:
             pass
         finally:
@@ -89,6 +104,24 @@ def test_answers_come_back_in_the_version_both_speak() -> None:
         assert [answer.error_code for answer in answers] == [0, 1, 2]  # type: ignore[attr-defined]
         assert peer.versions == [2, 2, 2]
         assert peer.connections == 1
+
+    def answer(request: Message) -> Message:
+        assert isinstance(request, HeartbeatRequest)
+        return HeartbeatResponse(error_code=int(request.group_id))
+
+    run(answer, scenario)
+
+
+@pytest.mark.parametrize(("held_bytes", "piece_bytes"), [(0, 1), (0, 3), (70, 9), (70, 1 << 20)])
+def test_answers_in_pieces_and_several_at_once(held_bytes: int, piece_bytes: int) -> None:
+    async def scenario(peers: PeerConnections, endpoint: Endpoint, peer: FakePeer) -> None:
+        peer.held_bytes, peer.piece_bytes = held_bytes, piece_bytes
+        asked = [
+            peers.send(endpoint, HeartbeatRequest(group_id=str(number)), purpose="test", timeout_ms=5000)
+            for number in range(10)
+        ]
+        answers = [await finished(deferred) for deferred in asked]
+        assert [answer.error_code for answer in answers] == list(range(10))  # type: ignore[attr-defined]
 
     def answer(request: Message) -> Message:
         assert isinstance(request, HeartbeatRequest)
