@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.deferred import Deferred
-from ottla.model.errors import ErrorCode
+from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["handle"]
+__all__ = ["error_response", "handle"]
 
 
 def handle(request: CreateTopicsRequest, context: RequestContext, broker: Broker) -> Deferred[CreateTopicsResponse]:
@@ -62,3 +62,13 @@ def handle(request: CreateTopicsRequest, context: RequestContext, broker: Broker
 
     created.when_done(finish)
     return answer
+
+
+def error_response(request: CreateTopicsRequest, version: int, error: KafkaError) -> CreateTopicsResponse:  # noqa: ARG001
+    """Every topic of a request that is refused as a whole is told why."""
+    return CreateTopicsResponse(
+        topics=[
+            CreatableTopicResult(name=topic.name, error_code=error.code, error_message=error.message, configs=[])
+            for topic in request.topics
+        ]
+    )

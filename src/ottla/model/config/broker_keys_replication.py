@@ -26,7 +26,6 @@ from ottla.model.config.statuses import (
     QUOTA_WINDOWS,
     SYSTEM_BUFFERS,
     TELEMETRY,
-    THROTTLES,
     TIERED_STORAGE,
 )
 from ottla.model.config.validators import AnyList, at_least
@@ -80,12 +79,12 @@ REPLICATION_KEYS: Final = (
               "Threads that move replicas between directories."),
     ConfigKey("follower.fetch.last.tiered.offset.enable", BOOLEAN, False, None, MEDIUM, CLUSTER_WIDE, TIERED_STORAGE,
               "Whether a new follower begins at the last tiered offset."),
-    ConfigKey("leader.replication.throttled.rate", LONG, LONG_MAX, at_least(0), MEDIUM, CLUSTER_WIDE, THROTTLES,
+    ConfigKey("leader.replication.throttled.rate", LONG, LONG_MAX, at_least(0), MEDIUM, CLUSTER_WIDE, HONOURED,
               "Bytes a second the broker serves to throttled followers."),
-    ConfigKey("follower.replication.throttled.rate", LONG, LONG_MAX, at_least(0), MEDIUM, CLUSTER_WIDE, THROTTLES,
+    ConfigKey("follower.replication.throttled.rate", LONG, LONG_MAX, at_least(0), MEDIUM, CLUSTER_WIDE, HONOURED,
               "Bytes a second the broker fetches for throttled replicas."),
     ConfigKey("replica.alter.log.dirs.io.max.bytes.per.second", LONG, LONG_MAX, at_least(0),
-              MEDIUM, CLUSTER_WIDE, THROTTLES,
+              MEDIUM, CLUSTER_WIDE, HONOURED,
               "Bytes a second the broker moves between its directories."),
     ConfigKey("quota.window.num", INT, 11, at_least(1), LOW, READ_ONLY, QUOTA_WINDOWS,
               "Windows kept for client quotas."),

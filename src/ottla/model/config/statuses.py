@@ -30,7 +30,6 @@ __all__ = [
     "SECURITY",
     "SYSTEM_BUFFERS",
     "TELEMETRY",
-    "THROTTLES",
     "TIERED_STORAGE",
     "TOKENS",
     "UNSTABLE",
@@ -53,7 +52,6 @@ PARKED: Final = inert("a waiting request leaves its list the moment it is finish
 QUOTA_WINDOWS: Final = inert("quotas are not available yet")
 SYSTEM_BUFFERS: Final = inert("the operating system sizes the buffers of connections between nodes")
 TELEMETRY: Final = inert("clients cannot push metrics yet")
-THROTTLES: Final = inert("copies of replicas go as fast as they can")
 
 # Refused: doing without would not be what was asked for.
 KERBEROS: Final = refused("Kerberos is not available")

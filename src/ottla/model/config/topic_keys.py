@@ -12,7 +12,7 @@ from typing import Final
 
 from ottla.model.config.columns import BOOLEAN, CLUSTER_WIDE, DOUBLE, INT, LIST, LONG, LONG_MAX, MEDIUM, STRING
 from ottla.model.config.keys import HONOURED, ConfigKey, ConfigType, ConfigValue, Status
-from ottla.model.config.statuses import THROTTLES, TIERED_STORAGE
+from ottla.model.config.statuses import TIERED_STORAGE
 from ottla.model.config.validators import OneOf, SomeOf, ThrottledReplicas, Validator, at_least, between
 
 __all__ = ["COMPRESSION_TYPES", "REMOVED_TOPIC_KEYS", "TOPIC_KEYS"]
@@ -67,15 +67,13 @@ _KEYS = (
     _key("flush.ms", LONG, LONG_MAX, at_least(0), ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
          "Longest time a record may stay unflushed before the log is forced to disk."),
     _key("follower.replication.throttled.replicas", LIST, (), ThrottledReplicas(), (),
-         "Replicas (partition:broker pairs, or *) whose fetching from the leader is throttled.",
-         status=THROTTLES),
+         "Replicas (partition:broker pairs, or *) whose fetching from the leader is throttled."),
     _key("index.interval.bytes", INT, 4096, at_least(0), ("log.index.interval.bytes",),
          "Bytes of log between two entries of the offset index."),
     _key("internal.segment.bytes", INT, None, None, (),
          "Segment size below the bound of segment.bytes, for tests.", internal=True),
     _key("leader.replication.throttled.replicas", LIST, (), ThrottledReplicas(), (),
-         "Replicas (partition:broker pairs, or *) whose serving of followers is throttled.",
-         status=THROTTLES),
+         "Replicas (partition:broker pairs, or *) whose serving of followers is throttled."),
     _key("local.retention.bytes", LONG, -2, at_least(-2), ("log.local.retention.bytes",),
          "Bytes kept on local disk of a tiered topic; -2 takes retention.bytes.", status=TIERED_STORAGE),
     _key("local.retention.ms", LONG, -2, at_least(-2), ("log.local.retention.ms",),
