@@ -106,6 +106,7 @@ class ControllerMetadata:
             peers=peers,
             settings=_replica_settings(config, own),
         )
+        quorum.on_fatal = lambda error: self.on_fatal(error)
         self.quorum: QuorumReplica | None = quorum
         self._quorum = quorum
         self._upkeep = LeaderUpkeep(world=world, controller=controller, config=config)

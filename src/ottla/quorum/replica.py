@@ -17,7 +17,7 @@ from ottla.model.deferred import Deferred
 from ottla.quorum import events as e
 from ottla.quorum import exchange as x
 from ottla.quorum.elections import Elections
-from ottla.quorum.errors import MetadataLogUnsupportedError
+from ottla.quorum.errors import MetadataLogFailedError, MetadataLogUnsupportedError
 from ottla.quorum.events import NOBODY, LogEnd
 from ottla.quorum.exchange import FETCH_WAIT_MS, LeaderNews
 from ottla.quorum.leader import QuorumLeader
@@ -201,6 +201,15 @@ class QuorumReplica:
                     else:
                         _EFFECTS[type(effect)](self, effect)
                 self._look_at_voters()
+        except OSError as error:
+            # The machine is ahead of the disk (a vote, an epoch): nothing may follow from that, so this node ends.
+            self._events.clear()
+            self.close()
+            if self.on_fatal is not None:
+                self.on_fatal(error)
+            if isinstance(event, e.VoteRequested | e.BeginEpochRequested | e.EndEpochRequested):
+                raise MetadataLogFailedError(f"the answer could not be made durable: {error}") from error
+            return None
         finally:
             self._is_stepping = False
         self._plan_timer()
