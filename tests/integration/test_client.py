@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import uuid
 from collections.abc import Coroutine, Iterator
 from typing import Any, TypeVar
@@ -15,7 +16,7 @@ from ottla.client.admin.offsets import EARLIEST, LATEST
 from ottla.client.admin.topics import NewTopic
 from ottla.client.blocking import BlockingAdmin, BlockingConsumer, BlockingProducer
 from ottla.client.consumer import ConsumedRecord, Consumer, ConsumerSettings
-from ottla.client.errors import ClientError, ClusterUnreachable
+from ottla.client.errors import ClientClosed, ClientError, ClusterUnreachable
 from ottla.client.producer import Producer, ProducerSettings
 from ottla.client.settings import ClientSettings, parse_bootstrap
 from ottla.model.errors import ErrorCode, KafkaError
@@ -312,6 +313,28 @@ def test_nothing_is_lost_or_doubled_when_a_leader_dies() -> None:
                 assert values == [number for number in range(400) if number % 3 == partition]
 
         run(whole())
+
+
+def test_closing_waits_for_calls_under_way_and_no_longer_than_told(settings: ClientSettings, topic: str) -> None:
+    async def whole() -> None:
+        admin = AdminClient(settings)
+        call = asyncio.ensure_future(admin.topics.describe([topic]))
+        await asyncio.sleep(0)
+        await admin.close()
+        assert list(await call) == [topic]
+        with pytest.raises(ClientClosed):
+            await admin.topics.names()
+        # Connections are made here, and nobody ever takes them.
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            port = silent.getsockname()[1]
+            other = AdminClient(ClientSettings(bootstrap_servers=parse_bootstrap(f"127.0.0.1:{port}")))
+            call = asyncio.ensure_future(other.topics.describe([topic]))
+            await asyncio.sleep(0)
+            await other.close(timeout_ms=10)
+            with pytest.raises(ClientClosed):
+                await call
+
+    run(whole())
 
 
 async def awaited(delivery: Any) -> Any:

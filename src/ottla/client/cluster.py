@@ -59,9 +59,23 @@ class Cluster:
         self._connections: dict[tuple[Endpoint, str], asyncio.Task[Connection]] = {}
         self._coordinators: dict[tuple[CoordinatorKind, str], int] = {}
         self._closed = False
+        self._closing = False
+        self._calls = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
         self._random = random.Random()
 
+    async def drain(self, timeout_ms: int | None = None) -> None:
+        """Takes no new calls, and waits for those under way; what is not done in time is left to `close`."""
+        self._closing = True
+        try:
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                await self._idle.wait()
+        except TimeoutError:
+            return
+
     async def close(self) -> None:
+        """Ends every connection; calls under way fail with ClientClosed."""
         self._closed = True
         tasks = list(self._connections.values())
         self._connections.clear()
@@ -180,6 +194,24 @@ class Cluster:
         again: Callable[[KafkaError], bool] | None = None,
     ) -> T:
         """Repeats an attempt that fails with a retriable error or a lost connection, until the deadline."""
+        if self._closing and not self._calls:
+            raise ClientClosed("The client is closed.")
+        self._calls += 1
+        self._idle.clear()
+        try:
+            return await self._repeat(attempt, deadline=deadline, again=again)
+        finally:
+            self._calls -= 1
+            if not self._calls:
+                self._idle.set()
+
+    async def _repeat(
+        self,
+        attempt: Callable[[], Awaitable[T]],
+        *,
+        deadline: float | None,
+        again: Callable[[KafkaError], bool] | None,
+    ) -> T:
         end = self.deadline() if deadline is None else deadline
         backoff_ms = self.settings.retry_backoff_ms
         now = asyncio.get_running_loop().time
@@ -193,6 +225,8 @@ class Cluster:
                     raise
                 last: Exception = error
             except (ConnectionLost, ClusterUnreachable) as error:
+                if self._closed:
+                    raise ClientClosed("The client was closed before the cluster answered.") from None
                 if not self.metadata.brokers and now() - start > self.settings.bootstrap_timeout_ms / 1000:
                     raise
                 last = error

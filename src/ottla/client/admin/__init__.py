@@ -31,12 +31,15 @@ class AdminClient:
         self.transactions = Transactions(self.connections)
         self.cluster = Nodes(self.connections)
 
-    async def close(self) -> None:
+    async def close(self, timeout_ms: int | None = None) -> None:
+        """Takes no new calls and waits for those under way, for ever or for so long; then they fail."""
         if self._owned:
+            await self.connections.drain(timeout_ms)
             await self.connections.close()
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
+    async def __aexit__(self, kind: object, *_: object) -> None:
+        # Whoever leaves with an error does not wait for the rest.
+        await self.close(None if kind is None else 0)
