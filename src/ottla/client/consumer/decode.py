@@ -1,8 +1,8 @@
 """From record batches to records, as cheaply as Python can.
 
-One copy makes the whole payload `bytes`, so that every key and value is a single slice. Lengths below 64 are one byte
-and are read in place; whatever is longer goes through `read_varint`. Nothing is checked record by record beyond what
-is needed not to run out of bytes: the batch's checksum was.
+One copy makes the whole payload `bytes`, so that every key and value is a single slice. Numbers of one byte, and of two
+where they are common, are read in place; whatever is longer goes through `read_varint`. Nothing is checked record by
+record beyond what is needed not to run out of bytes: the batch's checksum was.
 """
 
 from __future__ import annotations
@@ -85,6 +85,8 @@ def _decode(one: TopicPartition, header: BatchHeader, data: bytes) -> list[Consu
         byte = data[position]
         if byte < 0x80:
             offset, position = base_offset + (byte >> 1), position + 1
+        elif (second := data[position + 1]) < 0x80:
+            offset, position = base_offset + ((byte & 0x7F | second << 7) >> 1), position + 2
         else:
             offset, position = read_varint(data, position)
             offset += base_offset
@@ -106,18 +108,15 @@ def _decode(one: TopicPartition, header: BatchHeader, data: bytes) -> list[Consu
         else:
             if byte < 0x80:
                 length, position = byte >> 1, position + 1
+            elif (second := data[position + 1]) < 0x80:
+                length, position = (byte & 0x7F | second << 7) >> 1, position + 2
             else:
                 length, position = read_varint(data, position)
             value = data[position : position + length]
             position += length
-        if data[position] == 0:
-            headers = no_headers
-            position += 1
-        else:
-            headers, position = _headers(data, position)
-        if append_time is not None:
-            timestamp = append_time
-        add(new(ConsumedRecord, (topic, partition, offset, timestamp, kind, key, value, headers, epoch)))
+        headers, position = (no_headers, position + 1) if data[position] == 0 else _headers(data, position)
+        time = timestamp if append_time is None else append_time
+        add(new(ConsumedRecord, (topic, partition, offset, time, kind, key, value, headers, epoch)))
     return found
 
 
