@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
     from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
     from ottla.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
-    from ottla.wire.peers import Peers
+    from ottla.wire.peers import Endpoint, Peers
 
 __all__ = ["ControllerGateway", "RemoteController", "decode_principal", "encode_principal"]
 
@@ -160,6 +160,12 @@ class RemoteController:
         self._forwarding_timeout_ms = forwarding_timeout_ms
         self._request_timeout_ms = request_timeout_ms
         self._session_timeout_ms = session_timeout_ms
+        controllers.on_moved.append(self._on_moved)
+
+    def _on_moved(self, former: Endpoint) -> None:
+        """Another leads: what was asked of the former may never be answered, for it may be frozen or cut off."""
+        for purpose in (FORWARDING, SESSION, REPLICATION):
+            self._peers.disconnect(former, purpose=purpose)
 
     # What clients ask.
 

@@ -52,6 +52,8 @@ class ControllerAddresses:
         self._index = 0
         # The leader as somebody has named it; it need not be among those of the configuration (KIP-853).
         self._leader: Endpoint | None = None
+        # Called with the endpoint that was asked so far when another is asked from now on.
+        self.on_moved: list[Callable[[Endpoint], object]] = []
 
     @property
     def current(self) -> Endpoint:
@@ -59,17 +61,22 @@ class ControllerAddresses:
 
     def found(self, endpoint: Endpoint) -> None:
         """The leader is there."""
-        self._leader = endpoint
+        before, self._leader = self.current, endpoint
+        self._tell_moved(before)
 
     def failed(self, endpoint: Endpoint) -> None:
         """The next request goes to the next one, unless somebody else has moved on already."""
         if endpoint != self.current:
             return
-        if self._leader is not None:
-            self._leader = None
-            if self._endpoints[self._index] != endpoint:
-                return
-        self._index = (self._index + 1) % len(self._endpoints)
+        self._leader = None
+        if self._endpoints[self._index] == endpoint:
+            self._index = (self._index + 1) % len(self._endpoints)
+        self._tell_moved(endpoint)
+
+    def _tell_moved(self, before: Endpoint) -> None:
+        if before != self.current:
+            for tell in self.on_moved:
+                tell(before)
 
 
 class ObserverSettings(NamedTuple):
