@@ -290,8 +290,13 @@ class TransactionCoordinator:
             return submitted
         answer: Deferred[None] = Deferred()
 
+        is_waiting = True
+
         def on_end_or_time() -> None:
-            if not answer.done:
+            # Whichever comes second finds the answer on its way, perhaps not yet committed.
+            nonlocal is_waiting
+            if is_waiting:
+                is_waiting = False
                 timer.cancel()
                 self.runtime.submit(transactional_id, decide).when_done(partial(_pass_on, answer))
 
