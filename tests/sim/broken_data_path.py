@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.apis import produce
+from ottla.broker.apis import produce, write_txn_markers
 from ottla.records.build import set_checksum
 from ottla.records.header import read_header
 from ottla.replica.isr import IsrKeeper
@@ -42,11 +42,16 @@ def serves_beyond_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
 
 
 def high_watermark_follows_any_follower(patch: pytest.MonkeyPatch) -> None:
-    """The high watermark is what the follower that asked last is sure to have written, and some less."""
+    """The high watermark is now and then less than what the follower that asked last has written."""
     advance = Partition.on_follower_fetch
+    fetches = 0
 
     def on_follower_fetch(partition: Partition, node_id: int, *, fetch_offset: int, **more: Any) -> None:
+        nonlocal fetches
+        fetches += 1
         advance(partition, node_id, fetch_offset=fetch_offset, **more)
+        if fetches % 5:
+            return
         partition.log.high_watermark = max(0, min(partition.log.high_watermark, fetch_offset - 3))
 
     patch.setattr(Partition, "on_follower_fetch", on_follower_fetch)
@@ -74,3 +79,20 @@ def follower_stamps_batches_itself(patch: pytest.MonkeyPatch) -> None:
 def nobody_comes_back_into_sync(patch: pytest.MonkeyPatch) -> None:
     """A leader never asks to let a follower back in."""
     patch.setattr(IsrKeeper, "consider_joining", lambda *_: None)
+
+
+def aborted_transactions_are_not_listed(patch: pytest.MonkeyPatch) -> None:
+    """A reader of committed transactions is not told which ones to leave out."""
+    patch.setattr(PartitionLog, "aborted_in_read", lambda *_, **__: [])
+
+
+def one_partition_never_hears_of_commits(patch: pytest.MonkeyPatch) -> None:
+    """Transactions end in some partitions only."""
+    append = write_txn_markers.append_marker
+
+    def append_abort(partition: Partition, marker: Any, **more: Any) -> Any:
+        if partition.index == 0:
+            marker = marker._replace(is_commit=False)
+        return append(partition, marker, **more)
+
+    patch.setattr(write_txn_markers, "append_marker", append_abort)

@@ -10,6 +10,7 @@ from ottla.metadata import topics_delta
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import PartitionImage
 from ottla.quorum import journal
+from ottla.quorum.voters import VoterSet
 from ottla.sim import process
 from ottla.sim.files import SimFile
 
@@ -50,3 +51,8 @@ def metadata_is_not_synced(patch: pytest.MonkeyPatch) -> None:
             sync(file)
 
     patch.setattr(SimFile, "sync", forget_to_sync)
+
+
+def one_vote_is_a_majority(patch: pytest.MonkeyPatch) -> None:
+    """A candidate leads with nobody's vote but its own."""
+    patch.setattr(VoterSet, "majority", property(lambda voters: 1))

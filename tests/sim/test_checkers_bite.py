@@ -31,8 +31,23 @@ CASES: list[tuple[Callable[[pytest.MonkeyPatch], None], set[str], dict[str, obje
         {"one leader per partition epoch"},
         {"faults": ("freeze", "restart")},
     ),
+    (
+        broken_metadata.one_vote_is_a_majority,
+        {"one controller per quorum epoch"},
+        {"controllers": 3, "producers": 1, "faults": ("kill", "partition")},
+    ),
     (broken_metadata.one_node_skips_records, {"one metadata history"}, {"faults": ("restart",)}),
     (broken_metadata.metadata_is_not_synced, {"one metadata history"}, {"faults": ("power loss",), "seconds": 30.0}),
+    (
+        broken_data_path.aborted_transactions_are_not_listed,
+        {"transactions"},
+        {"transactions": 1, "producers": 0, "seconds": 3.0},
+    ),
+    (
+        broken_data_path.one_partition_never_hears_of_commits,
+        {"transactions"},
+        {"transactions": 1, "producers": 0, "seconds": 3.0},
+    ),
     (
         broken_groups.everybody_gets_the_same,
         {"one owner per partition and generation"},

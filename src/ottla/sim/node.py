@@ -7,12 +7,12 @@ can also end in all the ways in which a program ends without wanting to.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from random import Random
 from typing import TYPE_CHECKING
 
 from ottla.broker.apis import CONTROLLER_HANDLERS, HANDLERS
 from ottla.broker.context import ListenerInfo
+from ottla.broker.controller_side import controller_dispatcher
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.lifecycle import NodeLifecycle, StartError
 from ottla.model.config import BrokerConfig
@@ -257,7 +257,7 @@ class _Run:
 
     def _on_controller(self, broker: Broker) -> None:
         self.broker = broker
-        self._open_listeners(broker, _controller_dispatcher(broker), are_controllers=True)
+        self._open_listeners(broker, controller_dispatcher(broker), are_controllers=True)
 
     def _open_listeners(self, broker: Broker, dispatcher: Dispatcher, *, are_controllers: bool) -> None:
         for bound, info in self._bound:
@@ -305,13 +305,3 @@ class _Run:
 
     def _fail(self, reason: str) -> None:
         self._node.ended(reason, is_clean=False)
-
-
-def _controller_dispatcher(broker: Broker) -> Dispatcher:
-    try:
-        module = import_module("ottla.broker.controller_side")
-    except ModuleNotFoundError:
-        broker.controller_dispatcher = Dispatcher(broker, CONTROLLER_HANDLERS)
-        return broker.controller_dispatcher
-    dispatcher: Dispatcher = module.controller_dispatcher(broker)
-    return dispatcher

@@ -24,9 +24,16 @@ __all__ = ["main"]
 
 FINDINGS_SHOWN_MAX = 10
 
+HASH_SEED = "0"
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = _parse(arguments)
+    if os.environ.get("PYTHONHASHSEED") != HASH_SEED:
+        # Images of metadata are walked in the order of hashes, which Python chooses anew for every process.
+        given = sys.argv[1:] if arguments is None else list(arguments)
+        command = [sys.executable, "-m", "ottla.sim", *given]
+        os.execve(sys.executable, command, {**os.environ, "PYTHONHASHSEED": HASH_SEED})
     if options.seed is not None:
         sys.exit(_run_one(options))
     sys.exit(_run_many(options))
@@ -39,6 +46,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="run this one seed")
     parser.add_argument("--seeds", type=int, default=100, help="run so many seeds")
     parser.add_argument("--from", dest="first", type=int, default=0, help="the first of them")
+    parser.add_argument("--only", help="run just these seeds, as in 3,14,15")
     parser.add_argument("--nodes", type=int, help="instead of what the seed says")
     parser.add_argument("--controllers", type=int, help="instead of what the seed says")
     parser.add_argument("--seconds", type=float, help="virtual seconds of trouble, instead of what the seed says")
@@ -97,10 +105,14 @@ def _run_many(options: argparse.Namespace) -> int:
             _print_findings(outcome)
             if not options.keep_going:
                 break
-        if time.perf_counter() - shown > 1 or done == options.seeds:
+        if time.perf_counter() - shown > 1 or done == len(_seeds(options)):
             shown = time.perf_counter()
             rate = done / (shown - started)
-            print(f"\r{done} of {options.seeds} seeds, {rate:.1f} per second, {failures} failed", end="", flush=True)
+            print(
+                f"\r{done} of {len(_seeds(options))} seeds, {rate:.1f} per second, {failures} failed",
+                end="",
+                flush=True,
+            )
     seconds = time.perf_counter() - started
     print(f"\n{_covered(counts)}")
     print(f"{done} seeds, {virtual_seconds / 60:.0f} virtual minutes in {seconds:.0f} s: {failures} failed")
@@ -108,12 +120,18 @@ def _run_many(options: argparse.Namespace) -> int:
 
 
 def _outcomes(options: argparse.Namespace) -> Iterator[Outcome]:
-    plans = (_plan(options, seed) for seed in range(options.first, options.first + options.seeds))
+    plans = (_plan(options, seed) for seed in _seeds(options))
     if options.processes <= 1:
         yield from map(_run, plans)
         return
     with get_context("fork").Pool(options.processes) as pool:
         yield from pool.imap_unordered(_run, plans)
+
+
+def _seeds(options: argparse.Namespace) -> Sequence[int]:
+    if options.only is not None:
+        return [int(seed) for seed in options.only.split(",")]
+    return range(options.first, options.first + options.seeds)
 
 
 def _run(plan: Plan) -> Outcome:

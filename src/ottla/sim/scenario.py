@@ -114,6 +114,7 @@ def plan_of(
     chosen_nodes = nodes if nodes is not None else node_count
     replication_factor = min(chosen_nodes, random.choice((1, 2, 3, 3, 3)))
     drawn_seconds = random.choice((10.0, 20.0, 20.0, 40.0))
+    drawn_controllers = random.choice((1, 3, 3, 3)) if chosen_nodes >= 3 else 1
     pause = random.choice(((0.2, 2.0), (0.5, 8.0), (2.0, 15.0)))
     session_ms = random.choice((3_000, 6_000, 9_000))
     settings = {
@@ -130,7 +131,7 @@ def plan_of(
     return Plan(
         seed=seed,
         nodes=chosen_nodes,
-        controllers=1 if controllers is None else controllers,
+        controllers=min(chosen_nodes, drawn_controllers if controllers is None else controllers),
         seconds=drawn_seconds if seconds is None else seconds,
         topics={"t": random.randint(1, 4), "u": 1} if random.random() < 0.5 else {"t": random.randint(1, 3)},
         replication_factor=replication_factor,
@@ -203,6 +204,8 @@ class _Scenario:
             self._trouble()
             if not self._is_over and self._heal() and not self._is_over:
                 self._finish()
+            for checker in self._checkers:
+                checker.sample()
         except TimeStandsStill as error:
             self._cluster.found("liveness", str(error))
         finally:
@@ -224,17 +227,18 @@ class _Scenario:
         create = CreateTopics(
             self._stage, "admin", plan.topics, replication_factor=plan.replication_factor, configs=configs
         )
+        self._workloads.append(create)
         create.start()
         if not self._wait(TOPICS_SECONDS_MAX, lambda: create.is_done):
             cluster.found("liveness", "the topics could not be created")
-            create.close()
             return False
         return True
 
     def _trouble(self) -> None:
         plan = self._plan
-        self._workloads = self._make_workloads()
-        for workload in self._workloads:
+        workloads = self._make_workloads()
+        self._workloads += workloads
+        for workload in workloads:
             workload.start()
         schedule = FaultSchedule(
             self._cluster, self._kernel.random_for("faults"), plan.faults, pause_seconds=plan.fault_pause_seconds
@@ -266,7 +270,6 @@ class _Scenario:
         if not self._wait(HEAL_SECONDS_MAX, self._is_healed):
             self._cluster.found("liveness", f"healed, and then not: {what_is_not_healed(self._cluster)}")
         for checker in self._checkers:
-            checker.sample()
             checker.finish()
 
     @property

@@ -46,15 +46,9 @@ class OneController(Checker):
             broker = node.broker
             if broker is None or broker.quorum is None:
                 continue
-            epoch = leading_epoch(broker.quorum)
+            epoch = broker.quorum.leading_epoch
             if epoch is None:
                 continue
             leader = self._leaders.setdefault(epoch, node.node_id)
             if leader != node.node_id:
                 self.found(f"quorum epoch {epoch} is led by node {leader} and by node {node.node_id}")
-
-
-def leading_epoch(quorum: object) -> int | None:
-    """The epoch in which this node leads the metadata log, if it does."""
-    epoch = getattr(quorum, "leading_epoch", None)
-    return epoch if isinstance(epoch, int) else None
