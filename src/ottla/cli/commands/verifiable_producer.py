@@ -6,6 +6,8 @@ import asyncio
 import json
 import signal
 import time
+from collections.abc import Callable
+from typing import NamedTuple
 
 import click
 
@@ -15,7 +17,10 @@ from ottla.client.errors import ClientError
 from ottla.client.producer import Producer
 from ottla.model.errors import KafkaError
 
-__all__ = ["verifiable_producer"]
+__all__ = ["say", "verifiable_producer"]
+
+# Records that may be under way at once.
+WAITING_MAX = 1_000
 
 
 @click.command(help="Produce numbers and report each as JSON (kafka-verifiable-producer).")
@@ -42,78 +47,87 @@ def verifiable_producer(
     )
 
     async def whole() -> int:
-        stopped = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-        acked = sent = 0
-        waiting: set[asyncio.Task[None]] = set()
-        start = time.monotonic()
-        say({"name": "startup_complete"})
-
-        async def send(value: str, key: str | None, timestamp_ms: int | None) -> None:
-            nonlocal acked
-            try:
-                delivery = await producer.send(
-                    topic, value.encode(), None if key is None else key.encode(), timestamp_ms=timestamp_ms
+        async with Producer(session.settings, settings) as producer:
+            run = _Run(producer, topic, max_messages, throughput)
+            return await run.run(
+                lambda number: _Numbered(
+                    str(number) if value_prefix is None else f"{value_prefix}.{number}",
+                    None if repeating_keys is None else str(number % repeating_keys),
+                    None if message_create_time < 0 else message_create_time + number,
                 )
-                found = await delivery
-            except (KafkaError, ClientError) as error:
-                say(
-                    {
-                        "name": "producer_send_error",
-                        "topic": topic,
-                        "key": key,
-                        "value": value,
-                        "exception": type(error).__name__,
-                        "message": str(error),
-                    }
-                )
-                return
-            acked += 1
-            say(
-                {
-                    "name": "producer_send_success",
-                    "key": key,
-                    "value": value,
-                    "partition": found.partition,
-                    "topic": topic,
-                    "offset": found.offset,
-                }
             )
 
-        async with Producer(session.settings, settings) as producer:
-            while not stopped.is_set() and (max_messages < 0 or sent < max_messages):
-                value = str(sent) if value_prefix is None else f"{value_prefix}.{sent}"
-                key = None if repeating_keys is None else str(sent % repeating_keys)
-                stamp = None if message_create_time < 0 else message_create_time + sent
-                task = asyncio.ensure_future(send(value, key, stamp))
-                waiting.add(task)
-                task.add_done_callback(waiting.discard)
-                sent += 1
-                ahead = start + sent / throughput - time.monotonic() if throughput > 0 else 0.0
-                if ahead > 0:
-                    await asyncio.wait([asyncio.ensure_future(stopped.wait())], timeout=ahead)
-                elif len(waiting) > 1000:
-                    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                else:
-                    await asyncio.sleep(0)
-            await producer.flush()
-            if waiting:
-                await asyncio.wait(waiting)
+    return run_async(whole())
+
+
+class _Numbered(NamedTuple):
+    value: str
+    key: str | None
+    timestamp_ms: int | None
+
+
+class _Run:
+    """Sends until told to stop, and says of each record what became of it."""
+
+    def __init__(self, producer: Producer, topic: str, limit: int, throughput: float) -> None:
+        self._producer = producer
+        self._topic = topic
+        self._limit = limit
+        self._throughput = throughput
+        self._stopped = asyncio.Event()
+        self._waiting: set[asyncio.Task[None]] = set()
+        self._acked = 0
+
+    async def run(self, record: Callable[[int], _Numbered]) -> int:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, self._stopped.set)
+        say({"name": "startup_complete"})
+        start = time.monotonic()
+        sent = 0
+        while not self._stopped.is_set() and (self._limit < 0 or sent < self._limit):
+            task = asyncio.ensure_future(self._send(record(sent)))
+            self._waiting.add(task)
+            task.add_done_callback(self._waiting.discard)
+            sent += 1
+            await self._keep_pace(start, sent)
+        await self._producer.flush()
+        if self._waiting:
+            await asyncio.wait(self._waiting)
         say({"name": "shutdown_complete"})
-        average = acked / max(time.monotonic() - start, 1e-9)
         say(
             {
                 "name": "tool_data",
                 "sent": sent,
-                "acked": acked,
-                "target_throughput": throughput,
-                "avg_throughput": average,
+                "acked": self._acked,
+                "target_throughput": self._throughput,
+                "avg_throughput": self._acked / max(time.monotonic() - start, 1e-9),
             }
         )
-        return 0 if acked == sent else 1
+        return 0 if self._acked == sent else 1
 
-    return run_async(whole())
+    async def _keep_pace(self, start: float, sent: int) -> None:
+        ahead = start + sent / self._throughput - time.monotonic() if self._throughput > 0 else 0.0
+        if ahead > 0:
+            await asyncio.sleep(ahead)
+        elif len(self._waiting) > WAITING_MAX:
+            await asyncio.wait(self._waiting, return_when=asyncio.FIRST_COMPLETED)
+        else:
+            await asyncio.sleep(0)
+
+    async def _send(self, record: _Numbered) -> None:
+        what = {"topic": self._topic, "key": record.key, "value": record.value}
+        key = None if record.key is None else record.key.encode()
+        try:
+            delivery = await self._producer.send(
+                self._topic, record.value.encode(), key, timestamp_ms=record.timestamp_ms
+            )
+            found = await delivery
+        except (KafkaError, ClientError) as error:
+            problem = {"exception": type(error).__name__, "message": str(error)}
+            say({"name": "producer_send_error", **what, **problem})
+            return
+        self._acked += 1
+        say({"name": "producer_send_success", **what, "partition": found.partition, "offset": found.offset})
 
 
 def say(event: dict[str, object]) -> None:
