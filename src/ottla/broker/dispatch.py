@@ -26,6 +26,7 @@ from ottla.broker.apis import HANDLERS, HandlerSpec
 from ottla.broker.context import CloseConnection, ConnectionContext, RequestContext
 from ottla.broker.error_responses import generic_error_response
 from ottla.broker.pending import Part, PendingResponse, ResponseWaiter
+from ottla.broker.request_log import DEBUG, REQUEST_LOGGER, log_request
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.quorum.errors import MetadataLogFailedError
@@ -91,20 +92,28 @@ class Dispatcher:
         except Exception as error:  # noqa: BLE001 - answered as an error; a defect of ours is logged there
             return route.answer_error(error, context, request)
         finally:
+            # Plain additions, for this is done for every request: see `statistics`.
+            size, seconds = len(frame), self._monotonic() - started
             statistics = route.statistics
             statistics.requests += 1
-            statistics.request_bytes += len(frame)
-            statistics.handled_seconds += self._monotonic() - started
+            statistics.request_bytes += size
+            statistics.request_sizes[size.bit_length()] += 1
+            statistics.handled_seconds += seconds
+            statistics.handled_times[int(seconds * 1e6).bit_length()] += 1
         if type(response) is Deferred:
             if not response.done:
                 pending = PendingResponse(route, request, context, waiter)
+                pending.started, pending.handled_seconds, pending.request_bytes = started, seconds, size
                 response.when_done(pending)
                 statistics.parked += 1
                 return pending
             if response.error is not None:
                 return route.answer_error(response.error, context, request)
             response = response.result()
-        return route.encode(response, context, request)
+        parts = route.encode(response, context, request)
+        if REQUEST_LOGGER.level <= DEBUG:
+            log_request(route.name, context, parts, request_bytes=size, handled_seconds=seconds)
+        return parts
 
     def _new_route(self, route_key: int) -> _Route | None:
         """Resolves an API key and version for the first time; None is ApiVersions in a version we do not know."""
@@ -127,7 +136,8 @@ class Dispatcher:
         except ModuleNotFoundError:
             logger.exception("the handler of API key %d cannot be imported", api_key)
             raise CloseConnection(f"a request of API key {api_key}, which this broker cannot serve") from None
-        route = _Route(api_key, version, module, self._broker.statistics.api(api_key))
+        statistics = self._broker.statistics.api(api_key)
+        route = _Route(api_key, version, module, statistics, self._monotonic)
         self._routes[route_key] = route
         return route
 
@@ -144,7 +154,9 @@ class _Route:
     __slots__ = (
         "_encode",
         "_error_response",
+        "_has_error_code",
         "_header_size",
+        "_monotonic",
         "_pack_header",
         "api_key",
         "decode",
@@ -155,7 +167,9 @@ class _Route:
         "version",
     )
 
-    def __init__(self, api_key: int, version: int, module: Any, statistics: ApiStatistics) -> None:
+    def __init__(
+        self, api_key: int, version: int, module: Any, statistics: ApiStatistics, monotonic: Callable[[], float]
+    ) -> None:
         spec = API_SPECS[ApiKey(api_key)]
         self.api_key = api_key
         self.version = version
@@ -170,6 +184,8 @@ class _Route:
         self.handle: Callable[[Any, RequestContext, Broker], Any] = module.handle
         self._error_response: Callable[[Any, int, KafkaError], Any] | None = getattr(module, "error_response", None)
         self.statistics = statistics
+        self._monotonic = monotonic
+        self._has_error_code = hasattr(spec.response_class, "error_code")
 
     def encode(self, response: Any, context: RequestContext, request: Any) -> list[Part] | None:
         if response is None:
@@ -180,14 +196,39 @@ class _Route:
             # What `response_parts` does, with everything looked up beforehand: this is done for every request.
             self._encode(response, pieces, parts)
             tail = b"".join(pieces)
+            if self._has_error_code and response.error_code:
+                self.statistics.count_error(response.error_code)
             if not parts:
-                return [self._pack_header(len(tail) + self._header_size, context.correlation_id) + tail]
+                length = len(tail) + self._header_size
+                self.statistics.response_bytes += length
+                return [self._pack_header(length, context.correlation_id) + tail]
             parts.append(tail)
             length = sum(map(len, parts)) + self._header_size
+            self.statistics.response_bytes += length
             parts.insert(0, self._pack_header(length, context.correlation_id))
             return parts
         except Exception as defect:  # noqa: BLE001 - a response that cannot be encoded is a defect, logged there
             return self.answer_error(defect, context, request)
+
+    def answered_late(self, pending: PendingResponse, context: RequestContext) -> None:
+        """A parked request has its answer: counts how long it took."""
+        seconds = self._monotonic() - pending.started
+        waited_seconds = seconds - pending.handled_seconds
+        statistics = self.statistics
+        statistics.late_seconds += seconds
+        statistics.late_times[int(seconds * 1e6).bit_length()] += 1
+        statistics.late_handled_times[int(pending.handled_seconds * 1e6).bit_length()] += 1
+        statistics.waited_seconds += waited_seconds
+        statistics.waited_times[int(waited_seconds * 1e6).bit_length()] += 1
+        if REQUEST_LOGGER.level <= DEBUG:
+            log_request(
+                self.name,
+                context,
+                pending.parts,
+                request_bytes=pending.request_bytes,
+                handled_seconds=pending.handled_seconds,
+                waited_seconds=waited_seconds,
+            )
 
     def answer_error(self, error: BaseException, context: RequestContext, request: Any) -> list[Part] | None:
         if isinstance(error, CloseConnection):
@@ -206,6 +247,7 @@ class _Route:
                 exc_info=error,
             )
             answer = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "The server met an unexpected error.")
+        self.statistics.count_error(answer.code)
         try:
             if self._error_response is not None:
                 response = self._error_response(request, self.version, answer)

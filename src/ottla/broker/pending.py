@@ -22,6 +22,9 @@ class Route(Protocol):
     def answer_error(self, error: BaseException, context: RequestContext, request: Any) -> list[Part] | None:
         """The bytes of the error response for whatever the handler raised; may raise CloseConnection."""
 
+    def answered_late(self, pending: PendingResponse, context: RequestContext) -> None:
+        """The answer is there now: counts it."""
+
 
 class ResponseWaiter(Protocol):
     """Whoever took a `PendingResponse` and wants to know when it has become ready."""
@@ -35,7 +38,18 @@ class PendingResponse:
     It is itself the callback of the handler's `Deferred`, so that a parked request costs one object.
     """
 
-    __slots__ = ("_context", "_request", "_route", "_waiter", "close_reason", "parts", "ready")
+    __slots__ = (
+        "_context",
+        "_request",
+        "_route",
+        "_waiter",
+        "close_reason",
+        "handled_seconds",
+        "parts",
+        "ready",
+        "request_bytes",
+        "started",
+    )
 
     def __init__(
         self, route: Route | None, request: Any, context: RequestContext | None, waiter: ResponseWaiter | None
@@ -48,6 +62,10 @@ class PendingResponse:
         # None once ready: there is nothing to send (acks=0).
         self.parts: list[Part] | None = None
         self.close_reason: str | None = None
+        # When the request came, by the monotonic clock (0: nobody counts it), and what it has cost until it was parked.
+        self.started = 0.0
+        self.handled_seconds = 0.0
+        self.request_bytes = 0
 
     @classmethod
     def answered(cls, parts: list[Part]) -> PendingResponse:
@@ -70,6 +88,8 @@ class PendingResponse:
         except CloseConnection as order:
             self.close_reason = str(order)
         self.ready = True
+        if self.started:
+            route.answered_late(self, context)
         # Nothing below the connection needs these any more, least of all the frame that the request looks into.
         self._route = self._request = self._context = self._waiter = None
         waiter.response_ready()

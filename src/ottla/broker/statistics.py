@@ -1,28 +1,74 @@
 """What the node counts while it works: plain integers, read only when somebody asks.
 
-Hot code adds to these fields directly; a metrics endpoint will read them when it is scraped. Nothing here is locked:
+Hot code adds to these fields directly; the metrics endpoint reads them when it is scraped. Nothing here is locked:
 everything that writes runs on the loop's thread.
+
+A histogram is a list of counts, and a value belongs to the place of its highest bit: place n holds what is at least
+2^(n-1) and below 2^n, of microseconds or of bytes. To find the place costs one `bit_length()`, and there are enough
+places for everything, so that nothing is compared.
 """
 
 from __future__ import annotations
 
-__all__ = ["ApiStatistics", "NodeStatistics"]
+__all__ = ["SIZE_PLACES", "TIME_PLACES", "ApiStatistics", "NodeStatistics"]
+
+# Up to 2^47 microseconds, four years, and sizes of frames up to 2^31 bytes.
+TIME_PLACES = 48
+SIZE_PLACES = 33
 
 
 class ApiStatistics:
     """One API key's requests, all versions together."""
 
-    __slots__ = ("errors", "handled_seconds", "parked", "request_bytes", "requests")
+    __slots__ = (
+        "error_codes",
+        "errors",
+        "handled_seconds",
+        "handled_times",
+        "late_handled_times",
+        "late_seconds",
+        "late_times",
+        "parked",
+        "request_bytes",
+        "request_sizes",
+        "requests",
+        "response_bytes",
+        "waited_seconds",
+        "waited_times",
+    )
 
     def __init__(self) -> None:
         self.requests = 0
         # Requests whose handler raised: protocol errors that a handler answers itself are not failures.
         self.errors = 0
+        # Errors in answers, by code: those of whole requests, and of a handler that raised.
+        self.error_codes: dict[int, int] = {}
         # Requests whose answer was not ready when the handler returned.
         self.parked = 0
         self.request_bytes = 0
+        self.request_sizes = [0] * SIZE_PLACES
+        self.response_bytes = 0
         # Time from the frame's arrival in the dispatcher to its answer or its parking.
         self.handled_seconds = 0.0
+        self.handled_times = [0] * TIME_PLACES
+        # Of requests that were parked and have been answered: from parking to the answer, ...
+        self.waited_seconds = 0.0
+        self.waited_times = [0] * TIME_PLACES
+        # ... and from arrival to the answer, with the part of `handled_times` that these requests make up.
+        self.late_seconds = 0.0
+        self.late_times = [0] * TIME_PLACES
+        self.late_handled_times = [0] * TIME_PLACES
+
+    def total_times(self) -> list[int]:
+        """From arrival to the answer, of all requests that have been answered."""
+        # Those that are still parked are in `handled_times` alone; their places are not known and do not matter.
+        return [
+            max(handled - of_late, 0) + late
+            for handled, of_late, late in zip(self.handled_times, self.late_handled_times, self.late_times, strict=True)
+        ]
+
+    def count_error(self, code: int) -> None:
+        self.error_codes[code] = self.error_codes.get(code, 0) + 1
 
 
 class NodeStatistics:
