@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ottla.model.config.broker_keys import BROKER_KEYS
 from ottla.model.config.keys import ConfigKey, ConfigType, Standing, format_value
+from ottla.model.config.own_keys import OWN_KEYS
 from ottla.model.config.removed_keys import IGNORED_BROKER_KEYS, REMOVED_BROKER_KEYS
 from ottla.model.config.resource_keys import CLIENT_METRICS_KEYS, GROUP_KEYS
 from ottla.model.config.topic_keys import REMOVED_TOPIC_KEYS, TOPIC_KEYS
@@ -78,10 +79,10 @@ def attributes_module() -> str:
         "",
         "",
         "class BrokerAttributes:",
-        '    """One attribute for every broker key; the values are placed by BrokerConfig."""',
+        '    """One attribute for every broker key and every key of our own; the values are placed by BrokerConfig."""',
         "",
     ]
-    lines.extend(f"    {key.attribute}: {annotation_of(key)}" for _, key in sorted(BROKER_KEYS.items()))
+    lines.extend(f"    {key.attribute}: {annotation_of(key)}" for _, key in sorted({**BROKER_KEYS, **OWN_KEYS}.items()))
     return "\n".join(lines) + "\n"
 
 
@@ -98,6 +99,7 @@ def page() -> str:
         + ", ".join(f"{count} {standing.value}" for standing, count in counts.items())
         + ".\n\n"
         + table(BROKER_KEYS.values(), with_update=True),
+        "## Ottla's own\n\nKeys that Apache Kafka does not have, and ignores.\n\n" + table(OWN_KEYS.values()),
         f"## Topic\n\n{len(TOPIC_KEYS)} keys; a topic that does not set one follows the broker.\n\n"
         + table(TOPIC_KEYS.values(), with_synonyms=True),
         "## Group\n\n" + table(GROUP_KEYS.values(), with_synonyms=True),

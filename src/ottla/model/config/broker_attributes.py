@@ -8,7 +8,7 @@ __all__ = ["BrokerAttributes"]
 
 
 class BrokerAttributes:
-    """One attribute for every broker key; the values are placed by BrokerConfig."""
+    """One attribute for every broker key and every key of our own; the values are placed by BrokerConfig."""
 
     add_partitions_to_txn_retry_backoff_max_ms: int
     add_partitions_to_txn_retry_backoff_ms: int
@@ -210,6 +210,8 @@ class BrokerAttributes:
     offsets_topic_num_partitions: int
     offsets_topic_replication_factor: int
     offsets_topic_segment_bytes: int
+    ottla_log_format: str
+    ottla_metrics_listener: str
     principal_builder_class: str
     process_roles: tuple[str, ...]
     producer_id_expiration_check_interval_ms: int

@@ -19,6 +19,7 @@ from ottla.model.config.broker_checks import check_together
 from ottla.model.config.broker_keys import BROKER_KEYS
 from ottla.model.config.keys import REQUIRED, ConfigError, ConfigValue, Standing
 from ottla.model.config.listeners import Endpoint, Voter
+from ottla.model.config.own_keys import OWN_KEYS
 from ottla.model.config.removed_keys import IGNORED_BROKER_KEYS, REMOVED_BROKER_KEYS, ZOOKEEPER_PREFIX
 from ottla.model.config.resolve import resolve
 from ottla.model.config.topic_keys import TOPIC_KEYS
@@ -68,6 +69,8 @@ class BrokerConfig(BrokerAttributes):
     quorum_voters: Mapping[int, Voter]
     quorum_bootstrap_servers: tuple[tuple[str, int], ...]
     connections_per_ip: Mapping[str, int]
+    # Where metrics are told; None for nowhere.
+    metrics_address: tuple[str, int] | None
 
     def __init__(
         self,
@@ -133,7 +136,7 @@ def _parse_all(*layers: Mapping[str, str]) -> tuple[dict[str, ConfigValue], _Rem
     overrides: _Overrides = {}
     values: dict[str, ConfigValue] = {}
     for name, text in merged.items():
-        key = BROKER_KEYS.get(name)
+        key = BROKER_KEYS.get(name) or OWN_KEYS.get(name)
         if key is not None:
             value = values[name] = key.parse(text)
             key.check_supported(value)
@@ -187,7 +190,7 @@ def _with_both_ids(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def _add_defaults(values: dict[str, ConfigValue], merged: Mapping[str, str]) -> None:
-    for name, key in BROKER_KEYS.items():
+    for name, key in (*BROKER_KEYS.items(), *OWN_KEYS.items()):
         if name in values:
             continue
         if key.default is REQUIRED:

@@ -18,6 +18,7 @@ __all__ = ["resolve"]
 
 _HOUR_MS = 3_600_000
 _MINUTE_MS = 60_000
+PORT_MAX = 65_535
 
 
 def resolve(values: Mapping[str, ConfigValue]) -> dict[str, Any]:
@@ -26,7 +27,20 @@ def resolve(values: Mapping[str, ConfigValue]) -> dict[str, Any]:
     _resolve_log(values, attributes)
     _resolve_listeners(values, attributes)
     attributes["connections_per_ip"] = _parse_connections_per_ip(attributes["max_connections_per_ip_overrides"])
+    attributes["metrics_address"] = _parse_metrics_listener(attributes["ottla_metrics_listener"])
     return attributes
+
+
+def _parse_metrics_listener(text: str) -> tuple[str, int] | None:
+    if not text:
+        return None
+    host, separator, port = text.rpartition(":")
+    if not separator or not port.isdecimal() or int(port) > PORT_MAX:
+        raise ConfigError(
+            f"ottla.metrics.listener is {text!r}, but it must be host:port with a port between 0 and {PORT_MAX}.",
+            key="ottla.metrics.listener",
+        )
+    return host.strip("[]"), int(port)
 
 
 def _resolve_log(values: Mapping[str, ConfigValue], attributes: dict[str, Any]) -> None:
