@@ -28,6 +28,7 @@ from ottla.sim.history import History
 from ottla.sim.kernel import SECOND_US, Kernel, TimeStandsStill
 from ottla.sim.workloads.consume import Consume
 from ottla.sim.workloads.groups import ClassicMember, ConsumerMember
+from ottla.sim.workloads.moves import Moves
 from ottla.sim.workloads.offsets import CommitOffsets
 from ottla.sim.workloads.produce import Produce
 from ottla.sim.workloads.topics import ChurnTopics, CreateTopics, partitions_of
@@ -79,6 +80,7 @@ class Plan:
     # What a group may be: clients that only commit, or members of one of the protocols.
     group_kinds: tuple[str, ...] = tuple(GROUP_KINDS)
     transactions: int = 0
+    moves_replicas: bool = False
     faults: tuple[str, ...] = ()
     fault_pause_seconds: tuple[float, float] = (0.5, 8.0)
     settings: dict[str, str] = field(default_factory=dict)
@@ -141,6 +143,7 @@ def plan_of(
         churns_topics=random.random() < 0.5,
         groups=random.choice((0, 1, 1, 2)),
         transactions=random.choice((0, 0, 1, 2)),
+        moves_replicas=random.random() < 0.3,
         faults=tuple(kinds) if faults is None else tuple(faults),
         fault_pause_seconds=pause,
         settings=settings,
@@ -343,6 +346,16 @@ class _Scenario:
         )
         if plan.transactions:
             workloads.append(ReadCommitted(stage, "reader-of-committed", partitions, pause_seconds=0.2))
+        if plan.moves_replicas:
+            workloads.append(
+                Moves(
+                    stage,
+                    "moves",
+                    partitions,
+                    replication_factor=plan.replication_factor,
+                    pause_seconds=random.choice((0.5, 2.0)),
+                )
+            )
         for number in range(plan.groups):
             kind = GROUP_KINDS[random.choice(plan.group_kinds)]
             if kind is None:

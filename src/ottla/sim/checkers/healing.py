@@ -24,6 +24,8 @@ def what_is_not_healed(cluster: SimCluster) -> str | None:
             name = f"{topic.name}-{index}"
             if row.leader < 0:
                 return f"{name} has no leader (ISR {row.isr}, ELR {row.elr}, last known {row.last_known_elr})"
+            if row.adding_replicas or row.removing_replicas:
+                return f"{name} is still being moved: adds {row.adding_replicas}, removes {row.removing_replicas}"
             if len(row.isr) < len(row.replicas):
                 return f"{name} has replicas {row.replicas} and in-sync replicas {row.isr}, led by {row.leader}"
             broker = cluster.nodes[row.leader].broker
