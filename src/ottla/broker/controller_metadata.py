@@ -82,15 +82,7 @@ class ControllerMetadata:
         self._is_stopped = False
         self._incarnation_id = Uuid.random(world.random)
         self.on_fatal = on_fatal
-        own = own_endpoints(listeners)
-        log = VoterLog.open(
-            world=world,
-            metadata_log_dir=metadata_directory,
-            node_id=config.node_id,
-            settings=log_settings(config),
-            directory_id=storage.directory_ids[metadata_directory],
-            configured_voters=configured_voters(config, own),
-        )
+        log = _open_log(config, world, storage, metadata_directory, listeners)
         log.on_failure = lambda error: self.on_fatal(error)
         if log.cut_bytes:
             logger.warning("cut a torn tail of %d bytes off the metadata log", log.cut_bytes)
@@ -104,7 +96,7 @@ class ControllerMetadata:
             log=log,
             cluster_id=storage.cluster_id,
             peers=peers,
-            settings=_replica_settings(config, own),
+            settings=_replica_settings(config, own_endpoints(listeners)),
         )
         quorum.on_fatal = lambda error: self.on_fatal(error)
         self.quorum: QuorumReplica | None = quorum
@@ -117,15 +109,7 @@ class ControllerMetadata:
         log.on_committed.append(self._on_committed)
         log.on_replaced = self._on_replaced
         controller.publishers.add(self)
-        remote = RemoteController(
-            world=world,
-            peers=peers,
-            controllers=controllers,
-            forwarding_timeout_ms=config.request_timeout_ms,
-            request_timeout_ms=config.controller_socket_timeout_ms,
-            session_timeout_ms=config.broker_session_timeout_ms // 2,
-        )
-        self._gateway = _ControllerRouter(controller, remote)
+        self._gateway = _ControllerRouter(controller, _remote_controller(config, world, peers, controllers))
         controller.upgrade_quorum = quorum.reconfiguration.upgrade
         self._membership = Membership(
             world=world,
@@ -379,6 +363,36 @@ def configured_voters(config: BrokerConfig, own: Sequence[tuple[str, Endpoint]])
             tuple(own) if node_id == config.node_id else ((name, Endpoint(voter.host, voter.port)),),
         )
         for node_id, voter in config.quorum_voters.items()
+    )
+
+
+def _open_log(
+    config: BrokerConfig,
+    world: World,
+    storage: FormattedStorage,
+    metadata_directory: str,
+    listeners: Sequence[ListenerInfo],
+) -> VoterLog:
+    return VoterLog.open(
+        world=world,
+        metadata_log_dir=metadata_directory,
+        node_id=config.node_id,
+        settings=log_settings(config),
+        directory_id=storage.directory_ids[metadata_directory],
+        configured_voters=configured_voters(config, own_endpoints(listeners)),
+    )
+
+
+def _remote_controller(
+    config: BrokerConfig, world: World, peers: Peers, controllers: ControllerAddresses
+) -> RemoteController:
+    return RemoteController(
+        world=world,
+        peers=peers,
+        controllers=controllers,
+        forwarding_timeout_ms=config.request_timeout_ms,
+        request_timeout_ms=config.controller_socket_timeout_ms,
+        session_timeout_ms=config.broker_session_timeout_ms // 2,
     )
 
 

@@ -113,7 +113,7 @@ def _format(
     if is_new and not files.exists(f"{metadata_log_dir}/{BOOTSTRAP_FILE}"):
         write_bootstrap(files, metadata_log_dir, now_ms=now_ms)
     metadata_directory_id = Uuid.random(random)
-    if is_new and first_voters is not None:
+    if is_new and first_voters:
         write_first_voters(files, metadata_log_dir, first_voters(metadata_directory_id), now_ms=now_ms)
     for directory in directories:
         if directory in offline:
@@ -121,8 +121,8 @@ def _format(
         meta = found.get(directory)
         if meta is None or meta.directory_id is None:
             # Last, so that a crash before leaves a directory that is still new.
-            directory_id = metadata_directory_id if directory == metadata_log_dir else Uuid.random(random)
-            meta = MetaProperties(cluster_id=cluster_id, node_id=node_id, directory_id=directory_id)
+            own_id = metadata_directory_id if directory == metadata_log_dir else Uuid.random(random)
+            meta = MetaProperties(cluster_id=cluster_id, node_id=node_id, directory_id=own_id)
             try:
                 write_meta_properties(files, directory, meta)
             except OSError:
@@ -130,10 +130,14 @@ def _format(
                     raise
                 continue
             found[directory] = meta
+    return FormattedStorage(cluster_id, _directory_ids(found), is_new)
+
+
+def _directory_ids(found: Mapping[str, MetaProperties]) -> dict[str, Uuid]:
     ids = {directory: meta.directory_id for directory, meta in found.items() if meta.directory_id is not None}
     if len(set(ids.values())) < len(ids):
         raise DirectoryRefused("two data directories have the same directory.id: one is a copy of the other.")
-    return FormattedStorage(cluster_id, ids, is_new)
+    return ids
 
 
 def _check_identity(

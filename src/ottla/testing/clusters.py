@@ -47,13 +47,14 @@ class ClusterFailed(Exception):
 def cluster(
     *,
     nodes: int = 1,
-    controllers: int | None = None,
+    controllers: int = 1,
     settings: Mapping[str, str] | None = None,
     node_settings: Mapping[int, Mapping[str, str]] | None = None,
 ) -> Iterator[Cluster]:
     """Starts a cluster, and removes every trace of it at the end.
 
-    The first `controllers` nodes are controllers as well as brokers: of three nodes or more three, otherwise one.
+    The first `controllers` nodes are controllers as well as brokers: one unless told, so that a test knows which; with
+    three, any of them may be the active one, and another takes over when it is gone.
     `settings` are broker settings for all nodes, `node_settings` by node id go over them.
     """
     parent = MEMORY_DIRECTORY if os.access(MEMORY_DIRECTORY, os.W_OK) else None
@@ -83,13 +84,13 @@ class Cluster:
         data: Path,
         settings: Mapping[str, str],
         node_settings: Mapping[int, Mapping[str, str]] | None = None,
-        controllers: int | None = None,
+        controllers: int = 1,
     ) -> None:
         self.data = data
         self.settings = dict(settings)
         self.node_settings = dict(node_settings or {})
         # One node takes whatever port is free when it binds; several have to know each other's before.
-        controllers = controllers or 1
+        assert 1 <= controllers <= nodes, "controllers are nodes"
         ports = [0, 0] if nodes == 1 else free_ports(nodes + controllers)
         broker_ports, controller_ports = ports[:nodes], ports[nodes:]
         self._nodes = [Node(self, node_id, broker_ports, controller_ports) for node_id in range(1, nodes + 1)]
