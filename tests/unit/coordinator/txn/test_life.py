@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from ottla.coordinator.txn import TRANSACTION_TOPIC
 from ottla.coordinator.txn.states import (
     EXPIRABLE,
     PREPARED,
@@ -18,6 +19,7 @@ from ottla.coordinator.txn.transaction import EPOCH_MAX, Transaction, Transactio
 from ottla.model.errors import ErrorCode
 from ottla.model.ids import TopicPartition
 from ottla.records.iterate import iterate_batches
+from ottla.wire.messages import metadata_records as r
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
 from ottla.wire.messages.list_transactions import ListTransactionsRequest
 from ottla.wire.messages.transaction_records import TransactionLogKey
@@ -132,6 +134,26 @@ def test_whoever_waits_too_long_for_markers_is_told_to_come_back(
     path.leaders.release()
     path.run()
     assert path.status("x") == "CompleteCommit", "the one that gave up did not begin anything"
+
+
+def test_time_runs_out_in_the_turn_in_which_the_markers_are_written(path: TransactionPath) -> None:
+    # So that an answer waits for a while, as it does for followers.
+    path.commit(r.ConfigRecord(resource_type=2, resource_name=TRANSACTION_TOPIC, name="flush.messages", value="1"))
+    path.leaders.silent.add(1)
+    producer = Producer(path, "x")
+    producer.init()
+    producer.add(T0)
+    producer.commit()
+    answer = path.begin(producer.add_request(T1), 5)
+    path.run()
+    path.leaders.release()
+    # The transaction is complete; who waits is told at the end of the turn, and a timer may be quicker.
+    waits = [timer for _, _, timer in path.virtual.scheduler._later if timer.callback.__name__ == "on_end_or_time"]
+    (timer,) = waits
+    timer.callback()
+    path.run()
+    assert producer.added(answer.result()) is NONE
+    assert path.transaction("x").partitions == {T1}
 
 
 def test_only_so_many_wait_for_one_id(path: TransactionPath) -> None:
