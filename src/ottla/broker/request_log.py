@@ -1,8 +1,8 @@
 """The request log: one line per request, under the name that Kafka has for it.
 
-`kafka.request.logger` says nothing by default. Set to DEBUG (`kafka-configs --entity-type broker-loggers`), each request
-gets a line when it is answered. Lines are written as key=value pairs whatever `ottla.log.format` is, because they are
-read by programs more often than by people.
+`kafka.request.logger` says nothing by default. Set to DEBUG (`kafka-configs --entity-type broker-loggers`), it has a
+line for each request when it is answered. Lines are written as key=value pairs whatever `ottla.log.format` is, because
+they are read by programs more often than by people.
 """
 
 from __future__ import annotations

@@ -338,14 +338,20 @@ class Fetch(Parked[FetchResponse]):
         for entry, data in told:
             if data.records:
                 assert entry.partition is not None, "what was read was found"
-                entry.partition.bytes_out += len(data.records)
-                if entry.partition.is_throttled_leading and self.replica_id >= 0:
-                    manager.throttles.on_sent(len(data.records))
+                if self.replica_id < 0:
+                    entry.partition.bytes_out += len(data.records)
+                else:
+                    entry.partition.replica_bytes_out += len(data.records)
+                    if entry.partition.is_throttled_leading:
+                        manager.throttles.on_sent(len(data.records))
             elif data.error_code:
                 self._finish_error(entry, data, response)
         return response
 
     def _finish_error(self, entry: FetchEntry, data: PartitionData, response: FetchResponse) -> None:
+        partition = entry.partition or self.manager.get(entry.topic, entry.index)
+        if partition is not None:
+            partition.failed_fetches += 1
         if data.error_code == ErrorCode.KAFKA_STORAGE_ERROR and self.version < _STORAGE_ERROR_VERSION:
             # Clients of that time do not know the code and would give up instead of asking for the leader.
             data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ottla.model.config import ConfigError, LogConfig
@@ -25,8 +24,8 @@ from ottla.replica.isr import AlterPartitionChannel, IsrKeeper
 from ottla.replica.nearest import RACK_AWARE_SELECTOR
 from ottla.replica.parked import Parking
 from ottla.replica.partition import Partition
+from ottla.replica.statistics import Departed, ReplicaStatistics, replica_statistics
 from ottla.replica.throttles import ReplicationThrottles, mark_throttled
-from ottla.replica.transactional import late_transactions
 from ottla.replica.views import ClusterView, DeltaView, PartitionView, TopicView
 from ottla.storage.errors import StorageError
 
@@ -59,31 +58,6 @@ class LeaderEndpoint(NamedTuple):
     rack: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaStatistics:
-    """What a metrics endpoint wants to know, counted when it asks."""
-
-    partitions: int
-    leaders: int
-    offline: int
-    under_replicated: int
-    under_min_isr: int
-    isr_shrinks: int
-    isr_expansions: int
-    # Followed partitions that nobody tries to fetch any more.
-    failed_fetches: int
-    parked: int
-    parked_timeouts: int
-    fetch_sessions: int
-    fetch_session_partitions: int
-    fetch_session_evictions: int
-    bytes_in: int
-    bytes_out: int
-    messages_in: int
-    # Led partitions with a transaction that nobody will end, which holds up readers of committed data.
-    late_transactions: int
-
-
 class HostedTopic:
     """The partitions of one topic that have a replica here."""
 
@@ -106,6 +80,7 @@ class ReplicaManager:
         "by_name",
         "clock",
         "config",
+        "departed",
         "directory_reporter",
         "fetchers",
         "image",
@@ -141,6 +116,7 @@ class ReplicaManager:
         self.offline: set[TopicPartition] = set()
         # ... it was lost with its directory. An empty log must not take its place behind everybody's back.
         self.lost: set[TopicPartition] = set()
+        self.departed = Departed()
         self.image: ClusterView | None = None
         # What fetches from other brokers, and what lets them into the in-sync sets; None where there are no others.
         self.fetchers: FetcherPool | None = None
@@ -238,31 +214,7 @@ class ReplicaManager:
             yield from hosted.partitions.values()
 
     def statistics(self) -> ReplicaStatistics:
-        partitions = list(self.partitions())
-        leading = [
-            (partition, partition.leader_state) for partition in partitions if partition.leader_state is not None
-        ]
-        return ReplicaStatistics(
-            partitions=len(partitions),
-            leaders=len(leading),
-            offline=len(self.offline),
-            under_replicated=sum(len(state.isr) < state.replica_count for _, state in leading),
-            under_min_isr=sum(len(state.isr) < partition.needed_replicas(state) for partition, state in leading),
-            isr_shrinks=0 if self.isr_keeper is None else self.isr_keeper.shrinks,
-            isr_expansions=0 if self.isr_keeper is None else self.isr_keeper.expansions,
-            failed_fetches=0 if self.fetchers is None else self.fetchers.failed,
-            parked=self.parking.parked,
-            parked_timeouts=self.parking.timeouts,
-            fetch_sessions=len(self.sessions),
-            fetch_session_partitions=self.sessions.partitions_cached,
-            fetch_session_evictions=self.sessions.evictions,
-            bytes_in=sum(partition.bytes_in for partition in partitions),
-            bytes_out=sum(partition.bytes_out for partition in partitions),
-            messages_in=sum(partition.messages_in for partition in partitions),
-            late_transactions=late_transactions(
-                partitions, self.clock.now_ms(), timeout_ms_max=self.config.transaction_max_timeout_ms
-            ),
-        )
+        return replica_statistics(self)
 
     def leader_hint(self, topic: str, index: int, listener_name: str) -> tuple[int, int, LeaderEndpoint | None]:
         """(leader, epoch, its address) for a client that asked the wrong broker (KIP-951)."""
@@ -493,6 +445,7 @@ class ReplicaManager:
     def _forget(self, partition: Partition) -> None:
         if self.fetchers is not None:
             self.fetchers.unfollow(partition)
+        self.departed.add(partition)
         hosted = self.by_id[partition.topic_id]
         del hosted.partitions[partition.index]
         if not hosted.partitions:

@@ -39,6 +39,8 @@ class Partition:
         "append_queue",
         "bytes_in",
         "bytes_out",
+        "failed_fetches",
+        "failed_produces",
         "index",
         "is_throttled_following",
         "is_throttled_leading",
@@ -58,6 +60,7 @@ class Partition:
         "produce_settings",
         "quiet_followers",
         "refusal",
+        "replica_bytes_out",
         "topic",
         "topic_id",
         "unseen_bytes",
@@ -103,8 +106,13 @@ class Partition:
         # Appended since the high watermark last moved: what parked readers could not see yet.
         self.unseen_bytes = 0
         self.bytes_in = 0
+        # To consumers, and to followers.
         self.bytes_out = 0
+        self.replica_bytes_out = 0
         self.messages_in = 0
+        # Answers with an error.
+        self.failed_produces = 0
+        self.failed_fetches = 0
 
     @property
     def topic_partition(self) -> TopicPartition:

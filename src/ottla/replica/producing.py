@@ -46,6 +46,8 @@ def fill_error(answer: PartitionProduceResponse, error: KafkaError, partition: P
     """The code, the records at fault (KIP-467), and a sentence where it says more than the code does."""
     answer.error_code = error.code
     answer.base_offset = -1
+    if partition is not None:
+        partition.failed_produces += 1
     if error.message != error.code.message:
         answer.error_message = error.message
     if (
@@ -119,6 +121,7 @@ class WaitingProduce(Parked[ProduceResponse]):
                 partition.parked_produces.pop(self, None)
                 if error is not ErrorCode.NONE:
                     fill_error(answer, KafkaError(error))
+                    partition.failed_produces += 1
                     self._has_errors = True
         for _, partition, _ in undecided:
             # A request may wait twice for one partition, once for each of its topics' names.
@@ -129,10 +132,12 @@ class WaitingProduce(Parked[ProduceResponse]):
 
     def on_timeout(self) -> None:
         error = KafkaError(ErrorCode.REQUEST_TIMED_OUT)
-        for answer, _, _ in self._committing:
+        for answer, partition, _ in self._committing:
             fill_error(answer, error)
+            partition.failed_produces += 1
         for wait in self._waits:
             fill_error(wait.answer, error)
+            wait.partition.failed_produces += 1
         self._waits.clear()
         self._finish()
 

@@ -36,6 +36,7 @@ class LogFiles:
     """State and files of one log. All of it belongs to one thread; only syncing and removing go to workers."""
 
     __slots__ = (
+        "_flush_started",
         "_flush_target",
         "_flusher",
         "_full_at",
@@ -98,6 +99,7 @@ class LogFiles:
         self._roll_bounds: RollBounds | None = None
         self._unsynced_paths: list[str] = []
         self._flush_target = next_offset
+        self._flush_started = 0.0
         # Where the log ended when there was no room for more; while it ends there, the batch refused is missing.
         self._full_at = -1
         self._full_logged_ms = 0
@@ -187,6 +189,7 @@ class LogFiles:
 
     def _collect_flush(self) -> Callable[[], None]:
         self._flush_target = self._next_offset
+        self._flush_started = self._world.clock.monotonic()
         paths, self._unsynced_paths = self._unsynced_paths, []
         active = self.segments.active
         open_files = [active.file]
@@ -205,6 +208,7 @@ class LogFiles:
         if error is None:
             self.recovery_point = max(self.recovery_point, self._flush_target)
             self.last_flush_ms = self._world.clock.now_ms()
+            self._pool.count_flush(self._world.clock.monotonic() - self._flush_started)
         return error
 
     # ---- failing

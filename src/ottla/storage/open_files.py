@@ -16,6 +16,9 @@ from ottla.storage.errors import is_shortage
 
 __all__ = ["FileOwner", "OpenFiles"]
 
+# Up to 2^47 microseconds: enough for any flush.
+FLUSH_PLACES = 48
+
 
 class FileOwner(Protocol):
     recently_used: bool
@@ -27,13 +30,20 @@ class FileOwner(Protocol):
 class OpenFiles:
     """Opens files for their owners and takes back those that were not used of late."""
 
-    __slots__ = ("_limit", "_owners", "files")
+    __slots__ = ("_limit", "_owners", "files", "flush_seconds", "flush_times")
 
     def __init__(self, files: Files, *, limit: int) -> None:
         assert limit > 0
         self.files = files
         self._limit = limit
         self._owners: dict[FileOwner, None] = {}
+        # How long flushes of all logs have taken: a count for each power of two of microseconds.
+        self.flush_seconds = 0.0
+        self.flush_times = [0] * FLUSH_PLACES
+
+    def count_flush(self, seconds: float) -> None:
+        self.flush_seconds += seconds
+        self.flush_times[int(seconds * 1e6).bit_length()] += 1
 
     def __len__(self) -> int:
         return len(self._owners)

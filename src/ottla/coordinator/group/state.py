@@ -29,18 +29,20 @@ G = TypeVar("G", bound=Group)
 class GroupContext:
     """What all shards share: settings, and the cluster's metadata; both are replaced as a whole when they change."""
 
-    __slots__ = ("config", "image", "topic_hashes")
+    __slots__ = ("config", "image", "rebalances", "topic_hashes")
 
     def __init__(self, config: BrokerConfig, image: MetadataImage) -> None:
         self.config = config
         self.image = image
         self.topic_hashes = TopicHashes()
+        # Generations of classic groups and epochs of consumer groups that have begun here since the start.
+        self.rebalances = 0
 
 
 class GroupShard:
     """Changed by `replay`, and by the classic groups for what they do not write down."""
 
-    __slots__ = ("context", "groups", "index", "offsets", "timers")
+    __slots__ = ("context", "groups", "index", "is_loaded", "offsets", "timers")
 
     def __init__(self, index: int, timers: Timers[GroupShard], context: GroupContext) -> None:
         self.index = index
@@ -48,6 +50,7 @@ class GroupShard:
         self.context = context
         self.groups: dict[str, Group] = {}
         self.offsets = OffsetTable()
+        self.is_loaded = False
 
     @property
     def config(self) -> BrokerConfig:
@@ -78,6 +81,7 @@ class GroupShard:
         self.offsets.end_transaction(producer_id, is_commit=is_commit)
 
     def on_loaded(self, now_ms: int) -> None:
+        self.is_loaded = True
         for group in list(self.groups.values()):
             group.on_loaded(now_ms)
 

@@ -35,7 +35,18 @@ READ_ATTEMPTS_MAX = 5
 class Loader(Generic[S]):
     """One load of one shard; it ends by itself when the shard is closed meanwhile."""
 
-    __slots__ = ("_attempts", "_buffer_bytes", "_end", "_format", "_offset", "_shard", "_state", "_world", "records")
+    __slots__ = (
+        "_attempts",
+        "_buffer_bytes",
+        "_end",
+        "_format",
+        "_offset",
+        "_shard",
+        "_started",
+        "_state",
+        "_world",
+        "records",
+    )
 
     def __init__(self, shard: Shard[S], *, world: World, record_format: RecordFormat, buffer_bytes: int) -> None:
         self._shard = shard
@@ -48,6 +59,7 @@ class Loader(Generic[S]):
         self._offset = log.log_start_offset
         self._end = log.log_end_offset
         self._attempts = 0
+        self._started = world.clock.monotonic()
         self.records = 0
 
     def start(self) -> None:
@@ -142,6 +154,8 @@ class Loader(Generic[S]):
 
     def _finish(self) -> None:
         logger.debug("loaded %s: %d records", self._shard.partition, self.records)
+        self._shard.statistics.loads += 1
+        self._shard.statistics.load_seconds += self._world.clock.monotonic() - self._started
         self._shard.activate()
 
     def _fail(self, error: BaseException) -> None:

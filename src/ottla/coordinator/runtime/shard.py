@@ -22,6 +22,7 @@ from typing import Any, Generic, TypeVar
 
 from ottla.coordinator.runtime.decision import CoordinatorState, Decide, Decision
 from ottla.coordinator.runtime.record_format import RecordFormat
+from ottla.coordinator.runtime.statistics import ShardStatistics
 from ottla.coordinator.runtime.timers import Timers
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
@@ -78,13 +79,14 @@ _MEANINGS = {
 class ShardSettings:
     """What may be configured; one object for all shards of a runtime, so that a change reaches them all."""
 
-    __slots__ = ("codec", "linger_ms", "write_timeout_ms")
+    __slots__ = ("codec", "linger_ms", "statistics", "write_timeout_ms")
 
     def __init__(self, *, write_timeout_ms: int, linger_ms: int = 0, codec: Codec = Codec.NONE) -> None:
         self.write_timeout_ms = write_timeout_ms
         # Zero or less: until the end of the loop's turn.
         self.linger_ms = linger_ms
         self.codec = codec
+        self.statistics = ShardStatistics()
 
 
 class Shard(Generic[S]):
@@ -135,6 +137,15 @@ class Shard(Generic[S]):
         # Called when the state has to be loaded again.
         self.on_reload: Callable[[Shard[S]], object] | None = None
         self._make_state()
+
+    @property
+    def answers_waiting(self) -> int:
+        """Answers that wait for their records to be committed."""
+        return sum(len(batch.answers) for batch in self._waiting)
+
+    @property
+    def statistics(self) -> ShardStatistics:
+        return self._settings.statistics
 
     def submit(self, decide: Decide[S, R]) -> Deferred[R]:
         """Decides at once; the answer comes when everything it rests on is committed, and may be an error."""
@@ -294,10 +305,15 @@ class Shard(Generic[S]):
             result = partition.append_built(buffer, now_ms=self._world.clock.now_ms())
         except KafkaError as error:
             logger.warning("%s could not be written and is loaded again: %s", partition, error)
+            self._settings.statistics.failed_batches += 1
             batch.settle(_meaning_of(error))
             if self.status is ShardStatus.ACTIVE:
                 self.reload()
             return
+        statistics = self._settings.statistics
+        statistics.batches += 1
+        statistics.records += batch.count
+        statistics.bytes += len(buffer)
         self._on_appended(batch, result)
 
     def _on_appended(self, batch: _Batch, result: AppendResult) -> None:
@@ -351,6 +367,8 @@ class Shard(Generic[S]):
                 self.close()
                 return
             waiting.popleft()
+            since = batch.deadline - self._settings.write_timeout_ms / 1000
+            self._settings.statistics.commit_wait_seconds += max(self._world.clock.monotonic() - since, 0.0)
             batch.settle(None if error is ErrorCode.NONE else _meaning_of(KafkaError(error)))
         self._stop_watching()
 

@@ -27,7 +27,7 @@ RETRY_MS = 100
 class TransactionContext:
     """What all shards share: settings, metadata, and the way out for markers."""
 
-    __slots__ = ("config", "forget_markers", "image", "send_markers")
+    __slots__ = ("aborts", "commits", "config", "forget_markers", "image", "send_markers")
 
     def __init__(
         self,
@@ -43,6 +43,9 @@ class TransactionContext:
         self.send_markers = send_markers
         # Called with a shard's index when it is given up.
         self.forget_markers = forget_markers
+        # Transactions that have ended here since the start.
+        self.commits = 0
+        self.aborts = 0
 
     @property
     def transaction_version(self) -> int:
@@ -100,6 +103,8 @@ class TransactionShard:
             # While loading, compaction may have taken steps away.
             transaction.check(TransactionStatus(value.transaction_status))
         transaction.apply(value)
+        if self.is_loaded:
+            self._count(transaction.status)
         if transaction.status is TransactionStatus.ONGOING:
             self.ongoing[transactional_id] = None
         else:
@@ -107,6 +112,12 @@ class TransactionShard:
         if transaction.status not in PREPARED and transactional_id in self.waiting:
             for wake in self.waiting.pop(transactional_id):
                 wake()
+
+    def _count(self, status: TransactionStatus) -> None:
+        if status is TransactionStatus.COMPLETE_COMMIT:
+            self.context.commits += 1
+        elif status is TransactionStatus.COMPLETE_ABORT:
+            self.context.aborts += 1
 
     def replay_transaction_end(self, producer_id: int, *, is_commit: bool) -> None:
         """The state of transactions is not written in transactions."""

@@ -1,7 +1,7 @@
 """Keys of this software's own, which Apache Kafka does not have.
 
-They stand apart from the tables of Kafka's keys, which are compared with Kafka's key by key. Kafka ignores them, so that
-a properties file with them still serves both. They are read when the node starts and cannot change while it runs.
+They stand apart from the tables of Kafka's keys, which are compared with Kafka's key by key. Kafka ignores them, so a
+properties file with them still serves both. They are read when the node starts and cannot change while it runs.
 """
 
 from __future__ import annotations

@@ -339,6 +339,7 @@ class ClassicGroup(Group):
 
     def begin_generation(self, now_ms: int) -> None:
         self.generation += 1
+        self.shard.context.rebalances += 1
         self.protocol_name = self.select_protocol() if self.members else None
         self.subscribed_topics = self.compute_subscribed_topics()
         self.become(Phase.COMPLETING_REBALANCE if self.members else Phase.EMPTY, now_ms)

@@ -58,6 +58,8 @@ def _replay_group(
 ) -> None:
     if value is not None:
         group = _group(shard, key.group_id)
+        if shard.is_loaded and value.epoch != group.epoch:
+            shard.context.rebalances += 1
         group.epoch = value.epoch
         group.metadata_hash = value.metadata_hash
     elif _existing(shard, key.group_id) is not None:

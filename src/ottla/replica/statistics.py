@@ -1,0 +1,103 @@
+"""What replication counts, put together when somebody asks.
+
+Partitions count for themselves, in plain integers. A partition that leaves this broker hands its counts over to
+`Departed`, so that the sums over all partitions never go down while the node runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ottla.replica.transactional import late_transactions
+
+if TYPE_CHECKING:
+    from ottla.replica.manager import ReplicaManager
+    from ottla.replica.partition import Partition
+
+__all__ = ["Departed", "ReplicaStatistics", "replica_statistics"]
+
+
+class Departed:
+    """Counts of partitions that are not here any more."""
+
+    __slots__ = ("bytes_in", "bytes_out", "failed_fetches", "failed_produces", "messages_in", "replica_bytes_out")
+
+    def __init__(self) -> None:
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.replica_bytes_out = 0
+        self.messages_in = 0
+        self.failed_produces = 0
+        self.failed_fetches = 0
+
+    def add(self, partition: Partition) -> None:
+        self.bytes_in += partition.bytes_in
+        self.bytes_out += partition.bytes_out
+        self.replica_bytes_out += partition.replica_bytes_out
+        self.messages_in += partition.messages_in
+        self.failed_produces += partition.failed_produces
+        self.failed_fetches += partition.failed_fetches
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaStatistics:
+    """What a metrics endpoint wants to know, counted when it asks."""
+
+    partitions: int
+    leaders: int
+    offline: int
+    under_replicated: int
+    at_min_isr: int
+    under_min_isr: int
+    isr_shrinks: int
+    isr_expansions: int
+    # Followed partitions that nobody tries to fetch any more.
+    failed_fetches: int
+    parked: int
+    parked_timeouts: int
+    fetch_sessions: int
+    fetch_session_partitions: int
+    fetch_session_evictions: int
+    bytes_in: int
+    # To consumers, and to followers.
+    bytes_out: int
+    replica_bytes_out: int
+    messages_in: int
+    # Partitions of requests that were answered with an error.
+    failed_produce_requests: int
+    failed_fetch_requests: int
+    # Led partitions with a transaction that nobody will end, which holds up readers of committed data.
+    late_transactions: int
+
+
+def replica_statistics(manager: ReplicaManager) -> ReplicaStatistics:
+    partitions = list(manager.partitions())
+    leading = [(partition, partition.leader_state) for partition in partitions if partition.leader_state is not None]
+    spare = [len(state.isr) - partition.needed_replicas(state) for partition, state in leading]
+    departed = manager.departed
+    return ReplicaStatistics(
+        partitions=len(partitions),
+        leaders=len(leading),
+        offline=len(manager.offline),
+        under_replicated=sum(len(state.isr) < state.replica_count for _, state in leading),
+        at_min_isr=sum(each == 0 for each in spare),
+        under_min_isr=sum(each < 0 for each in spare),
+        isr_shrinks=0 if manager.isr_keeper is None else manager.isr_keeper.shrinks,
+        isr_expansions=0 if manager.isr_keeper is None else manager.isr_keeper.expansions,
+        failed_fetches=0 if manager.fetchers is None else manager.fetchers.failed,
+        parked=manager.parking.parked,
+        parked_timeouts=manager.parking.timeouts,
+        fetch_sessions=len(manager.sessions),
+        fetch_session_partitions=manager.sessions.partitions_cached,
+        fetch_session_evictions=manager.sessions.evictions,
+        bytes_in=departed.bytes_in + sum(partition.bytes_in for partition in partitions),
+        bytes_out=departed.bytes_out + sum(partition.bytes_out for partition in partitions),
+        replica_bytes_out=departed.replica_bytes_out + sum(each.replica_bytes_out for each in partitions),
+        messages_in=departed.messages_in + sum(partition.messages_in for partition in partitions),
+        failed_produce_requests=departed.failed_produces + sum(each.failed_produces for each in partitions),
+        failed_fetch_requests=departed.failed_fetches + sum(each.failed_fetches for each in partitions),
+        late_transactions=late_transactions(
+            partitions, manager.clock.now_ms(), timeout_ms_max=manager.config.transaction_max_timeout_ms
+        ),
+    )
