@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import uuid
 from collections.abc import Coroutine, Iterator
@@ -22,6 +23,7 @@ from ottla.client.settings import ClientSettings, parse_bootstrap
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 from ottla.records.compression import Codec
+from tests.support.brokers import ApacheKafka
 
 T = TypeVar("T")
 
@@ -32,27 +34,39 @@ SETTINGS = {
     "group.consumer.min.heartbeat.interval.ms": "200",
     "transaction.state.log.replication.factor": "3",
 }
+ONE_BROKER = {"transaction.state.log.replication.factor": "1"}
+
+
+# `BROKER=kafka` asks Apache Kafka the same questions, one broker of it.
+KAFKA = os.environ.get("BROKER") == "kafka"
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[ottla.testing.Cluster]:
-    with ottla.testing.cluster(nodes=3, settings=SETTINGS) as running:
-        yield running
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    if KAFKA:
+        with ApacheKafka(tmp_path_factory.mktemp("kafka"), {**SETTINGS, **ONE_BROKER}) as broker:
+            yield broker.bootstrap
+    else:
+        with ottla.testing.cluster(nodes=3, settings=SETTINGS) as running:
+            yield running.bootstrap
 
 
 @pytest.fixture
-def settings(cluster: ottla.testing.Cluster) -> ClientSettings:
-    return ClientSettings(bootstrap_servers=parse_bootstrap(cluster.bootstrap), api_timeout_ms=30_000)
+def settings(bootstrap: str) -> ClientSettings:
+    return ClientSettings(bootstrap_servers=parse_bootstrap(bootstrap), api_timeout_ms=30_000)
 
 
 @pytest.fixture
 def topic(settings: ClientSettings) -> str:
-    """A new topic of three partitions with three replicas."""
+    """A new topic of three partitions with as many replicas as there are brokers."""
     name = f"t-{uuid.uuid4().hex[:8]}"
 
     async def create() -> None:
         async with AdminClient(settings) as admin:
-            result = (await admin.topics.create([NewTopic(name=name, partitions=3, replication_factor=3)]))[name]
+            # Records are given timestamps of long ago: retention must not take them away.
+            keep = {"retention.ms": "-1"}
+            new = NewTopic(name=name, partitions=3, replication_factor=1 if KAFKA else 3, configs=keep)
+            result = (await admin.topics.create([new]))[name]
             assert not isinstance(result, KafkaError), result
 
     run(create())

@@ -120,7 +120,11 @@ class Connection(asyncio.BufferedProtocol):
         self.closed = True
         self._writable.set()
         if self._transport is not None:
-            self._transport.abort()
+            if self._asked:
+                self._transport.abort()
+            else:
+                # What was sent without asking for an answer (acks=0) still leaves.
+                self._transport.close()
         asked, self._asked = self._asked, {}
         for one in asked.values():
             if one.timer is not None:
