@@ -148,6 +148,9 @@ async def _consume(
 async def _begin(consumer: Consumer, where: _Where) -> None:
     if where.partition is None:
         await consumer.subscribe(where.topics, pattern=where.pattern)
+        for topic in where.topics:
+            if not await consumer.knows(topic):
+                print(f"ottla: There is no topic {topic!r} yet; waiting for it. Ctrl-C ends this.", file=sys.stderr)
         return
     one = TopicPartition(where.topics[0], where.partition)
     if one not in await consumer.partitions(one.topic):

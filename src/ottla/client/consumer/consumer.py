@@ -195,6 +195,11 @@ class Consumer:
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return await self._offsets.numbers(partitions, LATEST, committed=self.settings.read_committed)
 
+    async def knows(self, topic: str) -> bool:
+        """Whether the topic is there now."""
+        info = (await self._cluster.refresh([topic])).topics.get(topic)
+        return info is not None and (info.error is None or bool(info.partitions))
+
     async def partitions(self, topic: str) -> list[TopicPartition]:
         return [TopicPartition(topic, number) for number in (await self._cluster.topic(topic)).partitions]
 

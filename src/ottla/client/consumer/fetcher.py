@@ -243,6 +243,8 @@ class Fetcher:
         except (ClientError, KafkaError) as error:
             self._fail(error)
             return
+        # This one is over: what is still without a leader begins the next.
+        self._refreshing = None
         self.start()
 
     def _fail(self, error: Exception | None) -> None:
