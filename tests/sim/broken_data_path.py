@@ -96,3 +96,27 @@ def one_partition_never_hears_of_commits(patch: pytest.MonkeyPatch) -> None:
         return append(partition, marker, **more)
 
     patch.setattr(write_txn_markers, "append_marker", append_abort)
+
+
+def follower_truncates_too_much(patch: pytest.MonkeyPatch) -> None:
+    """Whoever follows a new leader first cuts off some of what is committed."""
+    become_follower = Partition.become_follower
+
+    def cut_and_follow(partition: Partition, **more: Any) -> None:
+        become_follower(partition, **more)
+        log = partition.log
+        if log.log_end_offset > 10:
+            log.truncate_to(log.log_end_offset - 10)
+
+    patch.setattr(Partition, "become_follower", cut_and_follow)
+
+
+def leader_does_not_step_down(patch: pytest.MonkeyPatch) -> None:
+    """Who leads goes on leading, whatever the newer epoch says."""
+    become_follower = Partition.become_follower
+
+    def go_on(partition: Partition, **more: Any) -> None:
+        if partition.leader_state is None:
+            become_follower(partition, **more)
+
+    patch.setattr(Partition, "become_follower", go_on)

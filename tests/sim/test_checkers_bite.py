@@ -25,6 +25,12 @@ CASES: list[tuple[Callable[[pytest.MonkeyPatch], None], set[str], dict[str, obje
     (broken_data_path.high_watermark_follows_any_follower, {"high watermark"}, {"faults": ("slow links",)}),
     (broken_data_path.ignores_sequence_numbers, {"idempotent writes"}, {"faults": ("connection resets", "freeze")}),
     (broken_data_path.follower_stamps_batches_itself, {"committed prefixes are equal"}, {"seconds": 3.0}),
+    (
+        broken_data_path.follower_truncates_too_much,
+        {"no acknowledged record is lost", "stable reads"},
+        {"faults": ("kill", "restart")},
+    ),
+    (broken_data_path.leader_does_not_step_down, {"liveness"}, {"faults": ("freeze", "partition")}),
     (broken_data_path.nobody_comes_back_into_sync, {"liveness"}, {"faults": ("kill",)}),
     (
         broken_metadata.new_leader_in_the_old_epoch,
