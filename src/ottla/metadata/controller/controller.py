@@ -126,11 +126,11 @@ class Controller(AdminOperations):
         self._replayer = MetadataReplayer(image, in_transaction=self._follower.in_transaction)
         self._configs_seen = None
         self.is_active = True
-        # Heartbeats are soft state. Every broker in the image gets a full session to say that it is alive; except the
-        # one in this process before it has registered: its former process is gone, or it would still hold the
-        # directory's lock, so it may register at once.
+        # Heartbeats are soft state. Every active broker gets a full session to say that it is alive; except the one in
+        # this process before it has registered: its former process is gone, or it would still hold the directory's
+        # lock, so it may register at once. So may those that were fenced or about to leave.
         self.liveness = Liveness()
-        alive = set(image.brokers)
+        alive = {broker_id for broker_id, broker in image.brokers.items() if broker.active}
         if not self.own_broker_is_registered:
             alive.discard(self._log.node_id)
         self.liveness.last_contact_ms.update(dict.fromkeys(alive, self._world.clock.now_ms()))
