@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import Uuid
+from ottla.quorum.errors import MetadataLogFailedError
 from ottla.replica.leadership import FollowerProgress, LeaderState, PendingIsr
 from ottla.wire.messages.alter_partition import (
     AlterPartitionRequest,
@@ -247,7 +248,7 @@ class IsrKeeper:
         if self._is_closed:
             return
         error = answer.error
-        if isinstance(error, (KafkaError, PeerUnreachable)):
+        if isinstance(error, (KafkaError, PeerUnreachable, MetadataLogFailedError)):
             logger.info("the controller does not take changes of in-sync sets now: %s", error)
             self._plan_retry()
             return
