@@ -164,7 +164,9 @@ def run_plan(
     """Runs a plan to its end, or until something is found."""
     kernel = Kernel(plan.seed)
     kernel.on_trace = on_trace
-    layout = ClusterLayout(nodes=plan.nodes, controllers=plan.controllers, settings=plan.settings)
+    # For the topics of coordinators too, and for those that come and go.
+    settings = {"min.insync.replicas": str(plan.min_insync_replicas), **plan.settings}
+    layout = ClusterLayout(nodes=plan.nodes, controllers=plan.controllers, settings=settings)
     cluster = SimCluster(kernel, layout)
     logger = logging.getLogger("ottla")
     collector = LogCollector(cluster)

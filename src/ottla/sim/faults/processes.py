@@ -84,12 +84,13 @@ class ClockJump(Fault):
 def may_lose_power(cluster: SimCluster, node: SimNode) -> bool:
     """Whether everything this node has is also held by another in-sync replica that runs and will not be asked to wait.
 
+    With a `min.insync.replicas` of one nothing is promised: the last one in sync may be the one that lost its bytes.
     Nor may another node be about to end uncleanly, for then there would be two copies that nobody trusts.
 
     A replica that lost its power a moment ago is in the in-sync set until the controller has seen it come back, so
     everybody must be up and registered; then everything committed is on all of the in-sync set, and there must be two.
     """
-    if not cluster.all_serve:
+    if not cluster.all_serve or int(cluster.layout.settings.get("min.insync.replicas", "1")) < 2:
         return False
     for other in cluster.nodes.values():
         if other is not node and (cluster.is_damaged(other) or other.disk.may_fail):
