@@ -119,6 +119,9 @@ class QuorumMachine(QuorumRoles):
         if not is_current or self.role not in NOMINEES:
             return
         (self._granted if event.is_granted else self._rejected).add(event.voter_id)
+        if not event.is_granted and self.role is Role.PROSPECTIVE:
+            # It may only not have noticed yet that the leader is gone: a pre-vote may be asked for again.
+            self._failed(event.voter_id, now_ms)
         self._count_votes(now_ms)
 
     def _on_begin_epoch_requested(self, event: e.BeginEpochRequested, now_ms: int) -> None:
@@ -270,7 +273,8 @@ class QuorumMachine(QuorumRoles):
     def _ask_for_votes(self, now_ms: int) -> int:
         """Asks every voter that has not answered; returns when to ask again."""
         next_ms = NEVER_MS
-        answered = self._granted | self._rejected
+        is_pre_vote = self.role is Role.PROSPECTIVE
+        answered = self._granted if is_pre_vote else self._granted | self._rejected
         for voter in self.voters:
             if voter.key.node_id in answered or voter.key.matches(self.own):
                 continue
@@ -285,7 +289,7 @@ class QuorumMachine(QuorumRoles):
                 e.SendVote(
                     voter=voter.key,
                     epoch=self.epoch,
-                    is_pre_vote=self.role is Role.PROSPECTIVE,
+                    is_pre_vote=is_pre_vote,
                     log_end=self._log_end(),
                 )
             )

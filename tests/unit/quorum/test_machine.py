@@ -244,3 +244,13 @@ def test_who_led_before_a_restart_neither_leads_on_nor_votes_for_another() -> No
     replica = Replica(4, epoch=4, leader_id=1).started()
     assert replica.machine.role is Role.UNATTACHED
     assert not replica.answer(asks(2, 4, LogEnd(3, 9))).is_granted
+
+
+def test_a_pre_vote_that_was_refused_is_asked_for_again() -> None:
+    replica = Replica(1).following(epoch=5)
+    replica.step(e.TimePassed(), after_ms=SETTINGS.fetch_timeout_ms)
+    replica.step(granted(3, 5, is_pre_vote=True, is_granted=False))
+    asked = [effect for effect in replica.step(e.TimePassed(), after_ms=200) if isinstance(effect, e.SendVote)]
+    assert [effect.voter for effect in asked] == [key(3)]
+    replica.step(granted(3, 5, is_pre_vote=True))
+    assert replica.machine.role is Role.CANDIDATE
