@@ -30,8 +30,16 @@ CASES: list[tuple[Callable[[pytest.MonkeyPatch], None], set[str], dict[str, obje
         {"no acknowledged record is lost", "stable reads"},
         {"faults": ("kill", "restart")},
     ),
-    (broken_data_path.leader_does_not_step_down, {"liveness"}, {"faults": ("freeze", "partition")}),
-    (broken_data_path.nobody_comes_back_into_sync, {"liveness"}, {"faults": ("kill",)}),
+    (
+        broken_data_path.leader_does_not_step_down,
+        {"liveness"},
+        {"faults": ("freeze", "partition"), "heal_seconds_max": 40.0},
+    ),
+    (
+        broken_data_path.nobody_comes_back_into_sync,
+        {"liveness"},
+        {"faults": ("kill",), "heal_seconds_max": 40.0},
+    ),
     (
         broken_metadata.new_leader_in_the_old_epoch,
         {"one leader per partition epoch"},

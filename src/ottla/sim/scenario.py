@@ -57,7 +57,6 @@ GROUP_KINDS: dict[str, type[ClassicMember] | type[ConsumerMember] | None] = {
 
 START_SECONDS_MAX = 120
 TOPICS_SECONDS_MAX = 60
-HEAL_SECONDS_MAX = 240
 FINISH_SECONDS_MAX = 120
 SAMPLE_SECONDS = 0.2
 
@@ -81,6 +80,7 @@ class Plan:
     group_kinds: tuple[str, ...] = tuple(GROUP_KINDS)
     transactions: int = 0
     moves_replicas: bool = False
+    heal_seconds_max: float = 240.0
     faults: tuple[str, ...] = ()
     fault_pause_seconds: tuple[float, float] = (0.5, 8.0)
     settings: dict[str, str] = field(default_factory=dict)
@@ -258,10 +258,10 @@ class _Scenario:
         # Whatever was planned to end some time after its beginning has ended a while later at the latest.
         self._wait(1.0, lambda: False)
         cluster.restart_seconds = (0.1, 1.0)
-        if not self._wait(HEAL_SECONDS_MAX, self._is_healed):
+        if not self._wait(self._plan.heal_seconds_max, self._is_healed):
             cluster.found(
                 "liveness",
-                f"not healed within {HEAL_SECONDS_MAX} s after the last fault: {what_is_not_healed(cluster)}",
+                f"not healed within {self._plan.heal_seconds_max:.0f} s after the last fault: {what_is_not_healed(cluster)}",
             )
             return False
         return True
@@ -272,7 +272,7 @@ class _Scenario:
             names = ", ".join(workload.name for workload in self._workloads if not workload.is_done)
             self._cluster.found("liveness", f"in a healthy cluster these clients could not finish: {names}")
         self._wait(5.0, lambda: False)
-        if not self._wait(HEAL_SECONDS_MAX, self._is_healed):
+        if not self._wait(self._plan.heal_seconds_max, self._is_healed):
             self._cluster.found("liveness", f"healed, and then not: {what_is_not_healed(self._cluster)}")
         for checker in self._checkers:
             checker.finish()
