@@ -15,6 +15,7 @@ from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition, Uuid
 from ottla.model.ports import World
+from ottla.storage.beginning import begin_log
 from ottla.storage.cleaner.cleaner import CleanerSettings, LogCleaner
 from ottla.storage.directories import LogDirectory
 from ottla.storage.errors import DirectoryRefused, LogDirectoryOffline, StorageError, is_disk_full, is_shortage
@@ -246,20 +247,36 @@ class LogManager:
         self, topic_partition: TopicPartition, topic_id: Uuid, config: LogConfig, directory: LogDirectory
     ) -> PartitionLog:
         path = f"{directory.path}/{topic_partition}"
-        self._world.files.make_directories(path)
+        files = self._world.files
+        # Left by an attempt before, which the disk had no room to finish.
+        had_directory = files.is_directory(path)
+        if not had_directory:
+            files.make_directories(path)
         unsynced = [path, directory.path]
         if topic_id:
-            unsynced.append(write_topic_id(self._world.files, path, topic_id))
-        log = open_log(
-            self._world,
-            self.pool,
-            topic_partition=topic_partition,
-            directory=path,
-            config=config,
-            clean_shutdown=True,
-            producer_id_expiration_ms=self.config.producer_id_expiration_ms,
-            on_failure=directory.fail,
-        ).log
+            unsynced.append(write_topic_id(files, path, topic_id))
+        expiration_ms = self.config.producer_id_expiration_ms
+        if had_directory:
+            log = open_log(
+                self._world,
+                self.pool,
+                topic_partition=topic_partition,
+                directory=path,
+                config=config,
+                clean_shutdown=True,
+                producer_id_expiration_ms=expiration_ms,
+                on_failure=directory.fail,
+            ).log
+        else:
+            log = begin_log(
+                self._world,
+                self.pool,
+                topic_partition=topic_partition,
+                directory=path,
+                config=config,
+                producer_id_expiration_ms=expiration_ms,
+                on_failure=directory.fail,
+            )
         log.sync_with_next_flush(*unsynced)
         return log
 

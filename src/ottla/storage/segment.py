@@ -95,8 +95,9 @@ class Segment:
         now_ms: int,
         suffix: str = "",
         preallocate_bytes: int = 0,
+        has_remains: bool = True,
     ) -> Segment:
-        """A new, empty segment on disk; whatever a crash left under its name is emptied."""
+        """A new, empty segment on disk; whatever a crash may have left under its name is emptied."""
         segment = cls(directory, base_offset, pool, size=0, created_ms=now_ms, suffix=suffix, is_new=True)
         file = segment.file
         if file.size:
@@ -106,9 +107,10 @@ class Segment:
             file.preallocate(preallocate_bytes)
             segment.is_pinned = True
         # Creating a file is the dearest thing a new partition does, so an index gets its file with its first entries.
-        for kind in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX):
-            if pool.files.exists(segment.path_of(kind)):
-                pool.files.remove(segment.path_of(kind))
+        if has_remains:
+            for kind in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX):
+                if pool.files.exists(segment.path_of(kind)):
+                    pool.files.remove(segment.path_of(kind))
         return segment
 
     def __repr__(self) -> str:

@@ -1,0 +1,54 @@
+"""The log of a partition that is new on this node.
+
+Its directory was made just now, so there is nothing to find, to check or to put right: what is left to pay for is the
+files themselves. Thousands of partitions may come with one topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ottla.model.config import LogConfig
+from ottla.model.ids import TopicPartition
+from ottla.model.ports import World
+from ottla.storage.leader_epochs import LeaderEpochs
+from ottla.storage.log import PartitionLog
+from ottla.storage.open_files import OpenFiles
+from ottla.storage.producers import ProducerLedger
+from ottla.storage.segment import Segment
+
+__all__ = ["begin_log"]
+
+_NO_NAMES: frozenset[str] = frozenset()
+
+
+def begin_log(
+    world: World,
+    pool: OpenFiles,
+    *,
+    topic_partition: TopicPartition,
+    directory: str,
+    config: LogConfig,
+    producer_id_expiration_ms: int,
+    on_failure: Callable[[OSError], None] | None = None,
+) -> PartitionLog:
+    """An empty log in an empty directory; `recovery.open_log` takes one that may hold something."""
+    producers = ProducerLedger(world.files, directory, expiration_ms=producer_id_expiration_ms, names=_NO_NAMES)
+    producers.begin_at(0)
+    segment = Segment.create(directory, 0, pool, now_ms=world.clock.now_ms(), has_remains=False)
+    # Most of many new partitions see no record for a while; the first one opens the file again.
+    segment.discard()
+    return PartitionLog(
+        world,
+        pool,
+        topic_partition=topic_partition,
+        directory=directory,
+        config=config,
+        segments=[segment],
+        producers=producers,
+        epochs=LeaderEpochs(world.files, directory),
+        log_start_offset=0,
+        next_offset=0,
+        recovery_point=0,
+        on_failure=on_failure,
+    )
