@@ -261,7 +261,7 @@ class _Scenario:
         if not self._wait(self._plan.heal_seconds_max, self._is_healed):
             cluster.found(
                 "liveness",
-                f"not healed within {self._plan.heal_seconds_max:.0f} s after the last fault: {what_is_not_healed(cluster)}",
+                f"not healed {self._plan.heal_seconds_max:.0f} s after the last fault: {what_is_not_healed(cluster)}",
             )
             return False
         return True
