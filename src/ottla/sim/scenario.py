@@ -358,6 +358,12 @@ class _Scenario:
                     pause_seconds=random.choice((0.5, 2.0)),
                 )
             )
+        workloads.extend(self._make_group_members())
+        return workloads
+
+    def _make_group_members(self) -> list[Workload]:
+        plan, stage, random, partitions = self._plan, self._stage, self._random, self._stage.partitions
+        workloads: list[Workload] = []
         for number in range(plan.groups):
             kind = GROUP_KINDS[random.choice(plan.group_kinds)]
             if kind is None:
