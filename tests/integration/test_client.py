@@ -235,6 +235,25 @@ def test_a_group_shares_commits_and_goes_on(settings: ClientSettings, topic: str
     run(whole())
 
 
+@pytest.mark.parametrize("protocol", ["consumer", "classic"])
+def test_a_member_that_does_not_poll_steps_aside(settings: ClientSettings, topic: str, protocol: str) -> None:
+    how = {"group_id": f"g-{topic}", "group_protocol": protocol, "heartbeat_interval_ms": 100}
+
+    async def whole() -> None:
+        sleepy = ConsumerSettings(max_poll_interval_ms=1_000, **how)
+        async with Consumer(settings, sleepy) as first, Consumer(settings, ConsumerSettings(**how)) as second:
+            await first.subscribe([topic])
+            while len(first.assignment) < 3:
+                await first.poll(100)
+            await second.subscribe([topic])
+            while len(second.assignment) < 3:
+                await second.poll(100)
+            while not first.assignment or len(first.assignment) + len(second.assignment) != 3:
+                await asyncio.gather(first.poll(100), second.poll(100))
+
+    run(whole())
+
+
 @pytest.mark.parametrize("commit", [True, False])
 def test_a_transaction_is_seen_whole_or_not_at_all(settings: ClientSettings, topic: str, commit: bool) -> None:
     group = f"g-{topic}"

@@ -39,6 +39,9 @@ CoordinatorKind = int
 GROUP: CoordinatorKind = 0
 TRANSACTION: CoordinatorKind = 1
 
+# How long a cluster may take to create a topic by itself.
+CREATION_SECONDS_MAX = 5.0
+
 _COORDINATOR_MOVED = {
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -170,12 +173,16 @@ class Cluster:
             if info is None:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {name!r}.")
             if info.error is not None:
-                raise info.error
+                unknown = info.error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                raise KafkaError(info.error.code, f"There is no topic {name!r}.") if unknown else info.error
             return info
+
+        now = asyncio.get_running_loop().time
+        patience = now() + (CREATION_SECONDS_MAX if create else 0.0)
 
         def again(error: KafkaError) -> bool:
             # A topic that is being created appears in a moment; one that nobody creates does not.
-            return error.code.retriable and (create or error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return error.code.retriable and (error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or now() < patience)
 
         return await self.retry(attempt, again=again)
 

@@ -53,6 +53,7 @@ class ClassicMembership:
         self._task: asyncio.Task[None] | None = None
         self._due = asyncio.Event()
         self._topics: list[str] = []
+        self._polled = 0.0
 
     @property
     def identity(self) -> Identity:
@@ -62,12 +63,16 @@ class ClassicMembership:
         return self._due.wait()
 
     async def poll(self) -> None:
+        self._polled = asyncio.get_running_loop().time()
         self._due.clear()
         while self._rejoin:
             await self._join()
 
     async def leave(self) -> None:
         await self._stop_heartbeats()
+        await self._say_goodbye()
+
+    async def _say_goodbye(self) -> None:
         if not self._member_id or self._settings.group_instance_id is not None:
             return
         request = LeaveGroupRequest(
@@ -196,6 +201,11 @@ class ClassicMembership:
         )
         while True:
             await asyncio.sleep(self._settings.heartbeat_interval_ms / 1000)
+            if asyncio.get_running_loop().time() - self._polled > self._settings.max_poll_interval_ms / 1000:
+                # Nobody polls: others shall have the partitions, and the next poll joins again.
+                await self._say_goodbye()
+                self._member_id, self._generation, self._rejoin = "", -1, True
+                return
             try:
                 response: HeartbeatResponse = await self._cluster.ask_coordinator(
                     self._cluster.GROUP, self._group_id, request, purpose="group"
@@ -206,7 +216,9 @@ class ClassicMembership:
                     self._member_id, self._generation = "", -1
                 self._rejoin = True
                 self._due.set()
-                return
+                if error.code != ErrorCode.REBALANCE_IN_PROGRESS:
+                    return
+                # Until the next poll joins again, the session is kept, and given up where no poll comes.
             except ClientError:
                 # The session may survive this; if not, the next answer says so.
                 continue

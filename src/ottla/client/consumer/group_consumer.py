@@ -49,6 +49,7 @@ class ConsumerMembership:
         self._now = asyncio.Event()
         self._failure: Exception | None = None
         self._full = True
+        self._polled = 0.0
 
     @property
     def identity(self) -> Identity:
@@ -58,6 +59,7 @@ class ConsumerMembership:
         return self._due.wait()
 
     async def poll(self) -> None:
+        self._polled = asyncio.get_running_loop().time()
         if self._task is None:
             self._task = asyncio.ensure_future(self._run())
         if self._failure is not None:
@@ -80,6 +82,9 @@ class ConsumerMembership:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        await self._say_goodbye()
+
+    async def _say_goodbye(self) -> None:
         if self._epoch <= 0:
             return
         epoch = _LEAVE if self._settings.group_instance_id is None else _LEAVE_STATIC
@@ -99,8 +104,12 @@ class ConsumerMembership:
         self._epoch = 0
 
     async def _run(self) -> None:
+        now = asyncio.get_running_loop().time
         try:
             while True:
+                if now() - self._polled > self._settings.max_poll_interval_ms / 1000:
+                    await self._step_aside()
+                    return
                 interval_ms = await self._heartbeat()
                 try:
                     async with asyncio.timeout(interval_ms / 1000):
@@ -112,6 +121,15 @@ class ConsumerMembership:
             self._failure = error
             self._due.set()
             self._task = None
+
+    async def _step_aside(self) -> None:
+        """Nobody polls: others shall have the partitions. The next poll gives them up and joins again."""
+        await self._say_goodbye()
+        self._epoch = 0
+        self._full = True
+        self._target = []
+        self._due.set()
+        self._task = None
 
     async def _heartbeat(self) -> int:
         """Sends one; milliseconds until the next."""

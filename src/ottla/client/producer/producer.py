@@ -67,6 +67,7 @@ class Producer:
         self._sender: asyncio.Task[None] | None = None
         self._closed = False
         self._answers: set[asyncio.Task[None]] = set()
+        self._fresh_until = 0.0
 
     # Sending.
 
@@ -267,6 +268,7 @@ class Producer:
         """Sends what is ready; seconds until something else will be, None where nothing waits."""
         if self.settings.uses_sequences and not self._identity.known:
             await self._identify()
+        self._stay_fresh(now)
         linger = 0.0 if self._flushing or not self._room.is_set() else self.settings.linger_ms / 1000
         pause: float | None = None
         ready: dict[int, list[ProducerBatch]] = defaultdict(list)
@@ -300,6 +302,15 @@ class Producer:
             await self._learn(homeless)
             pause = 0.1 if pause is None else min(pause, 0.1)
         return 0.0 if ready and pause is not None and pause < 0 else pause
+
+    def _stay_fresh(self, now: float) -> None:
+        """Now and then topics are asked for again, or new partitions would never get a record."""
+        if self._fresh_until and now >= self._fresh_until:
+            task = asyncio.ensure_future(self._learn({one.topic for one in self._queues}))
+            self._answers.add(task)
+            task.add_done_callback(self._answers.discard)
+        if now >= self._fresh_until:
+            self._fresh_until = now + self._cluster.settings.metadata_age_max_ms / 1000
 
     async def _learn(self, topics: set[str]) -> None:
         try:
