@@ -6,7 +6,7 @@ import json
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.cli.logic.reassignment import format_plan, parse_plan, parse_topics, propose, throttled_replicas
@@ -50,6 +50,7 @@ def test_plans_that_make_no_sense(text: str) -> None:
         parse_plan(text)
 
 
+@settings(max_examples=40)
 @given(brokers=st.integers(1, 7), partitions=st.integers(1, 30), data=st.data())
 def test_proposals_are_spread(brokers: int, partitions: int, data: st.DataObject) -> None:
     factor = data.draw(st.integers(1, brokers))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.client.consumer.assignors import ASSIGNORS, MemberSubscription, cooperative_sticky, range_assignor
@@ -14,6 +14,7 @@ counts = st.dictionaries(st.sampled_from(["a", "b", "c"]), st.integers(1, 7), mi
 
 
 @pytest.mark.parametrize("name", ASSIGNORS)
+@settings(max_examples=40)
 @given(counts=counts, members=st.integers(1, 5))
 def test_every_partition_has_one_reader(name: str, counts: dict[str, int], members: int) -> None:
     subscriptions = {f"m{number}": MemberSubscription(tuple(counts), ()) for number in range(members)}

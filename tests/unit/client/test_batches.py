@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.client.consumer.decode import decode_batch
@@ -34,6 +34,7 @@ def new_batch(limit: int = 1 << 20, codec: Codec = Codec.NONE, created: float = 
     return asyncio.run(make())
 
 
+@settings(max_examples=40)
 @given(given_records=records, codec=st.sampled_from(list(Codec)))
 def test_round_trip(
     given_records: list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int]], codec: Codec
