@@ -62,6 +62,20 @@ def test_a_blocked_direction_keeps_frames_and_the_other_does_not() -> None:
     assert pair.arrived["b"] == [b"late"]
 
 
+def test_what_was_kept_back_arrives_in_order_and_before_what_comes_later() -> None:
+    pair = Pair()
+    pair.network.link("a", "b").delay_us = (1, 1_000_000)
+    pair.network.block("a", "b")
+    frames = [bytes([number]) for number in range(40)]
+    for frame in frames[:20]:
+        pair.sockets["a"].send(frame)
+    pair.network.unblock("a", "b")
+    for frame in frames[20:]:
+        pair.sockets["a"].send(frame)
+    pair.run(5)
+    assert pair.arrived["b"] == frames
+
+
 def test_who_waits_too_long_for_a_blocked_link_gives_up_alone() -> None:
     pair = Pair()
     pair.network.block("a", "b")

@@ -185,8 +185,13 @@ class Network:
         link = self.link(source, target)
         link.is_blocked = False
         held, link.held = link.held, []
+        arrival_us = self._kernel.now_us + self._random.randrange(*link.delay_us)
         for callback, arguments in held:
-            self._kernel.after(self._random.randrange(*link.delay_us), callback, *arguments)
+            # In the order in which they were sent, and before whatever the same connection sends from now on.
+            arrival_us += 1
+            if callback == self._arrive:
+                arguments[0]._arrival_us = arrival_us
+            self._kernel.after(arrival_us - self._kernel.now_us, callback, *arguments)
 
     def heal(self) -> None:
         """Every link is open and fast again."""
