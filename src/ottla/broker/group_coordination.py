@@ -36,6 +36,11 @@ class GroupCoordination:
             self._coordinator = self._make()
         return self._coordinator
 
+    @property
+    def existing(self) -> GroupCoordinator | None:
+        """The coordinator, if there is one: asking does not make it."""
+        return self._coordinator
+
     def start(self, image: MetadataImage) -> None:
         """Called after the replicas have taken up the image."""
         self._begin_if_needed(image)

@@ -35,11 +35,14 @@ def run_node(
     config: BrokerConfig,
     *,
     pid_file: str | None,
-    on_ready: Callable[[list[str]], object],
+    on_ready: Callable[[list[str], str | None], object],
     on_bound: Callable[[list[ListenerInfo]], object] | None = None,
 ) -> int:
-    """Runs a node in this process; one sentence on standard error when it cannot."""
-    set_up_logging(level=os.environ.get("OTTLA_LOG_LEVEL", "INFO"))
+    """Runs a node in this process; one sentence on standard error when it cannot.
+
+    `on_ready` is told the addresses for clients, and where metrics are, if anywhere.
+    """
+    set_up_logging(level=os.environ.get("OTTLA_LOG_LEVEL", "INFO"), line_format=config.ottla_log_format)
     owns_pid_file = False
 
     def on_locked() -> None:
@@ -50,7 +53,13 @@ def run_node(
 
     # Set by whoever starts nodes for a while and must not leave them behind when it is killed: `ottla.testing`.
     lifeline = sys.stdin.fileno() if os.environ.get("OTTLA_LIFELINE") == "stdin" else None
-    process = NodeProcess(config, on_ready=on_ready, on_bound=on_bound, on_locked=on_locked, lifeline=lifeline)
+    process = NodeProcess(
+        config,
+        on_ready=lambda addresses: on_ready(addresses, process.metrics_url),
+        on_bound=on_bound,
+        on_locked=on_locked,
+        lifeline=lifeline,
+    )
     try:
         process.run()
     except StartError as error:
@@ -67,8 +76,8 @@ def fail(sentence: str) -> int:
     return 1
 
 
-def _say_ready(addresses: list[str]) -> None:
-    print("ready", ",".join(addresses), flush=True)
+def _say_ready(addresses: list[str], metrics_url: str | None) -> None:
+    print("ready", ",".join(addresses), *((metrics_url,) if metrics_url else ()), flush=True)
 
 
 def _write_pid(path: str) -> None:

@@ -46,6 +46,9 @@ Try it from Python (pip install confluent-kafka):
 Data is kept in {data}. Ctrl-C stops it."""
 
 
+METRICS_KEY = "ottla.metrics.listener"
+
+
 def up(*, nodes: int, port: int, data: str, settings: Mapping[str, str]) -> int:
     try:
         os.makedirs(data, exist_ok=True)
@@ -69,7 +72,11 @@ def up(*, nodes: int, port: int, data: str, settings: Mapping[str, str]) -> int:
 def _up_one(*, port: int, data: str, settings: Mapping[str, str]) -> int:
     def properties(bound_port: int, controller_port: int) -> dict[str, str]:
         return node_properties(
-            node_id=1, ports=[bound_port], controller_ports=[controller_port], data=data, settings=settings
+            node_id=1,
+            ports=[bound_port],
+            controller_ports=[controller_port],
+            data=data,
+            settings={METRICS_KEY: f"{HOST}:0", **settings},
         )
 
     def on_bound(listeners: list[ListenerInfo]) -> None:
@@ -77,8 +84,9 @@ def _up_one(*, port: int, data: str, settings: Mapping[str, str]) -> int:
         controller_port = next((each.port for each in listeners if each.is_controller), 0)
         write_properties(data, 1, properties(port or listeners[0].port, controller_port))
 
-    def on_ready(addresses: list[str]) -> None:
-        say_ready(addresses, data=data, with_next_steps=not settings)
+    def on_ready(addresses: list[str], metrics_url: str | None) -> None:
+        urls = [metrics_url] if metrics_url else []
+        say_ready(addresses, metrics_urls=urls, data=data, with_next_steps=not settings)
 
     pid_file = os.path.join(node_directory(data, 1), "node.pid")
     return run_node(BrokerConfig(properties(port, 0)), pid_file=pid_file, on_bound=on_bound, on_ready=on_ready)
@@ -92,22 +100,25 @@ def _up_many(*, nodes: int, port: int, data: str, settings: Mapping[str, str]) -
     broker_ports = list(range(port, port + nodes)) if port else free_ports(nodes)
     controllers = _controllers_so_far(data) or controller_count(nodes)
     # Nobody but the nodes has to know the controllers' ports, so any will do that are not a broker's.
-    free = [each for each in free_ports(nodes + controllers) if each not in broker_ports]
+    free = [each for each in free_ports(2 * nodes + controllers) if each not in broker_ports]
+    metrics_ports = free[controllers : controllers + nodes]
     all_properties = [
         node_properties(
             node_id=node_id,
             ports=broker_ports,
             controller_ports=free[:controllers],
             data=data,
-            settings=settings,
+            settings={METRICS_KEY: f"{HOST}:{metrics_ports[node_id - 1]}", **settings},
         )
         for node_id in range(1, nodes + 1)
     ]
     format_controllers(all_properties)
     config_files = [write_properties(data, number, each) for number, each in enumerate(all_properties, start=1)]
     addresses = [f"{HOST}:{broker_port}" for broker_port in broker_ports]
+    urls = [] if METRICS_KEY in settings else [f"http://{HOST}:{port}/metrics" for port in metrics_ports]
     return Supervisor(
-        config_files, on_ready=lambda: say_ready(addresses, data=data, with_next_steps=not settings)
+        config_files,
+        on_ready=lambda: say_ready(addresses, metrics_urls=urls, data=data, with_next_steps=not settings),
     ).run()
 
 
@@ -121,10 +132,12 @@ def _controllers_so_far(data: str) -> int:
     return len([voter for voter in voters.split(",") if voter.strip()])
 
 
-def say_ready(addresses: list[str], *, data: str, with_next_steps: bool) -> None:
+def say_ready(addresses: list[str], *, metrics_urls: list[str], data: str, with_next_steps: bool) -> None:
     """The line that scripts wait for, and what a person may want to do next."""
     bootstrap = ",".join(addresses)
     print("ready", bootstrap)
+    if metrics_urls:
+        print("metrics", *metrics_urls)
     if with_next_steps:
         print()
         print(NEXT_STEPS.format(bootstrap=bootstrap, data=os.path.abspath(data)))

@@ -1,9 +1,13 @@
 """Logging: one line per event, to standard error or a file, with levels that can change while the node runs.
 
-    2026-11-15 10:21:07,123 INFO ottla.broker.lifecycle the node is ready
+`ottla.log.format` says what a line looks like:
 
-A traceback follows its line indented, so that a line which begins with a date is always an event of its own. Levels
-belong to logger names; `ottla.broker.loggers` reads and sets them.
+    text    2026-11-15 10:21:07,123 INFO ottla.broker.lifecycle the node is ready
+    logfmt  time=2026-11-15T10:21:07.123+01:00 level=INFO logger=ottla.broker.lifecycle message="the node is ready"
+    json    {"time": "2026-11-15T10:21:07.123+01:00", "level": "INFO", "logger": "...", "message": "the node is ready"}
+
+As text, a traceback follows its line indented, so that a line which begins with a date is always an event of its own;
+the others have it in a field `traceback`. Levels belong to logger names; `ottla.broker.loggers` reads and sets them.
 """
 
 from __future__ import annotations
@@ -18,13 +22,13 @@ from ottla.model.ports import Clock
 __all__ = ["RateLimit", "set_up_logging"]
 
 
-def set_up_logging(*, level: str = "INFO", file: str | None = None) -> None:
+def set_up_logging(*, level: str = "INFO", file: str | None = None, line_format: str = "text") -> None:
     """Sends everything of `ottla` to standard error, or to the end of a file."""
     # What nobody here prints need not be found out for every line.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     handler: logging.Handler
     handler = logging.StreamHandler(sys.stderr) if file is None else logging.FileHandler(file, encoding="utf-8")
-    handler.setFormatter(_LineFormatter())
+    handler.setFormatter(_FORMATTERS[line_format]())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(LEVELS[level])
@@ -64,3 +68,45 @@ class _LineFormatter(logging.Formatter):
         if record.exc_info:
             line += "\n    " + self.formatException(record.exc_info).replace("\n", "\n    ")
         return line
+
+
+class _LogfmtFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return " ".join(f"{key}={_logfmt_value(value)}" for key, value in _fields(self, record).items())
+
+
+class _JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        # Only who wants it pays for it.
+        import json
+
+        return json.dumps(_fields(self, record), ensure_ascii=False)
+
+
+def _fields(formatter: logging.Formatter, record: logging.LogRecord) -> dict[str, str]:
+    moment = time.localtime(record.created)
+    zone = time.strftime("%z", moment)
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", moment)
+    fields = {
+        "time": f"{stamp}.{int(record.msecs):03d}{zone[:3]}:{zone[3:]}",
+        "level": level_name(record.levelno),
+        "logger": record.name,
+        "message": record.getMessage(),
+    }
+    if record.exc_info:
+        fields["traceback"] = formatter.formatException(record.exc_info)
+    return fields
+
+
+def _logfmt_value(value: str) -> str:
+    if value and value.isprintable() and not any(mark in value for mark in ' ="'):
+        return value
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
+    return f'"{escaped}"'
+
+
+_FORMATTERS: dict[str, type[logging.Formatter]] = {
+    "text": _LineFormatter,
+    "logfmt": _LogfmtFormatter,
+    "json": _JsonFormatter,
+}

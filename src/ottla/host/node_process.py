@@ -30,6 +30,9 @@ from ottla.host.connection import ConnectionSettings, SharedReadState
 from ottla.host.files import OsFiles, raise_open_files_limit
 from ottla.host.listener import BindError, Listener, SocketOptions, bind
 from ottla.host.loop import new_event_loop, stop_on_signals
+from ottla.host.loop_watch import LoopWatch
+from ottla.host.metrics_endpoint import MetricsEndpoint
+from ottla.host.node_pages import NodePages
 from ottla.host.peers import PeerConnections
 from ottla.host.workers import ThreadWorkers
 from ottla.model.config import BrokerConfig, Endpoint
@@ -109,6 +112,9 @@ class NodeProcess:
         self._listeners: list[Listener] = []
         self._shared = SharedReadState()
         self._admission: Admission | None = None
+        self._watch = LoopWatch(self._loop)
+        self._pages = NodePages(watch=self._watch, workers=self._workers, listeners=lambda: self._listeners)
+        self._endpoint: MetricsEndpoint | None = None
         self._lifecycle: NodeLifecycle | None = None
         self._failure: BaseException | None = None
         self._started = False
@@ -126,6 +132,9 @@ class NodeProcess:
         finally:
             for bound, _ in self._bound:
                 bound.close()
+            self._watch.close()
+            if self._endpoint is not None:
+                self._endpoint.close()
             self._peers.close()
             self._workers.close()
             loop.close()
@@ -133,11 +142,20 @@ class NodeProcess:
         if self._failure is not None:
             raise self._failure
 
+    @property
+    def metrics_url(self) -> str | None:
+        """Where metrics are told, once the ports are bound; None for nowhere."""
+        if self._endpoint is None or self._config.metrics_address is None:
+            return None
+        host = self._config.metrics_address[0]
+        return f"http://{address('127.0.0.1' if host in EVERY_ADDRESS else host, self._endpoint.port)}/metrics"
+
     def stop(self) -> None:
         """Begins a clean stop; `run` returns when it is done."""
         if self._stopping:
             return
         self._stopping = True
+        self._pages.not_ready = "the node is stopping"
         logger.info("node %d is stopping", self._config.node_id)
         # What is half started cannot be stopped cleanly: `_on_started` goes on from here. But a node that waits for a
         # controller elsewhere may have to wait for long.
@@ -200,6 +218,13 @@ class NodeProcess:
             shown = advertised.get(endpoint.listener_name, endpoint)
             is_controller = endpoint in self._config.controller_endpoints
             self._bound.append((bound, _listener_info(endpoint, shown, bound, is_controller=is_controller)))
+        if self._config.metrics_address is not None:
+            # Open from here on: while the logs are recovered, it is the only one who answers.
+            host, port = self._config.metrics_address
+            self._endpoint = MetricsEndpoint(
+                loop=self._loop, bound_socket=bind(host, port, self._options), pages=self._pages
+            )
+            self._watch.start()
         if self._on_bound is not None:
             self._on_bound([info for _, info in self._bound])
 
@@ -214,6 +239,8 @@ class NodeProcess:
             return
         if self._config.is_broker:
             self._open_listeners(broker, Dispatcher(broker), are_controllers=False)
+        self._pages.broker = broker
+        self._pages.not_ready = None
         # What was loaded so far stays for good: the collector need not look at it again.
         gc.collect()
         gc.freeze()
@@ -227,6 +254,7 @@ class NodeProcess:
         self._on_ready(addresses)
 
     def _on_controller(self, broker: Broker) -> None:
+        self._pages.broker = broker
         self._open_listeners(broker, controller_dispatcher(broker), are_controllers=True)
 
     def _open_listeners(self, broker: Broker, dispatcher: Dispatcher, *, are_controllers: bool) -> None:

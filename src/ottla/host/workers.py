@@ -52,6 +52,10 @@ class ThreadWorkers:
         """Tasks submitted whose results were not delivered yet."""
         return self._outstanding
 
+    @property
+    def threads(self) -> int:
+        return len(self._threads)
+
     def submit(self, function: Callable[..., T], *arguments: Any) -> Deferred[T]:
         assert not self._closed, "work submitted after the workers were closed"
         if self._outstanding >= TASKS_WAITING_MAX:

@@ -172,6 +172,7 @@ class Followed:
         if has_gaps and not self.cleaner.note_gaps(log):
             raise GapsNotNoted
         self.partition.unseen_bytes += len(records)
+        self.partition.replica_bytes_in += len(records)
         for start, end in _pieces(batches, log.config.segment_bytes):
             self.flushed = log.append_as_follower(records[start:end]).flushed
 

@@ -1,8 +1,8 @@
 """All partitions of this broker, kept in step with the cluster's metadata.
 
-`ReplicaManager` follows the metadata as a publisher: it creates and deletes logs, takes and gives up leadership, and
-hands changed topic settings to the logs. Handlers find partitions here by topic name (older protocol versions) or by
-topic id, which tells a topic from its namesake that was deleted before (KIP-516).
+`ReplicaManager` follows the metadata as a publisher: it creates (`openings`) and deletes logs, takes and gives up
+leadership, and hands changed topic settings to the logs. Handlers find partitions here by topic name (older protocol
+versions) or by topic id, which tells a topic from its namesake that was deleted before (KIP-516).
 
 Everything happens on the loop's thread; there are no locks.
 """
@@ -22,6 +22,7 @@ from ottla.replica.fetch_sessions import FetchEntry, FetchSessions
 from ottla.replica.fetchers import FetcherPool
 from ottla.replica.isr import AlterPartitionChannel, IsrKeeper
 from ottla.replica.nearest import RACK_AWARE_SELECTOR
+from ottla.replica.openings import Openings
 from ottla.replica.parked import Parking
 from ottla.replica.partition import Partition
 from ottla.replica.statistics import Departed, ReplicaStatistics, replica_statistics
@@ -89,6 +90,7 @@ class ReplicaManager:
         "lost",
         "node_id",
         "offline",
+        "openings",
         "parking",
         "reads_by_rack",
         "sessions",
@@ -116,6 +118,8 @@ class ReplicaManager:
         self.offline: set[TopicPartition] = set()
         # ... it was lost with its directory. An empty log must not take its place behind everybody's back.
         self.lost: set[TopicPartition] = set()
+        # ... or it is about to be created.
+        self.openings = Openings(world.scheduler, self._open_replicas)
         self.departed = Departed()
         self.image: ClusterView | None = None
         # What fetches from other brokers, and what lets them into the in-sync sets; None where there are no others.
@@ -158,6 +162,7 @@ class ReplicaManager:
 
     def close(self) -> None:
         """Nothing is fetched and nobody is watched any more; the logs may be closed."""
+        self.openings.clear()
         if self.fetchers is not None:
             self.fetchers.close()
         if self.isr_keeper is not None:
@@ -168,6 +173,13 @@ class ReplicaManager:
     # Looking up.
 
     def get(self, topic: str, index: int) -> Partition | None:
+        partition = self._present(topic, index)
+        if partition is None and self.openings:
+            self.openings.open_now(TopicPartition(topic, index), at_any_rate=True)
+            partition = self._present(topic, index)
+        return partition
+
+    def _present(self, topic: str, index: int) -> Partition | None:
         hosted = self.by_name.get(topic)
         return None if hosted is None else hosted.partitions.get(index)
 
@@ -178,7 +190,7 @@ class ReplicaManager:
             partition = hosted.partitions.get(index)
             if partition is not None:
                 return partition
-        raise self._not_here(topic, index)
+        return self._absent(topic, index)
 
     def find_by_id(self, topic_id: Uuid, index: int) -> Partition:
         hosted = self.by_id.get(topic_id)
@@ -186,11 +198,11 @@ class ReplicaManager:
             partition = hosted.partitions.get(index)
             if partition is not None:
                 return partition
-            raise self._not_here(hosted.name, index)
+            return self._absent(hosted.name, index)
         name = self.topic_name(topic_id)
         if name is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-        raise self._not_here(name, index)
+        return self._absent(name, index)
 
     def topic_name(self, topic_id: Uuid) -> str | None:
         hosted = self.by_id.get(topic_id)
@@ -228,12 +240,18 @@ class ReplicaManager:
             return partition.leader, partition.leader_epoch, None
         return partition.leader, partition.leader_epoch, LeaderEndpoint(endpoint.host, endpoint.port, broker.rack)
 
-    def _not_here(self, topic: str, index: int) -> KafkaError:
+    def _absent(self, topic: str, index: int) -> Partition:
+        """A partition that was about to be opened, or else what a client has to be told."""
+        if self.openings:
+            self.openings.open_now(TopicPartition(topic, index))
+            partition = self._present(topic, index)
+            if partition is not None:
+                return partition
         if TopicPartition(topic, index) in self.offline:
-            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
         if self.image is not None and self.image.topics.partition(topic, index) is not None:
-            return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     # Following the metadata.
 
@@ -278,7 +296,7 @@ class ReplicaManager:
         for topic_partition in topic_partitions:
             self.offline.add(topic_partition)
             self.lost.add(topic_partition)
-            partition = self.get(topic_partition.topic, topic_partition.partition)
+            partition = self._present(*topic_partition)
             if partition is not None:
                 partition.refuse(ErrorCode.KAFKA_STORAGE_ERROR)
                 self._forget(partition)
@@ -302,25 +320,37 @@ class ReplicaManager:
         config: LogConfig | None = None
         settings: ProduceSettings | None = None
         for index, view in partitions:
-            partition = self.get(name, index)
-            if partition is None and TopicPartition(name, index) in self.lost:
+            partition = self._present(name, index)
+            topic_partition = TopicPartition(name, index)
+            if partition is None and topic_partition in self.lost:
                 continue
             if self.node_id not in view.replicas:
                 if partition is not None:
                     self._delete(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
                 continue
             if partition is None:
+                if self.logs.get(topic_partition) is None and not self.openings.admits():
+                    self.openings.add(topic_partition, topic_id, is_led=view.leader == self.node_id)
+                    continue
                 if config is None:
                     config = self._log_config(name, image)
                     settings = ProduceSettings.from_log_config(config)
                 directory_id = view.directory(self.node_id)
-                partition = self._create(TopicPartition(name, index), topic_id, config, directory_id)
+                partition = self._create(topic_partition, topic_id, config, directory_id)
                 if partition is None:
                     continue
                 partition.produce_settings = settings
                 mark_throttled(partition, config)
             self._report_directory(partition, view)
             self._apply_leadership(partition, view)
+
+    def _open_replicas(self, name: str, topic_id: Uuid, indexes: list[int]) -> None:
+        """Their turn has come: what the metadata says of them now is what counts."""
+        assert self.image is not None
+        topic = self.image.topics.by_id.get(topic_id)
+        if topic is not None:
+            views = [(index, topic.partitions[index]) for index in indexes if index in topic.partitions]
+            self._apply_topic(name, topic_id, views, self.image)
 
     def _report_directory(self, partition: Partition, view: PartitionView) -> None:
         """Tells the controller where the replica lies, if the metadata says something else or nothing."""
@@ -334,7 +364,7 @@ class ReplicaManager:
             self.directory_reporter.report(partition.topic_id, partition.index, directory.directory_id)
 
     def _on_moved(self, topic_partition: TopicPartition) -> None:
-        partition = self.get(topic_partition.topic, topic_partition.partition)
+        partition = self._present(*topic_partition)
         view = None if self.image is None else self.image.topics.partition(*topic_partition)
         if partition is not None and view is not None:
             self._report_directory(partition, view)

@@ -60,6 +60,7 @@ class Partition:
         "produce_settings",
         "quiet_followers",
         "refusal",
+        "replica_bytes_in",
         "replica_bytes_out",
         "topic",
         "topic_id",
@@ -105,7 +106,9 @@ class Partition:
         self.quiet_followers: dict[int, tuple[FetchSession, FetchEntry]] = {}
         # Appended since the high watermark last moved: what parked readers could not see yet.
         self.unseen_bytes = 0
+        # From producers and from this broker itself, and from a leader.
         self.bytes_in = 0
+        self.replica_bytes_in = 0
         # To consumers, and to followers.
         self.bytes_out = 0
         self.replica_bytes_out = 0

@@ -21,10 +21,19 @@ __all__ = ["Departed", "ReplicaStatistics", "replica_statistics"]
 class Departed:
     """Counts of partitions that are not here any more."""
 
-    __slots__ = ("bytes_in", "bytes_out", "failed_fetches", "failed_produces", "messages_in", "replica_bytes_out")
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "failed_fetches",
+        "failed_produces",
+        "messages_in",
+        "replica_bytes_in",
+        "replica_bytes_out",
+    )
 
     def __init__(self) -> None:
         self.bytes_in = 0
+        self.replica_bytes_in = 0
         self.bytes_out = 0
         self.replica_bytes_out = 0
         self.messages_in = 0
@@ -33,6 +42,7 @@ class Departed:
 
     def add(self, partition: Partition) -> None:
         self.bytes_in += partition.bytes_in
+        self.replica_bytes_in += partition.replica_bytes_in
         self.bytes_out += partition.bytes_out
         self.replica_bytes_out += partition.replica_bytes_out
         self.messages_in += partition.messages_in
@@ -59,7 +69,9 @@ class ReplicaStatistics:
     fetch_sessions: int
     fetch_session_partitions: int
     fetch_session_evictions: int
+    # From producers and from this broker itself, and from leaders.
     bytes_in: int
+    replica_bytes_in: int
     # To consumers, and to followers.
     bytes_out: int
     replica_bytes_out: int
@@ -92,6 +104,7 @@ def replica_statistics(manager: ReplicaManager) -> ReplicaStatistics:
         fetch_session_partitions=manager.sessions.partitions_cached,
         fetch_session_evictions=manager.sessions.evictions,
         bytes_in=departed.bytes_in + sum(partition.bytes_in for partition in partitions),
+        replica_bytes_in=departed.replica_bytes_in + sum(each.replica_bytes_in for each in partitions),
         bytes_out=departed.bytes_out + sum(partition.bytes_out for partition in partitions),
         replica_bytes_out=departed.replica_bytes_out + sum(each.replica_bytes_out for each in partitions),
         messages_in=departed.messages_in + sum(partition.messages_in for partition in partitions),

@@ -140,6 +140,8 @@ class Node:
     def __init__(self, owner: Cluster, node_id: int, ports: list[int], controller_ports: list[int]) -> None:
         self.node_id = node_id
         self.address = ""
+        # Where the node tells metrics, when `ottla.metrics.listener` is set.
+        self.metrics_url: str | None = None
         self._owner = owner
         self._ports = ports
         self._controller_ports = controller_ports
@@ -213,7 +215,9 @@ class Node:
                 self.kill()
                 raise ClusterFailed(f"node {self.node_id} did not become ready: {self.output[-2000:]}")
             line += chunk
-        self.address = line.split()[1].decode().split(",")[0]
+        words = line.decode().split()
+        self.address = words[1].split(",")[0]
+        self.metrics_url = words[2] if len(words) > 2 else None
         port = int(self.address.rpartition(":")[2])
         self._ports[self.node_id - 1] = port
         assert self.address == f"{HOST}:{port}" or "listeners" in self._owner.settings

@@ -158,6 +158,16 @@ class Controller(AdminOperations):
         assert not self.is_active, "the log of a leader is not replaced"
         self._follower.reload(is_followed=is_followed)
 
+    @property
+    def uncommitted_decisions(self) -> int:
+        """Decisions that wait to be committed."""
+        return len(self._pending)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether its log has stopped, so that it refuses everything."""
+        return self._failure is not None
+
     def update_features(
         self, request: UpdateFeaturesRequest, context: ControllerContext | None = None
     ) -> Deferred[UpdateFeaturesResponse]:

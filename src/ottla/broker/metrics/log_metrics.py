@@ -1,0 +1,112 @@
+"""Metrics of the logs on this broker's disks, and of the cleaner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from ottla.broker.metrics.metric import COUNTER, GAUGE, HISTOGRAM, SUMMARY, Distribution, DistributionRow, Metric, Row
+
+if TYPE_CHECKING:
+    from ottla.broker.metrics.scrape import Scrape
+    from ottla.replica.partition import Partition
+    from ottla.storage.cleaner.cleaner import CleanerStatistics
+
+__all__ = ["LOG_METRICS"]
+
+
+def _each(number: Callable[[Partition], int]) -> Callable[[Scrape], Iterator[Row]]:
+    return lambda scrape: (((each.topic, each.index), number(each)) for each in scrape.partitions)
+
+
+def _led(number: Callable[[Partition], int]) -> Callable[[Scrape], Iterator[Row]]:
+    return lambda scrape: (((each.topic, each.index), number(each)) for each in scrape.partitions if each.is_leader)
+
+
+def _flushes_ms(scrape: Scrape) -> Iterator[DistributionRow]:
+    pool = scrape.broker.logs.pool
+    recent = scrape.recent.growth("flush", pool.flush_times)
+    yield (), Distribution(pool.flush_times, pool.flush_seconds * 1000, 1e-3, recent)
+
+
+def _flushes(scrape: Scrape) -> Iterator[DistributionRow]:
+    pool = scrape.broker.logs.pool
+    yield (), Distribution(pool.flush_times, pool.flush_seconds, 1e-6)
+
+
+def _volumes(scrape: Scrape, which: int) -> Iterator[Row]:
+    files = scrape.broker.world.files
+    for directory in scrape.broker.logs.directories:
+        if not directory.is_offline:
+            try:
+                yield (directory.path,), files.free_bytes(directory.path)[which]
+            except OSError:
+                # The directory goes out of service with the next write; there is no size to tell.
+                continue
+
+
+def _cleaner(number: Callable[[CleanerStatistics], float]) -> Callable[[Scrape], float]:
+    return lambda scrape: number(scrape.cleaner)
+
+
+def _log_metric(name: str) -> str:
+    return f"kafka.log:type=Log,name={name},topic=*,partition=*"
+
+
+# fmt: off
+LOG_METRICS: Final = (
+    Metric("kafka_log_log_size", GAUGE, ("topic", "partition"),
+           "Bytes of a partition's log on this broker.", _log_metric("Size"), _each(lambda one: one.log.size_bytes)),
+    Metric("kafka_log_log_numlogsegments", GAUGE, ("topic", "partition"),
+           "Segments of a partition's log.", _log_metric("NumLogSegments"), _each(lambda one: len(one.log.segments))),
+    Metric("kafka_log_log_logstartoffset", GAUGE, ("topic", "partition"),
+           "First offset of a partition's log.", _log_metric("LogStartOffset"),
+           _each(lambda one: one.log.log_start_offset)),
+    Metric("kafka_log_log_logendoffset", GAUGE, ("topic", "partition"),
+           "Offset of the next record of a partition's log.", _log_metric("LogEndOffset"),
+           _each(lambda one: one.log.log_end_offset)),
+    Metric("kafka_topic_partition_current_offset", GAUGE, ("topic", "partition"),
+           "High watermark of a partition, told by its leader; the name is that of kafka-exporter.", "",
+           _led(lambda one: one.high_watermark)),
+    Metric("kafka_log_logflushstats_logflushrateandtimems", SUMMARY, (),
+           "How long flushes of logs took, in milliseconds; quantiles of the last minute or two.",
+           "kafka.log:type=LogFlushStats,name=LogFlushRateAndTimeMs", _flushes_ms),
+    Metric("ottla_log_flush_seconds", HISTOGRAM, (), "How long flushes of logs took.", "", _flushes),
+    Metric("kafka_log_logmanager_offlinelogdirectorycount", GAUGE, (),
+           "Log directories that are out of service.", "kafka.log:type=LogManager,name=OfflineLogDirectoryCount",
+           lambda scrape: sum(each.is_offline for each in scrape.broker.logs.directories)),
+    Metric("kafka_log_logmanager_logdirectoryoffline", GAUGE, ("logdirectory",),
+           "1 for a log directory that is out of service.",
+           "kafka.log:type=LogManager,name=LogDirectoryOffline,logDirectory=*",
+           lambda scrape: (((each.path,), int(each.is_offline)) for each in scrape.broker.logs.directories)),
+    Metric("ottla_log_directory_size_bytes", GAUGE, ("logdirectory",),
+           "Size of the volume that holds a log directory.", "", lambda scrape: _volumes(scrape, 0)),
+    Metric("ottla_log_directory_usable_bytes", GAUGE, ("logdirectory",),
+           "What is left of it.", "", lambda scrape: _volumes(scrape, 1)),
+    Metric("ottla_log_files_open", GAUGE, (),
+           "Files of logs that are open.", "", lambda scrape: len(scrape.broker.logs.pool)),
+    Metric("kafka_log_logcleanermanager_max_dirty_percent", GAUGE, (),
+           "Dirty part of the log that needs compaction most, in percent.",
+           "kafka.log:type=LogCleanerManager,name=max-dirty-percent", _cleaner(lambda s: 100 * s.dirtiest_ratio)),
+    Metric("kafka_log_logcleanermanager_time_since_last_run_ms", GAUGE, (),
+           "Milliseconds since the cleaner last looked for work.",
+           "kafka.log:type=LogCleanerManager,name=time-since-last-run-ms",
+           lambda scrape: max(scrape.broker.world.clock.now_ms() - scrape.cleaner.last_run_ms, 0)),
+    Metric("kafka_log_logcleanermanager_uncleanable_partitions_count", GAUGE, (),
+           "Logs that the cleaner has given up.",
+           "kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count,logDirectory=*",
+           _cleaner(lambda s: s.uncleanable)),
+    Metric("kafka_log_logcleaner_max_buffer_utilization_percent", GAUGE, (),
+           "How full the map of keys was in the last cleaning, in percent.",
+           "kafka.log:type=LogCleaner,name=max-buffer-utilization-percent",
+           _cleaner(lambda s: 100 * s.last_map_utilization)),
+    Metric("kafka_log_logcleaner_cleaner_recopy_percent", GAUGE, (),
+           "How much of what was read had to be written again, in percent.",
+           "kafka.log:type=LogCleaner,name=cleaner-recopy-percent",
+           _cleaner(lambda s: 100 * s.bytes_kept / s.bytes_read if s.bytes_read else 0)),
+    Metric("ottla_log_cleanings_total", COUNTER, (), "Logs that have been compacted.", "",
+           _cleaner(lambda s: s.cleanings)),
+    Metric("ottla_log_cleanings_running", GAUGE, (), "Logs that are being compacted.", "",
+           _cleaner(lambda s: s.running)),
+)
+# fmt: on

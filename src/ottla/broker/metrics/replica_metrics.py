@@ -1,0 +1,181 @@
+"""Metrics of topics and of replication on this broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from ottla.broker.metrics.metric import COUNTER, GAUGE, Metric, Row
+
+if TYPE_CHECKING:
+    from ottla.broker.metrics.scrape import Scrape
+    from ottla.replica.partition import Partition
+    from ottla.replica.statistics import ReplicaStatistics
+
+__all__ = ["REPLICA_METRICS"]
+
+_PRODUCE, _FETCH = 0, 1
+
+
+def _by_topic(
+    all_topics: Callable[[ReplicaStatistics], int], one: Callable[[Partition], int]
+) -> Callable[[Scrape], Iterator[Row]]:
+    """First the broker's sum, without the label, then each topic that has partitions here."""
+
+    def read(scrape: Scrape) -> Iterator[Row]:
+        yield (None,), all_topics(scrape.replicas)
+        for topic in list(scrape.broker.replicas.by_name.values()):
+            yield (topic.name,), sum(map(one, topic.partitions.values()))
+
+    return read
+
+
+def _requests(api_key: int) -> Callable[[Scrape], Iterator[Row]]:
+    return lambda scrape: iter((((None,), scrape.broker.statistics.api(api_key).requests),))
+
+
+def _statistic(number: Callable[[ReplicaStatistics], int]) -> Callable[[Scrape], int]:
+    return lambda scrape: number(scrape.replicas)
+
+
+def _where(holds: Callable[[Partition], bool]) -> Callable[[Scrape], Iterator[Row]]:
+    return lambda scrape: (((each.topic, each.index), 1) for each in scrape.partitions if holds(each))
+
+
+def _is_under_replicated(partition: Partition) -> bool:
+    state = partition.leader_state
+    return state is not None and len(state.isr) < state.replica_count
+
+
+def _is_under_min(partition: Partition) -> bool:
+    state = partition.leader_state
+    return state is not None and len(state.isr) < partition.needed_replicas(state)
+
+
+def _follower_lags(scrape: Scrape) -> Iterator[Row]:
+    largest: dict[int, int] = {}
+    for partition in scrape.partitions:
+        state = partition.leader_state
+        if state is None or state.is_alone:
+            continue
+        end_offset = partition.log.log_end_offset
+        for follower_id, progress in state.followers.items():
+            lag = max(end_offset - max(progress.log_end_offset, 0), 0)
+            if lag >= largest.get(follower_id, 0):
+                largest[follower_id] = lag
+    return iter([((follower_id,), lag) for follower_id, lag in sorted(largest.items())])
+
+
+def _purgatories(scrape: Scrape) -> Iterator[Row]:
+    produces: set[object] = set()
+    fetches: set[object] = set()
+    deletes: set[object] = set()
+    for partition in scrape.partitions:
+        if partition.parked_fetches:
+            fetches.update(partition.parked_fetches)
+        if partition.parked_replica_fetches:
+            fetches.update(partition.parked_replica_fetches)
+        if partition.parked_produces:
+            produces.update(partition.parked_produces)
+        if partition.parked_deletes:
+            deletes.update(partition.parked_deletes)
+    sizes = {"Produce": len(produces), "Fetch": len(fetches), "DeleteRecords": len(deletes)}
+    return iter([((name,), size) for name, size in sizes.items()])
+
+
+def _topic_metric(name: str) -> str:
+    return f"kafka.server:type=BrokerTopicMetrics,name={name}PerSec[,topic=*]"
+
+
+def _manager_metric(name: str) -> str:
+    return f"kafka.server:type=ReplicaManager,name={name}"
+
+
+# fmt: off
+REPLICA_METRICS: Final = (
+    Metric("kafka_server_brokertopicmetrics_messagesin_total", COUNTER, ("topic",),
+           "Records that producers have written; without a topic, all of them.",
+           _topic_metric("MessagesIn"), _by_topic(lambda all_: all_.messages_in, lambda one: one.messages_in)),
+    Metric("kafka_server_brokertopicmetrics_bytesin_total", COUNTER, ("topic",),
+           "Bytes of records that were written to leaders here.",
+           _topic_metric("BytesIn"), _by_topic(lambda all_: all_.bytes_in, lambda one: one.bytes_in)),
+    Metric("kafka_server_brokertopicmetrics_bytesout_total", COUNTER, ("topic",),
+           "Bytes of records that consumers have been given.",
+           _topic_metric("BytesOut"), _by_topic(lambda all_: all_.bytes_out, lambda one: one.bytes_out)),
+    Metric("kafka_server_brokertopicmetrics_replicationbytesin_total", COUNTER, ("topic",),
+           "Bytes of records copied from leaders on other brokers.", _topic_metric("ReplicationBytesIn"),
+           _by_topic(lambda all_: all_.replica_bytes_in, lambda one: one.replica_bytes_in)),
+    Metric("kafka_server_brokertopicmetrics_replicationbytesout_total", COUNTER, ("topic",),
+           "Bytes of records that followers have been given.", _topic_metric("ReplicationBytesOut"),
+           _by_topic(lambda all_: all_.replica_bytes_out, lambda one: one.replica_bytes_out)),
+    Metric("kafka_server_brokertopicmetrics_failedproducerequests_total", COUNTER, ("topic",),
+           "Partitions of produce requests that were answered with an error.", _topic_metric("FailedProduceRequests"),
+           _by_topic(lambda all_: all_.failed_produce_requests, lambda one: one.failed_produces)),
+    Metric("kafka_server_brokertopicmetrics_failedfetchrequests_total", COUNTER, ("topic",),
+           "Partitions of fetch requests that were answered with an error.", _topic_metric("FailedFetchRequests"),
+           _by_topic(lambda all_: all_.failed_fetch_requests, lambda one: one.failed_fetches)),
+    Metric("kafka_server_brokertopicmetrics_totalproducerequests_total", COUNTER, ("topic",),
+           "Produce requests of all topics together.", _topic_metric("TotalProduceRequests"), _requests(_PRODUCE)),
+    Metric("kafka_server_brokertopicmetrics_totalfetchrequests_total", COUNTER, ("topic",),
+           "Fetch requests of all topics together, those of followers included.",
+           _topic_metric("TotalFetchRequests"), _requests(_FETCH)),
+    Metric("kafka_server_replicamanager_partitioncount", GAUGE, (),
+           "Partitions with a replica here.", _manager_metric("PartitionCount"), _statistic(lambda s: s.partitions)),
+    Metric("kafka_server_replicamanager_leadercount", GAUGE, (),
+           "Partitions that this broker leads.", _manager_metric("LeaderCount"), _statistic(lambda s: s.leaders)),
+    Metric("kafka_server_replicamanager_underreplicatedpartitions", GAUGE, (),
+           "Partitions led here with replicas that are not in sync.",
+           _manager_metric("UnderReplicatedPartitions"), _statistic(lambda s: s.under_replicated)),
+    Metric("kafka_server_replicamanager_underminisrpartitioncount", GAUGE, (),
+           "Partitions led here with fewer in sync than min.insync.replicas: they refuse acks=all.",
+           _manager_metric("UnderMinIsrPartitionCount"), _statistic(lambda s: s.under_min_isr)),
+    Metric("kafka_server_replicamanager_atminisrpartitioncount", GAUGE, (),
+           "Partitions led here with exactly min.insync.replicas in sync: the next loss stops acks=all.",
+           _manager_metric("AtMinIsrPartitionCount"), _statistic(lambda s: s.at_min_isr)),
+    Metric("kafka_server_replicamanager_offlinereplicacount", GAUGE, (),
+           "Replicas that should be here and whose directory is out of service.",
+           _manager_metric("OfflineReplicaCount"), _statistic(lambda s: s.offline)),
+    Metric("kafka_server_replicamanager_reassigningpartitions", GAUGE, (),
+           "Partitions led here that are being moved.",
+           _manager_metric("ReassigningPartitions"), lambda scrape: scrape.cluster.reassigning_here),
+    Metric("kafka_server_replicamanager_partitionswithlatetransactionscount", GAUGE, (),
+           "Partitions led here with a transaction that nobody ends (hanging).",
+           _manager_metric("PartitionsWithLateTransactionsCount"), _statistic(lambda s: s.late_transactions)),
+    Metric("kafka_server_replicamanager_isrshrinks_total", COUNTER, (),
+           "Times that a follower was taken out of an in-sync set.",
+           _manager_metric("IsrShrinksPerSec"), _statistic(lambda s: s.isr_shrinks)),
+    Metric("kafka_server_replicamanager_isrexpands_total", COUNTER, (),
+           "Times that a follower was let into an in-sync set.",
+           _manager_metric("IsrExpandsPerSec"), _statistic(lambda s: s.isr_expansions)),
+    Metric("kafka_cluster_partition_underreplicated", GAUGE, ("topic", "partition"),
+           "Which partitions led here are under-replicated: 1 for each of them, nothing for the others.",
+           "kafka.cluster:type=Partition,name=UnderReplicated,topic=*,partition=*", _where(_is_under_replicated)),
+    Metric("kafka_cluster_partition_underminisr", GAUGE, ("topic", "partition"),
+           "Which partitions led here have fewer in sync than they need: 1 for each of them.",
+           "kafka.cluster:type=Partition,name=UnderMinIsr,topic=*,partition=*", _where(_is_under_min)),
+    Metric("ottla_replica_max_lag", GAUGE, ("replica",),
+           "Records by which a follower was behind this leader at its last fetch, in the partition where it was most; "
+           "by the follower's node id.", "", _follower_lags),
+    Metric("kafka_server_replicafetchermanager_failedpartitionscount", GAUGE, (),
+           "Followed partitions that nobody tries to fetch any more.",
+           "kafka.server:type=ReplicaFetcherManager,name=FailedPartitionsCount,clientId=Replica",
+           _statistic(lambda s: s.failed_fetches)),
+    Metric("kafka_server_delayedoperationpurgatory_purgatorysize", GAUGE, ("delayedoperation",),
+           "Requests that wait: for followers, for data, for a deletion everywhere.",
+           "kafka.server:type=DelayedOperationPurgatory,name=PurgatorySize,delayedOperation=*", _purgatories),
+    Metric("ottla_parked_timeouts_total", COUNTER, (),
+           "Waiting requests whose time was over.", "", _statistic(lambda s: s.parked_timeouts)),
+    Metric("kafka_server_fetchsessioncache_numincrementalfetchsessions", GAUGE, (),
+           "Fetch sessions that are kept.",
+           "kafka.server:type=FetchSessionCache,name=NumIncrementalFetchSessions",
+           _statistic(lambda s: s.fetch_sessions)),
+    Metric("kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", GAUGE, (),
+           "Partitions in all fetch sessions.",
+           "kafka.server:type=FetchSessionCache,name=NumIncrementalFetchPartitionsCached",
+           _statistic(lambda s: s.fetch_session_partitions)),
+    Metric("kafka_server_fetchsessioncache_incrementalfetchsessionevictions_total", COUNTER, (),
+           "Fetch sessions that had to make room.",
+           "kafka.server:type=FetchSessionCache,name=IncrementalFetchSessionEvictionsPerSec",
+           _statistic(lambda s: s.fetch_session_evictions)),
+)
+# fmt: on

@@ -1,0 +1,130 @@
+"""Metrics of requests and connections.
+
+Kafka measures a request in phases of its threads. Here a request is handled in the turn of the loop that read it, so
+that of those phases two are left: local (handled) and remote (waited for others).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from ottla.broker.metrics.metric import COUNTER, GAUGE, HISTOGRAM, SUMMARY, Distribution, DistributionRow, Metric, Row
+from ottla.model.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from ottla.broker.metrics.scrape import Scrape
+    from ottla.broker.statistics import ApiStatistics
+
+__all__ = ["REQUEST_METRICS"]
+
+_MILLISECONDS, _SECONDS = 1e-3, 1e-6
+
+
+def _each(number: Callable[[ApiStatistics], float]) -> Callable[[Scrape], Iterator[Row]]:
+    return lambda scrape: (((name,), number(statistics)) for name, statistics in scrape.apis())
+
+
+def _errors(scrape: Scrape) -> Iterator[Row]:
+    for name, statistics in scrape.apis():
+        for code, count in sorted(statistics.error_codes.items()):
+            yield (name, ErrorCode(code).name), count
+
+
+def _total_seconds(statistics: ApiStatistics) -> float:
+    # What is still parked has been handled in part; that is too little to matter.
+    return statistics.handled_seconds + statistics.waited_seconds
+
+
+def _times(phase: str) -> Callable[[Scrape], Iterator[DistributionRow]]:
+    def read(scrape: Scrape) -> Iterator[DistributionRow]:
+        for name, statistics in scrape.apis():
+            places, seconds = _phase(statistics, phase)
+            recent = scrape.recent.growth(f"{phase} {name}", places)
+            if any(places):
+                yield (name,), Distribution(places, seconds * 1000, _MILLISECONDS, recent)
+
+    return read
+
+
+def _phase(statistics: ApiStatistics, phase: str) -> tuple[list[int], float]:
+    if phase == "handled":
+        return statistics.handled_times, statistics.handled_seconds
+    if phase == "waited":
+        return statistics.waited_times, statistics.waited_seconds
+    return statistics.total_times(), _total_seconds(statistics)
+
+
+def _all_times(scrape: Scrape) -> Iterator[DistributionRow]:
+    for name, statistics in scrape.apis():
+        for phase in ("handled", "waited", "total"):
+            places, seconds = _phase(statistics, phase)
+            if any(places):
+                yield (name, phase), Distribution(places, seconds, _SECONDS)
+
+
+def _sizes(scrape: Scrape) -> Iterator[DistributionRow]:
+    for name, statistics in scrape.apis():
+        places = statistics.request_sizes
+        recent = scrape.recent.growth(f"size {name}", places)
+        yield (name,), Distribution(places, statistics.request_bytes, 1, recent)
+
+
+def _idle(scrape: Scrape) -> float:
+    return scrape.host.loop_idle_ratio
+
+
+def _request_metric(name: str) -> str:
+    return f"kafka.network:type=RequestMetrics,name={name},request=*"
+
+
+# fmt: off
+REQUEST_METRICS: Final = (
+    Metric("kafka_network_requestmetrics_requests_total", COUNTER, ("request",),
+           "Requests that came, by API.",
+           _request_metric("RequestsPerSec"), _each(lambda api: api.requests)),
+    Metric("kafka_network_requestmetrics_errors_total", COUNTER, ("request", "error"),
+           "Errors that whole requests were answered with; those of single partitions are in brokertopicmetrics.",
+           "kafka.network:type=RequestMetrics,name=ErrorsPerSec,request=*,error=*", _errors),
+    Metric("kafka_network_requestmetrics_totaltimems", SUMMARY, ("request",),
+           "From a request's arrival to its answer, in milliseconds; quantiles of the last minute or two.",
+           _request_metric("TotalTimeMs"), _times("total")),
+    Metric("kafka_network_requestmetrics_localtimems", SUMMARY, ("request",),
+           "Time a request was worked on, in milliseconds; quantiles of the last minute or two.",
+           _request_metric("LocalTimeMs"), _times("handled")),
+    Metric("kafka_network_requestmetrics_remotetimems", SUMMARY, ("request",),
+           "Time a request waited for followers, for data or for a disk, in milliseconds; quantiles as above.",
+           _request_metric("RemoteTimeMs"), _times("waited")),
+    Metric("kafka_network_requestmetrics_requestbytes", SUMMARY, ("request",),
+           "Size of requests; quantiles of the last minute or two.",
+           _request_metric("RequestBytes"), _sizes),
+    Metric("ottla_request_seconds", HISTOGRAM, ("request", "phase"),
+           "How long requests took: handled, waited, and in total.", "", _all_times),
+    Metric("ottla_response_bytes_total", COUNTER, ("request",),
+           "Bytes of answers, by API.", "", _each(lambda api: api.response_bytes)),
+    Metric("ottla_requests_parked_total", COUNTER, ("request",),
+           "Requests whose answer had to wait.", "", _each(lambda api: api.parked)),
+    Metric("ottla_requests_failed_total", COUNTER, ("request",),
+           "Requests whose handler gave up as a whole.", "", _each(lambda api: api.errors)),
+    Metric("kafka_server_socket_server_metrics_connection_count", GAUGE, ("listener",),
+           "Connections that are open, by listener.",
+           "kafka.server:type=socket-server-metrics,listener=*,networkProcessor=*; connection-count",
+           lambda scrape: (((name,), count) for name, count in sorted(scrape.host.connections.items()))),
+    Metric("kafka_server_socket_server_metrics_connection_creation_total", COUNTER, (),
+           "Connections that were let in.",
+           "kafka.server:type=socket-server-metrics,listener=*,networkProcessor=*; connection-creation-total",
+           lambda scrape: scrape.broker.statistics.connections_accepted),
+    Metric("ottla_connections_refused_total", COUNTER, (),
+           "Connections that were turned away because their address had too many.", "",
+           lambda scrape: scrape.broker.statistics.connections_refused),
+    Metric("ottla_connections_closed_by_node_total", COUNTER, (),
+           "Connections that the node ended because of what came on them.", "",
+           lambda scrape: scrape.broker.statistics.frames_refused),
+    Metric("kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent", GAUGE, (),
+           "The part of the last minute or two, from 0 to 1, in which the node's one thread had nothing to do.",
+           "kafka.server:type=KafkaRequestHandlerPool,name=RequestHandlerAvgIdlePercent", _idle),
+    Metric("kafka_network_socketserver_networkprocessoravgidle_percent", GAUGE, (),
+           "The same figure: one thread does the work of both pools.",
+           "kafka.network:type=SocketServer,name=NetworkProcessorAvgIdlePercent", _idle),
+)
+# fmt: on

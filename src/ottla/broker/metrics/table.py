@@ -1,0 +1,26 @@
+"""Every metric of a node, put together from the tables by subject, in the order in which they are told."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.broker.metrics.cluster_metrics import CLUSTER_METRICS
+from ottla.broker.metrics.coordinator_metrics import COORDINATOR_METRICS
+from ottla.broker.metrics.log_metrics import LOG_METRICS
+from ottla.broker.metrics.metric import Metric
+from ottla.broker.metrics.node_metrics import NODE_METRICS
+from ottla.broker.metrics.replica_metrics import REPLICA_METRICS
+from ottla.broker.metrics.request_metrics import REQUEST_METRICS
+
+__all__ = ["METRICS", "SUBJECTS"]
+
+SUBJECTS: Final[dict[str, tuple[Metric, ...]]] = {
+    "Requests and connections": REQUEST_METRICS,
+    "Topics and replication": REPLICA_METRICS,
+    "Logs": LOG_METRICS,
+    "Controller, metadata and quorum": CLUSTER_METRICS,
+    "Groups and transactions": COORDINATOR_METRICS,
+    "Process": NODE_METRICS,
+}
+
+METRICS: Final[tuple[Metric, ...]] = tuple(metric for metrics in SUBJECTS.values() for metric in metrics)

@@ -1,0 +1,67 @@
+"""What a node tells over HTTP: puts the figures of the edge together with those of the broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from ottla.host.loop_watch import LoopWatch
+from ottla.host.process_figures import START_TIME_SECONDS, process_figures
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.metrics.reader import MetricsReader
+    from ottla.broker.metrics.scrape import HostFigures
+    from ottla.host.listener import Listener
+    from ottla.host.workers import ThreadWorkers
+
+__all__ = ["NodePages"]
+
+
+class NodePages:
+    """The tables of metrics are imported with the first scrape: a node that nobody scrapes does not pay for them."""
+
+    def __init__(
+        self, *, watch: LoopWatch, workers: ThreadWorkers, listeners: Callable[[], Iterable[Listener]]
+    ) -> None:
+        self._watch = watch
+        self._workers = workers
+        self._listeners = listeners
+        self._reader: MetricsReader | None = None
+        # Set as soon as there is one, which may be before clients are let in.
+        self.broker: Broker | None = None
+        self.not_ready: str | None = "the node is starting"
+
+    def metrics(self) -> tuple[str, Iterator[str]] | None:
+        if self.broker is None:
+            return None
+        from ottla.broker.metrics.reader import MetricsReader
+        from ottla.broker.metrics.text import CONTENT_TYPE
+
+        if self._reader is None:
+            self._reader = MetricsReader(self.broker, self._figures)
+        return CONTENT_TYPE, self._reader.portions()
+
+    def unready(self) -> str | None:
+        return self.not_ready
+
+    def _figures(self) -> HostFigures:
+        from ottla.broker.metrics.scrape import HostFigures
+
+        process, watch = process_figures(), self._watch
+        return HostFigures(
+            connections={listener.info.name: listener.connections for listener in self._listeners()},
+            loop_delays=watch.delays,
+            loop_delay_seconds=watch.delay_seconds,
+            loop_idle_ratio=watch.idle_ratio(),
+            worker_tasks=self._workers.outstanding,
+            worker_threads=self._workers.threads,
+            cpu_seconds=process.cpu_seconds,
+            resident_bytes=process.resident_bytes,
+            virtual_bytes=process.virtual_bytes,
+            open_files=process.open_files,
+            open_files_max=process.open_files_max,
+            threads=process.threads,
+            start_time_seconds=START_TIME_SECONDS,
+            garbage_collections=process.garbage_collections,
+        )

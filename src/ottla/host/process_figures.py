@@ -1,0 +1,61 @@
+"""What the operating system says of this process; read when somebody asks."""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import threading
+import time
+
+__all__ = ["ProcessFigures", "START_TIME_SECONDS", "process_figures"]
+
+# Close enough: this module is imported while the process starts.
+START_TIME_SECONDS = time.time()
+
+_STATUS = "/proc/self/statm"
+_DESCRIPTORS = "/proc/self/fd"
+_KIB = 1024
+
+
+class ProcessFigures:
+    __slots__ = (
+        "cpu_seconds",
+        "garbage_collections",
+        "open_files",
+        "open_files_max",
+        "resident_bytes",
+        "threads",
+        "virtual_bytes",
+    )
+
+    def __init__(self) -> None:
+        times = os.times()
+        self.cpu_seconds = times.user + times.system
+        self.virtual_bytes, self.resident_bytes = _memory()
+        self.open_files = _open_files()
+        self.open_files_max = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self.threads = threading.active_count()
+        self.garbage_collections = tuple(generation["collections"] for generation in gc.get_stats())
+
+
+def process_figures() -> ProcessFigures:
+    return ProcessFigures()
+
+
+def _memory() -> tuple[int, int]:
+    """(virtual, resident) bytes; where there is no /proc, the most that was ever resident."""
+    try:
+        with open(_STATUS, encoding="ascii") as file:
+            pages = file.read().split()
+    except OSError:
+        return 0, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB
+    return int(pages[0]) * resource.getpagesize(), int(pages[1]) * resource.getpagesize()
+
+
+def _open_files() -> int:
+    try:
+        # The listing itself has one open.
+        return len(os.listdir(_DESCRIPTORS)) - 1
+    except OSError:
+        return 0
