@@ -1,0 +1,21 @@
+"""What may be configured about the shards of a coordinator, and what they count together."""
+
+from __future__ import annotations
+
+from ottla.coordinator.runtime.statistics import ShardStatistics
+from ottla.records.compression import Codec
+
+__all__ = ["ShardSettings"]
+
+
+class ShardSettings:
+    """What may be configured; one object for all shards of a runtime, so that a change reaches them all."""
+
+    __slots__ = ("codec", "linger_ms", "statistics", "write_timeout_ms")
+
+    def __init__(self, *, write_timeout_ms: int, linger_ms: int = 0, codec: Codec = Codec.NONE) -> None:
+        self.write_timeout_ms = write_timeout_ms
+        # Zero or less: until the end of the loop's turn.
+        self.linger_ms = linger_ms
+        self.codec = codec
+        self.statistics = ShardStatistics()
