@@ -323,7 +323,7 @@ def test_what_cannot_be_is_an_error_with_a_sentence(settings: ClientSettings, to
 
 def test_nothing_is_lost_or_doubled_when_a_leader_dies() -> None:
     """A cluster of its own, for it loses a node."""
-    quick = {**SETTINGS, "broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "300"}
+    quick = {**SETTINGS, "broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "200"}
     with ottla.testing.cluster(nodes=3, settings=quick) as own:
         there = ClientSettings(bootstrap_servers=parse_bootstrap(own.bootstrap))
 

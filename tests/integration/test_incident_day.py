@@ -26,9 +26,9 @@ from ottla.records.record import Record
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 SETTINGS = {
-    "broker.session.timeout.ms": "2000",
-    "broker.heartbeat.interval.ms": "300",
-    "replica.lag.time.max.ms": "2000",
+    "broker.session.timeout.ms": "1000",
+    "broker.heartbeat.interval.ms": "200",
+    "replica.lag.time.max.ms": "1000",
     "replica.fetch.wait.max.ms": "200",
     "group.initial.rebalance.delay.ms": "0",
     "auto.create.topics.enable": "false",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import click
@@ -17,6 +18,9 @@ from ottla.client.admin import AdminClient
 from ottla.model.ids import TopicPartition
 
 __all__ = ["reassign"]
+
+VIEWS_MAX = 5
+VIEW_SECONDS = 0.2
 
 
 @click.group(cls=VerbGroup, help="Move replicas to other brokers (kafka-reassign-partitions).")
@@ -122,20 +126,13 @@ def verify(session: Session, plan_file: str, preserve_throttles: bool) -> int:
     plan = _read(plan_file)
 
     async def work(admin: AdminClient) -> None:
-        current = await _current(admin, sorted({one.topic for one in plan.replicas}))
-        moving = await admin.partitions.reassignments(plan.replicas)
-        rows = []
-        for one, wanted in sorted(plan.replicas.items()):
-            have = current.get(one)
-            if have is None:
-                state = "there is no such partition"
-            elif one in moving:
-                state = "moving"
-            elif list(have) == wanted:
-                state = "done"
-            else:
-                state = "elsewhere"
-            rows.append((str(one), numbers(wanted), numbers(have or ()), state))
+        rows, moving = await _states(admin, plan)
+        # The brokers hear of the end of a move a moment after the controller has decided it.
+        for _ in range(VIEWS_MAX):
+            if not any(row[3] == "elsewhere" for row in rows):
+                break
+            await asyncio.sleep(VIEW_SECONDS)
+            rows, moving = await _states(admin, plan)
         session.output.table(("PARTITION", "WANTED", "REPLICAS", "STATE"), rows, fold=(0,))
         if not moving and not preserve_throttles:
             cleared = await clear_throttles(admin, plan)
@@ -194,6 +191,23 @@ def list_moving(session: Session) -> int:
         session.output.emit([{"partition": str(key), **one._asdict()} for key, one in found])
 
     return session.run(work)
+
+
+async def _states(admin: AdminClient, plan: Plan) -> tuple[list[tuple[str, str, str, str]], bool]:
+    """(partition, wanted, replicas, state) of everything in the plan, and whether something moves."""
+    moving = await admin.partitions.reassignments(plan.replicas)
+    current = await _current(admin, sorted({one.topic for one in plan.replicas}))
+    rows = []
+    for one, wanted in sorted(plan.replicas.items()):
+        have = current.get(one)
+        if have is None:
+            state = "there is no such partition"
+        elif one in moving:
+            state = "moving"
+        else:
+            state = "done" if list(have) == wanted else "elsewhere"
+        rows.append((str(one), numbers(wanted), numbers(have or ()), state))
+    return rows, bool(moving)
 
 
 def _read(path: str) -> Plan:
