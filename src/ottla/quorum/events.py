@@ -125,10 +125,13 @@ class RequestFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaFetched:
-    """A replica has everything before the offset, durably when it is a voter. Told of the leader's own epoch only."""
+    """A replica has everything before the offset, durably when it is a voter. Told of the leader's own epoch only.
+
+    Without an offset it is there, but has still to find out what of the log it has.
+    """
 
     replica: ReplicaKey
-    offset: int
+    offset: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,6 +78,7 @@ class QuorumLeader:
             return f.FetchResponse(error_code=ErrorCode.INVALID_REQUEST)
         data = self._refusal(asked)
         if data is not None:
+            self._heard_of(ReplicaKey(replica_id, asked.replica_directory_id), data.error_code)
             return self._response(data, with_endpoint=api_version >= _ENDPOINTS_VERSION)
         replica = ReplicaKey(replica_id, asked.replica_directory_id)
         is_voter = self._quorum.machine.voters.has(replica)
@@ -127,6 +128,7 @@ class QuorumLeader:
         if code is ErrorCode.NONE:
             code = self._fill_snapshot(asked, answer, min(request.max_bytes, self._bytes_max))
         answer.error_code = code
+        self._heard_of(ReplicaKey(request.replica_id, asked.replica_directory_id), code)
         return s.FetchSnapshotResponse(topics=[s.ResponseTopicSnapshot(name=TOPIC, partitions=[answer])])
 
     def close(self) -> None:
@@ -135,6 +137,11 @@ class QuorumLeader:
         for file in self._snapshot_files.values():
             file.close()
         self._snapshot_files.clear()
+
+    def _heard_of(self, replica: ReplicaKey, code: int) -> None:
+        """It follows this leader, even if it has got no entries yet."""
+        if replica.node_id >= 0 and code == ErrorCode.NONE:
+            self._quorum.step(e.ReplicaFetched(replica=replica, offset=None))
 
     def _fill_snapshot(
         self, asked: s.RequestPartitionSnapshot, answer: s.ResponsePartitionSnapshot, max_bytes: int

@@ -35,13 +35,18 @@ class Leadership:
         self.high_watermark = UNKNOWN_OFFSET
         self.began_ms = now_ms
         self._replicas: dict[int, ReplicaProgress] = {}
+        # Since when these are the voters: before, nobody could know whose silence would count.
+        self._voters_ms = now_ms
+        self._heard_ms: dict[int, int] = {}
 
     @property
     def is_established(self) -> bool:
         """Whether an entry of this epoch is committed, so that the leader knows what is."""
         return self.high_watermark > self.epoch_start_offset
 
-    def change_voters(self, voters: VoterSet) -> None:
+    def change_voters(self, voters: VoterSet, now_ms: int) -> None:
+        if voters != self._voters:
+            self._voters_ms = now_ms
         self._voters = voters
 
     def progress(self, node_id: int) -> ReplicaProgress | None:
@@ -64,17 +69,23 @@ class Leadership:
             caught_up_ms = now_ms
         self._replicas[replica.node_id] = ReplicaProgress(replica, offset, now_ms, caught_up_ms)
 
+    def on_heard(self, replica: ReplicaKey, now_ms: int) -> None:
+        """A voter is there, though it has not followed yet: it cuts its log off, or fetches a snapshot."""
+        if self._voters.has(replica):
+            self._heard_ms[replica.node_id] = now_ms
+
     def committed(self, *, synced_offset: int) -> int:
         """The highest offset that a majority of voters has on disk."""
         offsets = sorted((self._end_offset(voter.key, synced_offset) for voter in self._voters), reverse=True)
         return offsets[self._voters.majority - 1]
 
     def contact_ms(self, voter: ReplicaKey) -> int:
-        """When a voter was heard of last; the beginning of the epoch when it was not."""
+        """When a voter was heard of last; the beginning of the epoch, or of its being a voter, when it was not."""
         progress = self._replicas.get(voter.node_id)
+        heard_ms = max(self._heard_ms.get(voter.node_id, self.began_ms), self._voters_ms)
         if progress is None or not progress.key.matches(voter):
-            return self.began_ms
-        return progress.fetched_ms
+            return heard_ms
+        return max(progress.fetched_ms, heard_ms)
 
     def majority_contact_ms(self, now_ms: int) -> int:
         """The latest time at which a majority of voters, this node included, was heard of at that time or later."""

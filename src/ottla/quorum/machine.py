@@ -89,6 +89,8 @@ class QuorumMachine(QuorumRoles):
         is_granted = self._grants(event)
         if is_granted and not event.is_pre_vote and self.voted is None:
             self._vote(event.candidate, now_ms)
+        elif is_granted and event.is_pre_vote:
+            self._yield_to(event.candidate, event.log_end, now_ms)
         self._answer(ErrorCode.NONE, is_granted=is_granted)
 
     def _grants(self, event: e.VoteRequested) -> bool:
@@ -165,9 +167,17 @@ class QuorumMachine(QuorumRoles):
     def _on_request_failed(self, event: e.RequestFailed, now_ms: int) -> None:
         self._answered(event.voter_id)
         self._failed(event.voter_id, now_ms)
+        if self.role is Role.CANDIDATE and self._rejected:
+            unheard = {each for each, contact in self._contacts.items() if contact.failures} - self._granted
+            if len((self._rejected | unheard) & self.voters.ids) > len(self.voters) - self.voters.majority:
+                # Votes that are split, and the one that would decide is away.
+                self._lose_election(now_ms)
 
     def _on_replica_fetched(self, event: e.ReplicaFetched, now_ms: int) -> None:
         if self.leadership is None:
+            return
+        if event.offset is None:
+            self.leadership.on_heard(event.replica, now_ms)
             return
         self.leadership.on_fetched(event.replica, offset=event.offset, end_offset=self._log.end_offset, now_ms=now_ms)
         self._advance_high_watermark()
@@ -230,7 +240,7 @@ class QuorumMachine(QuorumRoles):
         self.voters = event.voters
         self.former_voters = event.former_voters
         if self.leadership is not None:
-            self.leadership.change_voters(event.voters)
+            self.leadership.change_voters(event.voters, now_ms)
         elif not self.is_electable and self.role in NOMINEES:
             self._give_up_asking(now_ms)
         elif self.is_electable and self._role_deadline_ms == NEVER_MS:
@@ -246,6 +256,13 @@ class QuorumMachine(QuorumRoles):
         if now_ms >= self._role_deadline_ms:
             self._on_role_timeout(now_ms)
         deadline_ms = self._role_deadline_ms
+        if self.role is Role.PROSPECTIVE and self._yields_until_ms:
+            if now_ms >= self._yields_until_ms:
+                self._yields_until_ms = 0
+                self._count_votes(now_ms)
+                deadline_ms = self._role_deadline_ms
+            else:
+                deadline_ms = min(deadline_ms, self._yields_until_ms)
         if self.role in NOMINEES:
             deadline_ms = min(deadline_ms, self._ask_for_votes(now_ms))
         elif self.leadership is not None:

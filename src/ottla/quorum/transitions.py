@@ -18,6 +18,8 @@ __all__ = ["LogFacts", "NEVER_MS", "QuorumRoles", "QuorumSettings"]
 RETRY_BACKOFF_MS_MAX = 1000
 VOTE_BACKOFF_MS_MAX = 200
 ELECTION_BACKOFF_BASE_MS = 20
+# For this part of an election timeout a voter holds back that has told a better candidate that it would vote for it.
+YIELD_DIVISOR = 4
 
 NEVER_MS = 1 << 62
 
@@ -93,6 +95,8 @@ class QuorumRoles:
         self._granted: set[int] = set()
         self._rejected: set[int] = set()
         self._elections = 0
+        # Until then somebody else may stand for election first.
+        self._yields_until_ms = 0
         self._contacts: dict[int, _Contact] = {}
         # Answers to any other fetch than this one come too late.
         self._fetch_id = 0
@@ -230,15 +234,28 @@ class QuorumRoles:
         voters = self.voters
         if len(self._granted & voters.ids) >= voters.majority:
             if self.role is Role.PROSPECTIVE:
-                self._become_candidate(now_ms)
+                if now_ms >= self._yields_until_ms:
+                    self._become_candidate(now_ms)
             else:
                 self._become_leader(now_ms)
         elif len(self._rejected & voters.ids) > len(voters) - voters.majority:
             if self.role is Role.PROSPECTIVE:
                 self._give_up_asking(now_ms)
             else:
-                # Others stood at the same time, or know more: chance decides who is first next time.
-                self._role_deadline_ms = min(self._role_deadline_ms, now_ms + self._election_backoff_ms())
+                self._lose_election(now_ms)
+
+    def _lose_election(self, now_ms: int) -> None:
+        """Others stood at the same time, or know more: chance decides who is first next time."""
+        self._role_deadline_ms = min(self._role_deadline_ms, now_ms + self._election_backoff_ms())
+
+    def _yield_to(self, candidate: ReplicaKey, log_end: LogEnd, now_ms: int) -> None:
+        """Of two who would vote for each other one stands first: with the longer log, or else with the lower id.
+
+        Those who lose their leader notice it in the same millisecond, and with one voter gone for good the votes of two
+        candidates would leave none for either.
+        """
+        if (log_end, -candidate.node_id) > (self._log_end(), -self.own.node_id):
+            self._yields_until_ms = now_ms + self._settings.election_timeout_ms // YIELD_DIVISOR
 
     # -- small things -----------------------------------------------------------------------------------------------
 

@@ -237,6 +237,7 @@ class ModelNode:
             return answered(error=error)
         end = log.end_of_epoch(log_end.epoch)
         if end.epoch != log_end.epoch or end.offset < log_end.offset:
+            self.step(e.ReplicaFetched(replica=key(sender.node_id), offset=None))
             return answered(diverging=end)
         self.step(e.ReplicaFetched(replica=key(sender.node_id), offset=log_end.offset))
         entries = log.entries[log_end.offset : log_end.offset + FETCH_ENTRIES_MAX]

@@ -98,3 +98,51 @@ def test_voters_may_come_and_go_meanwhile(seed: int) -> None:
         model.run(model.random.randint(1, 100))
     _heal(model)
     _check_whole(model)
+
+
+@pytest.mark.parametrize("seed", range(2000, 2040))
+def test_two_who_are_left_do_not_stand_against_each_other(seed: int) -> None:
+    """They lose their leader at the same time, and the one vote that could decide between them went with it."""
+    model = Model(seed=seed, nodes=3)
+    model.run(1000)
+    former = model.leader()
+    assert former is not None
+    epoch = former.machine.epoch
+    former.crash()
+    model.run(1000)
+    leader = model.leader()
+    assert leader is not None
+    assert leader.machine.epoch == epoch + 1, "the first election was won"
+
+
+@pytest.mark.parametrize("seed", range(3000, 3020))
+def test_a_change_of_voters_costs_no_leader_its_office(seed: int) -> None:
+    """As long as everybody is there; who removes itself resigns, of course."""
+    model = Model(seed=seed, nodes=5, voters=1 + seed % 5)
+    model.run(1000)
+    for _ in range(60):
+        leader = model.leader()
+        assert leader is not None
+        epoch = leader.machine.epoch
+        _change_voters(model)
+        model.append(leader)
+        model.run(model.random.randint(1, 600))
+        if leader.machine.is_voter:
+            assert (leader.machine.role, leader.machine.epoch) == (Role.LEADER, epoch)
+        else:
+            model.run(1000)
+
+
+def test_a_voter_that_is_new_has_time_to_be_heard_of() -> None:
+    """The leader was alone for long, so nobody else was ever heard of."""
+    model = Model(seed=1, nodes=2, voters=1)
+    model.run(60_000)
+    leader = model.leader()
+    assert leader is not None
+    model.passes = lambda _source, _target: False
+    assert model.change_voters(leader, leader.machine.voters.with_voter(Voter(key(3 - leader.node_id))))
+    model.run(100)
+    model.passes = lambda _source, _target: True
+    model.run(2000)
+    assert leader.machine.is_leader
+    assert leader.committed == leader.log.end_offset
