@@ -65,7 +65,8 @@ R = TypeVar("R")
 # Each purpose has a connection of its own: a heartbeat must not wait behind a topic with ten thousand partitions.
 FORWARDING, SESSION, REPLICATION = "forwarding", "session", "partitions"
 
-RETRY_BACKOFF_SECONDS = 0.1
+RETRY_BACKOFF_SECONDS = 0.02
+RETRY_BACKOFF_SECONDS_MAX = 0.1
 PRINCIPAL_VERSION = 0
 
 
@@ -269,7 +270,7 @@ class RemoteController:
 
         def on_answer(answer: Deferred[Any]) -> None:
             if answer.error is not None or not attempt.take(answer.result()):
-                self._world.scheduler.call_later(RETRY_BACKOFF_SECONDS, self._try, attempt, deadline)
+                self._world.scheduler.call_later(attempt.next_delay_seconds(), self._try, attempt, deadline)
 
         timeout_ms = min(remaining_ms, self._request_timeout_ms)
         self._ask(attempt.wrapped, FORWARDING, timeout_ms).when_done(on_answer)
@@ -278,9 +279,11 @@ class RemoteController:
         endpoint = self._controllers.current
 
         def on_answer(answer: Deferred[Any]) -> None:
-            # Whoever is not the active controller (any more) is not asked again before the others were.
-            if answer.error is not None or _is_not_controller(answer.result()):
+            # Whoever is not the active controller any more is not asked again before the others were.
+            if answer.error is not None:
                 self._controllers.failed(endpoint)
+            elif _is_not_controller(answer.result()):
+                self._controllers.refused(endpoint)
 
         asked = self._peers.send(endpoint, request, purpose=purpose, timeout_ms=timeout_ms)
         asked.when_done(on_answer)
@@ -290,17 +293,24 @@ class RemoteController:
 class _Forwarded:
     """A request on its way to the controller, in an envelope when it is a client's."""
 
-    __slots__ = ("_api_version", "deferred", "request", "wrapped")
+    __slots__ = ("_api_version", "_delay_seconds", "deferred", "request", "wrapped")
 
     def __init__(self, request: Message, context: ControllerContext | None) -> None:
         self.request = request
         self.deferred: Deferred[Any] = Deferred()
         self.wrapped: Message = request
         self._api_version = -1
+        self._delay_seconds = RETRY_BACKOFF_SECONDS
         if context is not None:
             assert context.caller is not None
             self._api_version = context.api_version
             self.wrapped = _envelope(request, context.api_version, context.caller)
+
+    def next_delay_seconds(self) -> float:
+        """How long to wait before the next attempt: longer each time."""
+        delay_seconds = self._delay_seconds
+        self._delay_seconds = min(2 * delay_seconds, RETRY_BACKOFF_SECONDS_MAX)
+        return delay_seconds
 
     def take(self, response: Any) -> bool:
         """Resolves with the answer, or says that the request has to be sent again."""

@@ -39,6 +39,9 @@ FETCH_WAIT_MS = 500
 RETRY_BACKOFF_MAX_MS = 1000
 _UNKNOWN_HIGH_WATERMARK = -1
 
+# So often a leader that was named is asked again before the others are.
+REFUSALS_MAX = 4
+
 # Another controller than the one that was asked may have the entries.
 _ASK_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH)
 
@@ -52,6 +55,8 @@ class ControllerAddresses:
         self._index = 0
         # The leader as somebody has named it; it need not be among those of the configuration (KIP-853).
         self._leader: Endpoint | None = None
+        # How often a leader that was just named may still say that it is not (yet) the active controller.
+        self._patience = 0
         # Called with the endpoint that was asked so far when another is asked from now on.
         self.on_moved: list[Callable[[Endpoint], object]] = []
 
@@ -62,7 +67,15 @@ class ControllerAddresses:
     def found(self, endpoint: Endpoint) -> None:
         """The leader is there."""
         before, self._leader = self.current, endpoint
+        self._patience = REFUSALS_MAX
         self._tell_moved(before)
+
+    def refused(self, endpoint: Endpoint) -> None:
+        """It is there, but not the active controller: a new leader is not before it has committed an entry."""
+        if endpoint == self._leader and self._patience > 0:
+            self._patience -= 1
+        else:
+            self.failed(endpoint)
 
     def failed(self, endpoint: Endpoint) -> None:
         """The next request goes to the next one, unless somebody else has moved on already."""

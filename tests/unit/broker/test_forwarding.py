@@ -179,7 +179,7 @@ def test_a_controller_that_is_away_is_tried_until_the_time_is_up(
     scheduler = node.harness.virtual.scheduler
     scheduler.advance(2000)
     assert not answer.done
-    assert len(node.received) == 21
+    assert len(node.received) == 22
     node.is_away = False
     scheduler.advance(100)
     assert answer.result().topics[0].error_code == 0
