@@ -10,6 +10,7 @@ Nobody holds records in memory while waiting: a parked fetch knows offsets and r
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
@@ -36,7 +37,7 @@ class Parking:
         self.parked = 0
         self.retries = 0
         self.timeouts = 0
-        self._ready: list[Parked[Any]] = []
+        self._ready: deque[Parked[Any]] = deque()
         self._retry_scheduled = False
 
     @property
@@ -54,13 +55,20 @@ class Parking:
             self.scheduler.call_soon(self._retry)
 
     def _retry(self) -> None:
-        ready, self._ready = self._ready, []
+        ready, self._ready = self._ready, deque()
         self._retry_scheduled = False
-        for parked in ready:
-            parked.is_woken = False
-            if parked.is_parked:
-                self.retries += 1
-                parked.attempt(parked.retry)
+        try:
+            while ready:
+                parked = ready.popleft()
+                parked.is_woken = False
+                if parked.is_parked:
+                    self.retries += 1
+                    parked.attempt(parked.retry)
+        finally:
+            # One has failed, which the loop is told: the others are not to blame.
+            for parked in ready:
+                parked.is_woken = False
+                self.wake(parked)
 
 
 class Parked(Generic[T]):

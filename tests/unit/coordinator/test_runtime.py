@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -100,6 +101,23 @@ def test_a_question_waits_for_what_was_decided_before_it(path: GroupPath) -> Non
     assert commit.done
     assert [each.offset for each in question.result().values()] == [5]
     assert path.groups.submit("g", lambda _, now_ms: Decision((), now_ms)).done, "nothing to wait for"
+
+
+def test_a_defect_behind_one_answer_keeps_no_other_waiting(path: GroupPath, caplog: pytest.LogCaptureFixture) -> None:
+    def break_down(*_: object) -> None:
+        raise ValueError("a defect of whoever asked")
+
+    def answer(_state: object, now_ms: int, *, breaks: bool = False) -> Decision[int]:
+        return Decision((), now_ms, on_settled=break_down if breaks else None)
+
+    commits = [path.begin(commit_request("g", offset), 9) for offset in range(2)]
+    answers = [path.groups.submit("g", partial(answer, breaks=number == 0)) for number in range(3)]
+    answers[1].when_done(break_down)
+    path.run()
+    assert [code_of(commit) for commit in commits] == [ErrorCode.NONE] * 2
+    assert all(each.done for each in answers)
+    assert [record.exc_info is not None and record.exc_info[0] for record in caplog.records] == [ValueError] * 2
+    assert path.commit_offsets("g", {T0: 2}) == {T0: ErrorCode.NONE}
 
 
 def test_a_batch_never_exceeds_what_the_topic_takes(path: GroupPath) -> None:

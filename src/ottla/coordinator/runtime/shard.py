@@ -443,13 +443,20 @@ class _Batch:
         self.deadline = 0.0
 
     def settle(self, error: KafkaError | None) -> None:
+        """Everybody hears of it: a defect in what one of them makes of it is logged, and keeps nobody else waiting."""
         for answer, decision in self.answers:
             if decision.on_settled is not None:
-                decision.on_settled(error)
-            if error is None:
-                answer.resolve(decision.response)
-            else:
-                answer.fail(error)
+                try:
+                    decision.on_settled(error)
+                except Exception:
+                    logger.exception("what follows a decision has failed")
+            try:
+                if error is None:
+                    answer.resolve(decision.response)
+                else:
+                    answer.fail(error)
+            except Exception:
+                logger.exception("what waited for an answer has failed")
 
 
 class _CommitWatch(Parked[None]):
