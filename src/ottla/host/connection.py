@@ -47,8 +47,11 @@ FRAME_SIZE_MIN = 8
 # From this size on it pays not to read a frame's beginning into the shared scratch buffer.
 LARGE_FRAME_SIZE = 32 * 1024
 
-# A frame's buffer starts with at most this much and doubles as its bytes arrive.
+# A frame's buffer starts with at most this much and doubles as its bytes arrive ...
 FRAME_ALLOCATION_FIRST = 1024 * 1024
+
+# ... but anybody can announce a large frame: on a connection that has not sent one yet, its first bytes come first.
+FRAME_ALLOCATION_UNPROVEN = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,16 +272,18 @@ class Connection:
 
     def _begin_frame(self, size: int, received: memoryview) -> None:
         filled = len(received)
-        allocated = max(min(size, FRAME_ALLOCATION_FIRST), filled)
+        allocated_max = FRAME_ALLOCATION_FIRST if self._frame_size >= LARGE_FRAME_SIZE else FRAME_ALLOCATION_UNPROVEN
+        allocated = max(min(size, allocated_max), filled)
         frame = memoryview(self._shared.large_buffers.take(allocated))[:allocated]
         frame[:filled] = received
         self._frame, self._frame_size, self._frame_filled = frame, size, filled
 
     def _grow_frame(self, frame: memoryview) -> None:
-        """Doubles the buffer of a frame beyond 1 MiB, now that the first half has really come."""
-        grown = bytearray(min(self._frame_size, 2 * len(frame)))
+        """More room for a frame whose beginning has really come: 1 MiB, then twice as much each time."""
+        allocated = min(self._frame_size, max(2 * len(frame), FRAME_ALLOCATION_FIRST))
+        grown = memoryview(self._shared.large_buffers.take(allocated))[:allocated]
         grown[: len(frame)] = frame
-        self._frame = memoryview(grown)
+        self._frame = grown
 
     def _take(self, frame: memoryview) -> None:
         """Hands one request over and queues its answer, or what will become it."""

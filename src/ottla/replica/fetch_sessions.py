@@ -43,6 +43,10 @@ _SESSION_ID_MAX = 0x7FFFFFFF
 _TOPIC_ID_VERSION = 13
 _UNUSED_MS_MAX = 120_000
 
+# What consumers' sessions may hold together, some hundred bytes each. A consumer that finds no room is answered too,
+# but has to name its partitions every time. Followers' sessions are not counted: what they fetch is in the metadata.
+PARTITIONS_CACHED_MAX = 200_000
+
 # How often all partitions of a follower's session are looked at, whether they moved or not.
 SWEEP_INTERVAL_MS = 5_000
 
@@ -269,6 +273,10 @@ class FetchSessions:
         if session.uses_topic_ids != uses_topic_ids:
             return FetchPlan({}, uses_topic_ids=uses_topic_ids, error=ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         session.update(request, now_ms=now_ms)
+        if not is_follower and len(session.entries) > PARTITIONS_CACHED_MAX:
+            # It grew by and by. Without its session the consumer names everything in each request.
+            del self._sessions[session_id]
+            return FetchPlan({}, uses_topic_ids=uses_topic_ids, error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if not session.entries:
             del self._sessions[session_id]
             return FetchPlan({}, uses_topic_ids=uses_topic_ids, is_follower=is_follower)
@@ -296,6 +304,8 @@ class FetchSessions:
 
     def _open(self, plan: FetchPlan, now_ms: int) -> int:
         size = len(plan.entries)
+        if not plan.is_follower and size + self.partitions_cached > PARTITIONS_CACHED_MAX:
+            return NO_SESSION_ID
         if len(self._sessions) >= self.slots_max and not self._evict_for(
             is_follower=plan.is_follower, size=size, now_ms=now_ms
         ):

@@ -349,7 +349,7 @@ class Fetch(Parked[FetchResponse]):
         return response
 
     def _finish_error(self, entry: FetchEntry, data: PartitionData, response: FetchResponse) -> None:
-        partition = entry.partition or self.manager.get(entry.topic, entry.index)
+        partition = entry.partition or self.manager.present(entry.topic, entry.index)
         if partition is not None:
             partition.failed_fetches += 1
         if data.error_code == ErrorCode.KAFKA_STORAGE_ERROR and self.version < _STORAGE_ERROR_VERSION:

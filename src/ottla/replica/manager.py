@@ -172,37 +172,45 @@ class ReplicaManager:
 
     # Looking up.
 
-    def get(self, topic: str, index: int) -> Partition | None:
-        partition = self._present(topic, index)
-        if partition is None and self.openings:
-            self.openings.open_now(TopicPartition(topic, index), at_any_rate=True)
-            partition = self._present(topic, index)
-        return partition
-
-    def _present(self, topic: str, index: int) -> Partition | None:
+    def present(self, topic: str, index: int) -> Partition | None:
+        """The partition, if its log is open."""
         hosted = self.by_name.get(topic)
         return None if hosted is None else hosted.partitions.get(index)
 
+    def get(self, topic: str, index: int) -> Partition | None:
+        """The partition, if it has a replica here; its log is opened now if that was still to be done."""
+        partition = self.present(topic, index)
+        if partition is None and self.openings:
+            self.openings.open_now(TopicPartition(topic, index), at_any_rate=True)
+            partition = self.present(topic, index)
+        return partition
+
+    def look_up(self, topic: str, index: int) -> Partition | ErrorCode:
+        """The partition of a topic name, or what a client has to be told when it is not here."""
+        partition = self.present(topic, index)
+        if partition is None and self.openings:
+            self.openings.open_now(TopicPartition(topic, index))
+            partition = self.present(topic, index)
+        if partition is not None:
+            return partition
+        if self.offline and TopicPartition(topic, index) in self.offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if self.image is not None and self.image.topics.partition(topic, index) is not None:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
     def find(self, topic: str, index: int) -> Partition:
-        """The partition of a topic name; raises what a client has to be told when it is not here."""
-        hosted = self.by_name.get(topic)
-        if hosted is not None:
-            partition = hosted.partitions.get(index)
-            if partition is not None:
-                return partition
-        return self._absent(topic, index)
+        """As `look_up`, but raises what a client has to be told."""
+        found = self.look_up(topic, index)
+        if isinstance(found, Partition):
+            return found
+        raise KafkaError(found)
 
     def find_by_id(self, topic_id: Uuid, index: int) -> Partition:
-        hosted = self.by_id.get(topic_id)
-        if hosted is not None:
-            partition = hosted.partitions.get(index)
-            if partition is not None:
-                return partition
-            return self._absent(hosted.name, index)
         name = self.topic_name(topic_id)
         if name is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-        return self._absent(name, index)
+        return self.find(name, index)
 
     def topic_name(self, topic_id: Uuid) -> str | None:
         hosted = self.by_id.get(topic_id)
@@ -211,15 +219,21 @@ class ReplicaManager:
         topic = None if self.image is None else self.image.topics.by_id.get(topic_id)
         return None if topic is None else topic.name
 
-    def resolve(self, entry: FetchEntry) -> Partition:
-        """The partition of an entry of a fetch request, remembered in the entry until it is refused there."""
+    def resolve(self, entry: FetchEntry) -> Partition | ErrorCode:
+        """The partition of an entry of a fetch request, remembered in the entry until it is refused there.
+
+        Nothing is raised: a client may name a hundred thousand partitions that are not here.
+        """
+        name: str | None = entry.topic
         if entry.topic_id:
-            partition = self.find_by_id(entry.topic_id, entry.index)
-            entry.topic = partition.topic
-        else:
-            partition = self.find(entry.topic, entry.index)
-        entry.partition = partition
-        return partition
+            name = self.topic_name(entry.topic_id)
+            if name is None:
+                return ErrorCode.UNKNOWN_TOPIC_ID
+        found = self.look_up(name or "", entry.index)
+        if isinstance(found, Partition):
+            entry.topic = found.topic
+            entry.partition = found
+        return found
 
     def partitions(self) -> Iterator[Partition]:
         for hosted in self.by_name.values():
@@ -239,19 +253,6 @@ class ReplicaManager:
         if broker is None or endpoint is None:
             return partition.leader, partition.leader_epoch, None
         return partition.leader, partition.leader_epoch, LeaderEndpoint(endpoint.host, endpoint.port, broker.rack)
-
-    def _absent(self, topic: str, index: int) -> Partition:
-        """A partition that was about to be opened, or else what a client has to be told."""
-        if self.openings:
-            self.openings.open_now(TopicPartition(topic, index))
-            partition = self._present(topic, index)
-            if partition is not None:
-                return partition
-        if TopicPartition(topic, index) in self.offline:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
-        if self.image is not None and self.image.topics.partition(topic, index) is not None:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     # Following the metadata.
 
@@ -296,7 +297,7 @@ class ReplicaManager:
         for topic_partition in topic_partitions:
             self.offline.add(topic_partition)
             self.lost.add(topic_partition)
-            partition = self._present(*topic_partition)
+            partition = self.present(*topic_partition)
             if partition is not None:
                 partition.refuse(ErrorCode.KAFKA_STORAGE_ERROR)
                 self._forget(partition)
@@ -320,7 +321,7 @@ class ReplicaManager:
         config: LogConfig | None = None
         settings: ProduceSettings | None = None
         for index, view in partitions:
-            partition = self._present(name, index)
+            partition = self.present(name, index)
             topic_partition = TopicPartition(name, index)
             if partition is None and topic_partition in self.lost:
                 continue
@@ -364,7 +365,7 @@ class ReplicaManager:
             self.directory_reporter.report(partition.topic_id, partition.index, directory.directory_id)
 
     def _on_moved(self, topic_partition: TopicPartition) -> None:
-        partition = self._present(*topic_partition)
+        partition = self.present(*topic_partition)
         view = None if self.image is None else self.image.topics.partition(*topic_partition)
         if partition is not None and view is not None:
             self._report_directory(partition, view)

@@ -222,3 +222,14 @@ def test_partitions_cached_counts_all_sessions() -> None:
     broker.open((0, 1), (1, 1))
     broker.open((0, 1))
     assert broker.sessions.partitions_cached == 3
+
+
+def test_consumers_sessions_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.replica.fetch_sessions.PARTITIONS_CACHED_MAX", 3)
+    broker = Broker()
+    session_id = broker.open((0, 1), (1, 1))
+    assert broker.open((0, 1), (1, 1)) == 0, "answered, but without a session"
+    assert broker.open((0, 1), (1, 1), is_follower=True) != 0
+    grown = fetch((2, 1), (3, 1), session_id=session_id, epoch=1)
+    assert broker.plan(grown).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert broker.sessions.get(session_id) is None

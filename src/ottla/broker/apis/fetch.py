@@ -67,11 +67,11 @@ def handle(request: FetchRequest, context: RequestContext, broker: Broker) -> Fe
     for entry in plan.live_entries:
         partition = entry.partition
         if partition is None or partition.refusal is not None:
-            try:
-                partition = replicas.resolve(entry)
-            except KafkaError as error:
-                fetch.refuse(entry, error.code)
+            found = replicas.resolve(entry)
+            if isinstance(found, ErrorCode):
+                fetch.refuse(entry, found)
                 continue
+            partition = found
         if partition.topic != topic:
             # Entries of one topic are neighbours, mostly: one question for each run of them.
             topic = partition.topic
