@@ -123,7 +123,7 @@ COORDINATOR_METRICS: Final = (
            "kafka.coordinator.group:type=GroupMetadataManager,name=NumOffsets",
            lambda scrape: sum(len(state.offsets.of_group(group)) for state in _group_states(scrape)
                               for group in state.offsets.groups())),
-    Metric("kafka_server_group_coordinator_metrics_rebalance_count", COUNTER, (),
+    Metric("ottla_group_rebalances_total", COUNTER, (),
            "Rebalances of groups that are coordinated here: generations and epochs that have begun.",
            "kafka.server:type=group-coordinator-metrics; group-completed-rebalance-count and "
            "consumer-group-rebalance-count",

@@ -1,0 +1,188 @@
+"""Writes what follows from the table of metrics.
+
+    python tools/generate_metrics_docs.py [--check]
+
+makes `docs/metrics.md`, Grafana's dashboard and Prometheus' alert rules under `docs/monitoring`. With --check nothing
+is written; the exit status says whether the files are up to date.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from metrics_views import ALERTS, ROWS, Panel
+
+from ottla.broker.metrics.metric import Kind, Metric
+from ottla.broker.metrics.table import METRICS, SUBJECTS
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs/metrics.md"
+DASHBOARD = ROOT / "docs/monitoring/grafana-dashboard.json"
+RULES = ROOT / "docs/monitoring/prometheus-alerts.yml"
+
+INTRODUCTION = """# Metrics
+
+This page is generated from the tables in `src/ottla/broker/metrics` by `tools/generate_metrics_docs.py`.
+
+`ottla up` tells metrics on a free port, which it prints; `ottla node` does so where `ottla.metrics.listener` says:
+
+    ottla.metrics.listener=0.0.0.0:9404
+
+| path | answer |
+|---|---|
+| `/metrics` | everything below, in the text format of Prometheus |
+| `/health/live` | 200 as long as the node's loop turns |
+| `/health/ready` | 200 while clients are served; 503 with the reason while the node starts or stops |
+
+Names are those that the JMX exporter's rules give to Apache Kafka's metrics, so that dashboards made for Kafka work.
+What Kafka does not have begins with `ottla_`; group lag has the names of kafka-exporter. A counter in place of Kafka's
+rates (`...PerSec`) is the sum since the node's start: take `rate()` of it. Quantiles are of the last minute or two, and
+exact to a factor of two, since values are counted by their highest bit.
+
+Not told, because there is nothing to measure here: the time in request and response queues (a request is handled in the
+turn of the loop that read it), and threads of pools.
+
+[monitoring/grafana-dashboard.json](monitoring/grafana-dashboard.json) is a dashboard, and
+[monitoring/prometheus-alerts.yml](monitoring/prometheus-alerts.yml) are rules for alerts; both are generated too.
+
+    scrape_configs:
+      - job_name: ottla
+        static_configs:
+          - targets: ["broker-1:9404", "broker-2:9404", "broker-3:9404"]
+"""
+
+COLUMNS = 4
+WIDTH, HEIGHT = 24 // COLUMNS, 7
+
+
+def page() -> str:
+    sections = [INTRODUCTION]
+    for subject, metrics in SUBJECTS.items():
+        lines = [f"## {subject}", "", "| metric | kind | labels | meaning | stands for |", "|---|---|---|---|---|"]
+        lines += [
+            f"| `{metric.name}` | {metric.kind.value} | {', '.join(metric.labels)} | {metric.help} "
+            f"| {f'`{metric.jmx}`' if metric.jmx else ''} |"
+            for metric in metrics
+        ]
+        sections.append("\n".join(lines) + "\n")
+    lines = ["## Alerts", "", "| alert | severity | when | what to do |", "|---|---|---|---|"]
+    for alert in ALERTS:
+        expression = alert.expression.replace("|", "\\|")
+        lines.append(f"| {alert.name} | {alert.severity} | `{expression}` for {alert.lasts} | {alert.action} |")
+    sections.append("\n".join(lines) + "\n")
+    return "\n".join(sections)
+
+
+def dashboard() -> str:
+    panels: list[dict[str, Any]] = []
+    top = 0
+    for title, row in ROWS.items():
+        panels.append(
+            {
+                "type": "row",
+                "title": title,
+                "collapsed": False,
+                "id": len(panels) + 1,
+                "gridPos": {"x": 0, "y": top, "w": 24, "h": 1},
+                "panels": [],
+            }
+        )
+        top += 1
+        for number, panel in enumerate(row):
+            place = {"x": number % COLUMNS * WIDTH, "y": top + number // COLUMNS * HEIGHT, "w": WIDTH, "h": HEIGHT}
+            panels.append(grafana_panel(panel, len(panels) + 1, place))
+        top += -(-len(row) // COLUMNS) * HEIGHT
+    board = {
+        "title": "Ottla",
+        "uid": "ottla",
+        "tags": ["kafka", "ottla"],
+        "schemaVersion": 39,
+        "version": 1,
+        "editable": True,
+        "refresh": "30s",
+        "time": {"from": "now-1h", "to": "now"},
+        "templating": {
+            "list": [{"name": "datasource", "type": "datasource", "query": "prometheus", "label": "Prometheus"}]
+        },
+        "panels": panels,
+    }
+    return json.dumps(board, indent=1) + "\n"
+
+
+def grafana_panel(panel: Panel, number: int, place: dict[str, int]) -> dict[str, Any]:
+    return {
+        "id": number,
+        "type": "timeseries",
+        "title": panel.title,
+        "datasource": {"type": "prometheus", "uid": "${datasource}"},
+        "gridPos": place,
+        "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0}, "overrides": []},
+        "options": {"legend": {"displayMode": "list", "placement": "bottom"}, "tooltip": {"mode": "multi"}},
+        "targets": [
+            {"refId": chr(ord("A") + index), "expr": expression, "legendFormat": legend}
+            for index, (expression, legend) in enumerate(panel.targets)
+        ],
+    }
+
+
+def rules() -> str:
+    """Strings are written as JSON's, which are YAML's too."""
+    lines = ["# Generated by tools/generate_metrics_docs.py; do not edit.", "groups:", "  - name: ottla", "    rules:"]
+    for alert in ALERTS:
+        lines += [
+            f"      - alert: {alert.name}",
+            f"        expr: {json.dumps(alert.expression)}",
+            f"        for: {alert.lasts}",
+            "        labels:",
+            f"          severity: {alert.severity}",
+            "        annotations:",
+            f"          summary: {json.dumps(alert.summary)}",
+            f"          action: {json.dumps(alert.action)}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def unknown_names(expression: str) -> list[str]:
+    """Metrics in an expression that no node tells."""
+    told = {name for metric in METRICS for name in series_of(metric)}
+    named = re.findall(r"\b(?:kafka|ottla|process|python)_[a-z0-9_]+", expression)
+    return [name for name in named if name not in told]
+
+
+def series_of(metric: Metric) -> list[str]:
+    if metric.kind is Kind.HISTOGRAM:
+        return [f"{metric.name}_{end}" for end in ("bucket", "sum", "count")]
+    if metric.kind is Kind.SUMMARY:
+        return [metric.name, f"{metric.name}_sum", f"{metric.name}_count"]
+    return [metric.name]
+
+
+def outputs() -> dict[Path, str]:
+    return {PAGE: page(), DASHBOARD: dashboard(), RULES: rules()}
+
+
+def stale_files() -> list[Path]:
+    return [path for path, text in outputs().items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+
+
+def main(arguments: list[str]) -> int:
+    stale = stale_files()
+    if "--check" in arguments:
+        for path in stale:
+            print(f"{path.relative_to(ROOT)} is out of date: run python tools/generate_metrics_docs.py")
+        return 1 if stale else 0
+    for path in stale:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(outputs()[path], encoding="utf-8")
+        print(f"wrote {path.relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
