@@ -1,7 +1,8 @@
 """Several nodes as child processes, watched by this one.
 
-Node 1 is the controller, so the others may keep trying to reach it until it is there: all are started at once. The
-cluster is ready when every node has said so on its standard output, which is the only thing they say there.
+All are started at once: controllers look for each other, and brokers for them, until they are there. The cluster is
+ready when every node has said so on its standard output, which is the only thing they say there. It runs as a whole:
+when one node ends, the others are stopped.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class Supervisor:
         return code or 1
 
     def _stop(self) -> None:
-        """Brokers first, the controller last: they still want to tell it that they leave."""
+        """In reverse, controllers last: brokers still want to tell them that they leave."""
         for child in reversed(self._children):
             if child.poll() is None:
                 child.terminate()

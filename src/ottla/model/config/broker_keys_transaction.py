@@ -6,7 +6,7 @@ from typing import Final
 
 from ottla.model.config.columns import BOOLEAN, CLUSTER_WIDE, HIGH, INT, LOW, MEDIUM, READ_ONLY, SHORT
 from ottla.model.config.keys import HONOURED, ConfigKey
-from ottla.model.config.statuses import GROUPS, ONE_LOOP
+from ottla.model.config.statuses import NEW_GROUPS, ONE_LOOP
 from ottla.model.config.validators import at_least, between
 
 __all__ = ["TRANSACTION_KEYS"]
@@ -50,26 +50,26 @@ TRANSACTION_KEYS: Final = (
               "In-sync replicas the topic of share-group states needs."),
     ConfigKey("share.coordinator.state.topic.segment.bytes", INT, 100 << 20, at_least(1), HIGH, READ_ONLY, HONOURED,
               "Segment size of the topic of share-group states."),
-    ConfigKey("share.coordinator.state.topic.compression.codec", INT, 0, None, HIGH, READ_ONLY, GROUPS,
+    ConfigKey("share.coordinator.state.topic.compression.codec", INT, 0, None, HIGH, READ_ONLY, NEW_GROUPS,
               "Number of the codec of the topic of share-group states."),
-    ConfigKey("share.coordinator.state.topic.prune.interval.ms", INT, 300_000, at_least(1), LOW, READ_ONLY, GROUPS,
+    ConfigKey("share.coordinator.state.topic.prune.interval.ms", INT, 300_000, at_least(1), LOW, READ_ONLY, NEW_GROUPS,
               "Time between two looks for share-group states that are not needed any more.", internal=True),
-    ConfigKey("share.coordinator.load.buffer.size", INT, 5 << 20, at_least(1), HIGH, READ_ONLY, GROUPS,
+    ConfigKey("share.coordinator.load.buffer.size", INT, 5 << 20, at_least(1), HIGH, READ_ONLY, NEW_GROUPS,
               "Bytes read at once when share-group states are loaded."),
     ConfigKey("share.coordinator.snapshot.update.records.per.snapshot", INT, 500, between(0, 500),
-              MEDIUM, READ_ONLY, GROUPS,
+              MEDIUM, READ_ONLY, NEW_GROUPS,
               "Changes of a share partition after which its whole state is written."),
     ConfigKey("share.coordinator.cold.partition.snapshot.interval.ms", INT, 300_000, at_least(1),
-              LOW, READ_ONLY, GROUPS,
+              LOW, READ_ONLY, NEW_GROUPS,
               "Time after which the whole state of a quiet share partition is written.", internal=True),
-    ConfigKey("share.coordinator.write.timeout.ms", INT, 5000, at_least(1), HIGH, READ_ONLY, GROUPS,
+    ConfigKey("share.coordinator.write.timeout.ms", INT, 5000, at_least(1), HIGH, READ_ONLY, NEW_GROUPS,
               "Longest time a write of share-group state waits for replicas."),
     ConfigKey("share.coordinator.threads", INT, 1, at_least(1), MEDIUM, READ_ONLY, ONE_LOOP,
               "Threads of the share coordinator."),
-    ConfigKey("share.coordinator.append.linger.ms", INT, -1, at_least(-1), MEDIUM, READ_ONLY, GROUPS,
+    ConfigKey("share.coordinator.append.linger.ms", INT, -1, at_least(-1), MEDIUM, READ_ONLY, NEW_GROUPS,
               "Time the share coordinator collects records before it writes them."),
     ConfigKey("share.coordinator.cached.buffer.max.bytes", INT, 1_048_588, at_least(524_288),
-              MEDIUM, CLUSTER_WIDE, GROUPS,
+              MEDIUM, CLUSTER_WIDE, NEW_GROUPS,
               "Largest write buffer the share coordinator keeps for reuse."),
 )
 # fmt: on

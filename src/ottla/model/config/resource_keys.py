@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.model.config.columns import BOOLEAN, CLUSTER_WIDE, INT, LIST, MEDIUM, STRING
 from ottla.model.config.keys import HONOURED, ConfigError, ConfigKey, ConfigType, ConfigValue
-from ottla.model.config.statuses import GROUPS, TELEMETRY
+from ottla.model.config.statuses import NEW_GROUPS, TELEMETRY
 from ottla.model.config.validators import AnyList, OffsetReset, OneOf, Validator, at_least
 from ottla.model.errors import ErrorCode, KafkaError
 
@@ -25,7 +25,7 @@ def _group(
     name: str, kind: ConfigType, default: ConfigValue, validator: Validator | None, text: str, *, own: bool = False
 ) -> ConfigKey:
     synonyms = () if own else (f"group.{name}",)
-    status = HONOURED if name.startswith("consumer.") else GROUPS
+    status = HONOURED if name.startswith("consumer.") else NEW_GROUPS
     return ConfigKey(name, kind, default, validator, MEDIUM, CLUSTER_WIDE, status, text, synonyms=synonyms)
 
 

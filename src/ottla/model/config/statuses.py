@@ -12,11 +12,11 @@ from ottla.model.config.keys import inert, refused
 __all__ = [
     "FIXED_PARTS",
     "GROUP_COMMIT",
-    "GROUPS",
     "JAVA_TLS",
     "KERBEROS",
     "LISTENERS_TOGETHER",
     "METRICS",
+    "NEW_GROUPS",
     "NO_AUTHENTICATION",
     "NO_AUTHORIZER",
     "NO_IDLE_RECORDS",
@@ -37,11 +37,11 @@ __all__ = [
 
 # Inert: there is nothing the key could change.
 FIXED_PARTS: Final = inert("it tunes a part of Apache Kafka that this node does not have")
-GROUPS: Final = inert("it is kept for the group coordinator, which this node does not have yet")
 GROUP_COMMIT: Final = inert("records that arrive while the metadata log is flushed are written together next")
 JAVA_TLS: Final = inert("it names a part of Java's TLS")
 LISTENERS_TOGETHER: Final = inert("all listeners open together once the node is ready")
 METRICS: Final = inert("metrics are counted from the start on, without windows")
+NEW_GROUPS: Final = inert("share groups and streams groups are not available yet")
 NO_AUTHENTICATION: Final = inert("there is no authentication yet that could fail")
 NO_IDLE_RECORDS: Final = inert("an idle leader is known by the answers to fetches, so it writes no empty records")
 ONE_LOOP: Final = inert("one thread owns a node's state and a host runs one node per core, so there is no pool to size")
