@@ -1,14 +1,43 @@
-"""How long faults go on: FAULTS_SECONDS for each test."""
+"""How long faults go on: FAULTS_SECONDS for each test; which choices are made: FAULTS_SEED."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 
+from ottla.testing import Cluster
+from tests.support.kept_logs import copy_logs
+
 FAULTS_SECONDS = 60.0
+# What is promised of transactions.
+EXACTLY_ONCE_SECONDS = 120.0
+SEED = 20_261_115
 
 
 @pytest.fixture(scope="session")
 def faults_seconds() -> float:
     return float(os.environ.get("FAULTS_SECONDS", FAULTS_SECONDS))
+
+
+@pytest.fixture(scope="session")
+def exactly_once_seconds() -> float:
+    return float(os.environ.get("FAULTS_SECONDS", EXACTLY_ONCE_SECONDS))
+
+
+@pytest.fixture(scope="session")
+def faults_seed() -> int:
+    return int(os.environ.get("FAULTS_SEED", SEED))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Function) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Keeps what the nodes of a failed test wrote, while they are still there."""
+    report = yield
+    cluster, directory = item.funcargs.get("nodes"), item.funcargs.get("tmp_path")
+    if report.failed and isinstance(cluster, Cluster) and isinstance(directory, Path):
+        copy_logs(cluster, directory / "logs")
+        report.sections.append(("the nodes' logs", f"are in {directory / 'logs'}"))
+    return report

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -18,14 +19,17 @@ from tests.support.copiers import (
     librdkafka_copier,
     prepare,
 )
+from tests.support.fault_workload import controller_of
 from tests.support.java import unavailable_reason
+from tests.support.kept_logs import keep_logs
 
 PARTITIONS = 3
-SEED = 20_261_115
+# Enough for copying to go on for as long as nodes are killed.
+RECORDS_PER_SECOND = 150
 
 
 class Killer:
-    """Kills one node after the other, and starts it again a few seconds later."""
+    """Kills one node after the other, and starts it again a few seconds later; every third is the active controller."""
 
     def __init__(self, cluster: Cluster, random: Random) -> None:
         self._cluster = cluster
@@ -42,8 +46,7 @@ class Killer:
             self._down = 0
             self._next = time.monotonic() + self._random.uniform(6, 10)
         else:
-            # The first node has the controller: that is another test's matter.
-            self._down = self._random.choice([2, 3])
+            self._down = controller_of(self._cluster)[0] if self.kills % 3 == 0 else self._random.choice([1, 2, 3])
             self._cluster.node(self._down).kill()
             self.kills += 1
             self._next = time.monotonic() + self._random.uniform(1, 5)
@@ -51,6 +54,7 @@ class Killer:
     def end(self) -> None:
         if self._down:
             self._cluster.node(self._down).start()
+            self._down = 0
 
 
 def kinds() -> dict[str, Command]:
@@ -64,12 +68,17 @@ def kinds() -> dict[str, Command]:
 @pytest.mark.faults
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("kind", ["librdkafka", "java", "java-in-a-group"])
-def test_copies_are_exact_through_kills(kind: str, faults_seconds: float) -> None:
+def test_copies_are_exact_through_kills(
+    kind: str, exactly_once_seconds: float, faults_seed: int, tmp_path: Path
+) -> None:
     if reason := unavailable_reason():
         pytest.skip(reason)
-    random = Random(SEED)
-    records = int(150 * faults_seconds)
-    with ottla.testing.cluster(nodes=3, settings=CLUSTER_SETTINGS) as cluster:
+    random = Random(faults_seed)
+    records = int(RECORDS_PER_SECOND * exactly_once_seconds)
+    with (
+        ottla.testing.cluster(nodes=3, controllers=3, settings=CLUSTER_SETTINGS) as cluster,
+        keep_logs(cluster, tmp_path / "logs"),
+    ):
         prepare(cluster.bootstrap, partitions=PARTITIONS, replicas=3)
         fill(cluster.bootstrap, partitions=PARTITIONS, records=records)
         killer = Killer(cluster, random)
@@ -78,7 +87,7 @@ def test_copies_are_exact_through_kills(kind: str, faults_seconds: float) -> Non
             kinds()[kind],
             partitions=PARTITIONS,
             records=records,
-            seconds=faults_seconds,
+            seconds=exactly_once_seconds,
             random=random,
             disturb=killer,
             calm=killer.end,

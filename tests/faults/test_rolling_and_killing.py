@@ -24,7 +24,8 @@ from tests.support.fault_workload import (
 )
 from tests.support.java import unavailable_reason
 
-pytestmark = pytest.mark.faults
+# The directory is for what nodes wrote, should a test fail.
+pytestmark = [pytest.mark.faults, pytest.mark.usefixtures("tmp_path")]
 
 ALL = [1, 2, 3]
 # What is promised; it goes on for as long as FAULTS_SECONDS says if that is longer.
@@ -34,7 +35,7 @@ PARTITIONS = 6
 
 @pytest.fixture
 def nodes() -> Iterator[ottla.testing.Cluster]:
-    with ottla.testing.cluster(nodes=3, settings=FAULT_SETTINGS) as cluster:
+    with ottla.testing.cluster(nodes=3, controllers=3, settings=FAULT_SETTINGS) as cluster:
         for node in cluster.nodes:
             wait_until(lambda node=node: broker_ids(node) == ALL, "every node knows all three")
         yield cluster

@@ -19,12 +19,12 @@ from tests.faults.test_exactly_once import Killer
 from tests.support import jars
 from tests.support.copiers import CLUSTER_SETTINGS, read_keyed
 from tests.support.java import PROGRAMS, compiled, java_command, unavailable_reason
+from tests.support.kept_logs import keep_logs
 
 SOURCE, TARGET = "events", "counts"
 PARTITIONS = 3
 KEYS = 10
 INSTANCES = 2
-SEED = 2026
 
 
 class Instance:
@@ -74,12 +74,13 @@ class Events:
 
 @pytest.mark.faults
 @pytest.mark.timeout(0)
-def test_counts_are_exact_through_kills(faults_seconds: float) -> None:
+def test_counts_are_exact_through_kills(exactly_once_seconds: float, faults_seed: int, tmp_path: Path) -> None:
     if reason := unavailable_reason(jars.COMPAT):
         pytest.skip(reason)
-    random = Random(SEED)
+    random = Random(faults_seed)
     with (
-        ottla.testing.cluster(nodes=3, settings=CLUSTER_SETTINGS) as cluster,
+        ottla.testing.cluster(nodes=3, controllers=3, settings=CLUSTER_SETTINGS) as cluster,
+        keep_logs(cluster, tmp_path / "logs"),
         tempfile.TemporaryDirectory() as directory,
         tempfile.TemporaryFile() as output,
     ):
@@ -90,7 +91,7 @@ def test_counts_are_exact_through_kills(faults_seconds: float) -> None:
         events = Events(cluster.bootstrap)
         killer = Killer(cluster, random)
         try:
-            disturb(instances, events, killer, lambda: cluster.bootstrap, random, faults_seconds)
+            disturb(instances, events, killer, lambda: cluster.bootstrap, random, exactly_once_seconds)
             killer.end()
             events.finish()
             wait_for_counts(instances, events.counts, lambda: cluster.bootstrap, output)

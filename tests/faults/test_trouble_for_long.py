@@ -19,12 +19,14 @@ from tests.support.fault_workload import (
     NativeWriter,
     check,
     controller_of,
+    leader_of,
     wait_in_sync,
     wait_until,
 )
 from tests.support.network_cut import network_cluster, unavailable_reason
 
-pytestmark = pytest.mark.faults
+# The directory is for what nodes wrote, should a test fail.
+pytestmark = [pytest.mark.faults, pytest.mark.usefixtures("tmp_path")]
 
 ALL = [1, 2, 3]
 PARTITIONS = 6
@@ -33,32 +35,30 @@ SESSION_SECONDS = int(FAULT_SETTINGS["broker.session.timeout.ms"]) / 1000
 
 @pytest.fixture
 def nodes() -> Iterator[ottla.testing.Cluster]:
-    with ottla.testing.cluster(nodes=3, settings=FAULT_SETTINGS) as cluster:
+    with ottla.testing.cluster(nodes=3, controllers=3, settings=FAULT_SETTINGS) as cluster:
         for node in cluster.nodes:
             wait_until(lambda node=node: broker_ids(node) == ALL, "every node knows all three")
         yield cluster
 
 
-def until(seconds: float) -> Iterator[random.Random]:
-    """Rounds, each with the same choices in every run."""
-    chosen = random.Random(1)
+def until(seconds: float, seed: int) -> Iterator[random.Random]:
+    """Rounds, with the same choices in every run with the same seed."""
+    chosen = random.Random(seed)
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         yield chosen
 
 
-def mortal(nodes: ottla.testing.Cluster) -> list[int]:
-    controller, voters = controller_of(nodes)
-    return [node_id for node_id in ALL if voters > 1 or node_id != controller]
-
-
-def test_frozen_nodes(nodes: ottla.testing.Cluster, faults_seconds: float) -> None:
+def test_frozen_nodes(nodes: ottla.testing.Cluster, faults_seconds: float, faults_seed: int) -> None:
     topic = "frozen"
     create_topic(nodes.node(controller_of(nodes)[0]), topic, partitions=PARTITIONS, replication_factor=3)
     with NativeWriter(nodes.bootstrap, topic, PARTITIONS) as writer:
-        for chosen in until(faults_seconds):
+        for number, chosen in enumerate(until(faults_seconds, faults_seed)):
             writer.wait_for(200)
-            pid = nodes.node(chosen.choice(mortal(nodes))).pid
+            # The active controller, a leader, anyone: each in a third of the rounds at least.
+            leader = leader_of(nodes.bootstrap, topic, chosen.randrange(PARTITIONS))
+            victims = [controller_of(nodes)[0], leader, chosen.choice(ALL)]
+            pid = nodes.node(victims[number % len(victims)]).pid
             os.kill(pid, signal.SIGSTOP)
             try:
                 # Sometimes it is noticed, sometimes not.
@@ -69,13 +69,13 @@ def test_frozen_nodes(nodes: ottla.testing.Cluster, faults_seconds: float) -> No
     check(nodes.bootstrap, topic, writer)
 
 
-def test_full_disks(nodes: ottla.testing.Cluster, faults_seconds: float) -> None:
+def test_full_disks(nodes: ottla.testing.Cluster, faults_seconds: float, faults_seed: int) -> None:
     topic = "full"
     create_topic(nodes.node(controller_of(nodes)[0]), topic, partitions=PARTITIONS, replication_factor=3)
     with NativeWriter(nodes.bootstrap, topic, PARTITIONS) as writer:
-        for chosen in until(faults_seconds):
+        for chosen in until(faults_seconds, faults_seed):
             writer.wait_for(200)
-            node = nodes.node(chosen.choice(mortal(nodes)))
+            node = nodes.node(chosen.choice(ALL))
             before = resource.prlimit(node.pid, resource.RLIMIT_FSIZE)
             logs = (node.directory / "data").glob(f"{topic}-*/*.log")
             size = max(log.stat().st_size for log in logs) + chosen.randrange(50_000)
@@ -88,16 +88,18 @@ def test_full_disks(nodes: ottla.testing.Cluster, faults_seconds: float) -> None
     check(nodes.bootstrap, topic, writer)
 
 
-def test_a_network_that_is_cut(faults_seconds: float) -> None:
+def test_a_network_that_is_cut(faults_seconds: float, faults_seed: int) -> None:
     if reason := unavailable_reason():
         pytest.skip(f"cutting the network: {reason}")
     topic = "cut"
-    with network_cluster(nodes=3, settings=FAULT_SETTINGS) as nodes:
+    with network_cluster(nodes=3, controllers=3, settings=FAULT_SETTINGS) as nodes:
         create(nodes, topic, *([[2, 3, 1], [3, 1, 2], [1, 2, 3]] * 2))
         with NativeWriter(nodes.bootstrap, topic, PARTITIONS) as writer:
-            for chosen in until(faults_seconds):
+            for chosen in until(faults_seconds, faults_seed):
                 writer.wait_for(200)
-                pairs = chosen.choice([[(2, 1), (2, 3)], [(3, 1), (3, 2)], [(2, 3)], [(1, 2)], [(1, 3)]])
+                pairs = chosen.choice(
+                    [[(1, 2), (1, 3)], [(2, 1), (2, 3)], [(3, 1), (3, 2)], [(2, 3)], [(1, 2)], [(1, 3)]]
+                )
                 with nodes.cut(*pairs):
                     time.sleep(chosen.uniform(0.1, 3 * SESSION_SECONDS))
                 wait_in_sync(nodes.addresses([1]), topic, ALL)

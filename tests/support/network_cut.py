@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from ottla.host.local_cluster import format_controllers
 from ottla.testing.clusters import node_environment
 
 __all__ = ["NetworkCluster", "network_cluster", "unavailable_reason"]
@@ -42,10 +43,10 @@ def unavailable_reason() -> str | None:
 
 
 @contextlib.contextmanager
-def network_cluster(*, nodes: int, settings: Mapping[str, str]) -> Iterator[NetworkCluster]:
-    """Starts nodes 1 to `nodes`, of which the first is the controller, and removes every trace of them at the end."""
+def network_cluster(*, nodes: int, controllers: int = 1, settings: Mapping[str, str]) -> Iterator[NetworkCluster]:
+    """Starts nodes 1 to `nodes`, of which the first are controllers, and removes every trace of them at the end."""
     with tempfile.TemporaryDirectory(prefix="ottla-network-") as directory:
-        cluster = NetworkCluster(nodes, Path(directory), settings)
+        cluster = NetworkCluster(nodes, controllers, Path(directory), settings)
         try:
             cluster.start()
             yield cluster
@@ -54,8 +55,9 @@ def network_cluster(*, nodes: int, settings: Mapping[str, str]) -> Iterator[Netw
 
 
 class NetworkCluster:
-    def __init__(self, nodes: int, directory: Path, settings: Mapping[str, str]) -> None:
+    def __init__(self, nodes: int, controllers: int, directory: Path, settings: Mapping[str, str]) -> None:
         self.node_ids = range(1, nodes + 1)
+        self.controller_ids = self.node_ids[:controllers]
         self._directory = directory
         self._settings = settings
         # Several clusters at once, of this process or another, must not meet.
@@ -86,6 +88,7 @@ class NetworkCluster:
             _ip("-n", space, "addr", "add", f"{self._host(node_id)}/24", "dev", "eth0")
             _ip("-n", space, "link", "set", "eth0", "up")
             _ip("-n", space, "link", "set", "lo", "up")
+        format_controllers([self._properties(node_id) for node_id in self.node_ids])
         for node_id in self.node_ids:
             self._spawn(node_id)
         for node_id in self.node_ids:
@@ -124,21 +127,24 @@ class NetworkCluster:
     def _host(self, node_id: int) -> str:
         return f"{self._network}.{node_id}"
 
-    def _spawn(self, node_id: int) -> None:
-        is_controller = node_id == 1
+    def _properties(self, node_id: int) -> dict[str, str]:
+        is_controller = node_id in self.controller_ids
+        voters = [f"{voter}@{self._host(voter)}:{CONTROLLER_PORT}" for voter in self.controller_ids]
         host = self._host(node_id)
         controller = f"CONTROLLER://{host}:{CONTROLLER_PORT}"
-        properties = {
+        return {
             "process.roles": "broker,controller" if is_controller else "broker",
             "node.id": str(node_id),
             "listeners": f"PLAINTEXT://{host}:{BROKER_PORT}" + (f",{controller}" if is_controller else ""),
             "controller.listener.names": "CONTROLLER",
-            "controller.quorum.voters": f"1@{self._host(1)}:{CONTROLLER_PORT}",
+            "controller.quorum.voters": ",".join(voters),
             "log.dirs": str(self._directory / f"data-{node_id}"),
             **self._settings,
         }
+
+    def _spawn(self, node_id: int) -> None:
         file = self._directory / f"node-{node_id}.properties"
-        file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        file.write_text("".join(f"{key}={value}\n" for key, value in self._properties(node_id).items()))
         command = ["ip", "netns", "exec", self._space(node_id)]
         command += [sys.executable, "-m", "ottla.cli.main", "node", "--config", str(file)]
         with open(self._directory / f"node-{node_id}.log", "wb") as log:
