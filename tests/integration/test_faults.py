@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import signal
@@ -18,6 +19,7 @@ from tests.support.fault_workload import (
     controller_of,
     in_sync,
     leader_of,
+    only_the_leader_has_more,
     wait_in_sync,
     wait_until,
 )
@@ -47,7 +49,8 @@ def test_a_frozen_leader_comes_back_and_is_fenced(nodes: ottla.testing.Cluster) 
     survivors = ",".join(nodes.node(node_id).address for node_id in (other, controller))
     with NativeWriter(nodes.bootstrap, topic, 1) as writer:
         writer.wait_for(200)
-        os.kill(nodes.node(victim).pid, signal.SIGSTOP)
+        with only_the_leader_has_more(nodes, topic, victim):
+            os.kill(nodes.node(victim).pid, signal.SIGSTOP)
         try:
             wait_until(lambda: leader_of(survivors, topic) not in (-1, victim), "another one leads")
             writer.wait_for(200)
@@ -59,28 +62,37 @@ def test_a_frozen_leader_comes_back_and_is_fenced(nodes: ottla.testing.Cluster) 
     check(nodes.bootstrap, topic, writer)
 
 
+@contextlib.contextmanager
+def full_disk(node: ottla.testing.Node, topic: str) -> Iterator[None]:
+    """To the node, a file that may not grow is a full disk."""
+    before = resource.prlimit(node.pid, resource.RLIMIT_FSIZE)
+    log = node.directory / "data" / f"{topic}-0" / f"{0:020}.log"
+    resource.prlimit(node.pid, resource.RLIMIT_FSIZE, (log.stat().st_size + 20_000, before[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(node.pid, resource.RLIMIT_FSIZE, before)
+
+
 def test_a_full_disk_of_a_follower_and_of_a_leader(nodes: ottla.testing.Cluster) -> None:
     topic = "full"
-    victim, other, controller = others(nodes)
-    # Small segments: what may not grow is one of them, not the logs of everything else.
-    create_topic(nodes.node(controller), topic, assignments={0: [other, victim, controller]})
+    follower, leader, controller = others(nodes)
+    create_topic(nodes.node(controller), topic, assignments={0: [leader, follower, controller]})
+    survivors = ",".join(nodes.node(node_id).address for node_id in (follower, controller))
     with NativeWriter(nodes.bootstrap, topic, 1) as writer:
         writer.wait_for(200)
-        for node_id in (victim, other):
-            pid = nodes.node(node_id).pid
-            # To the node, a file that may not grow is a full disk.
-            before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
-            log = nodes.node(node_id).directory / "data" / f"{topic}-0" / f"{0:020}.log"
-            resource.prlimit(pid, resource.RLIMIT_FSIZE, (log.stat().st_size + 20_000, before[1]))
-            try:
-                if node_id == victim:
-                    # The follower falls behind and out; producers go on with the other two.
-                    wait_until(lambda: node_id not in in_sync(nodes.bootstrap, topic), "the follower is left out")  # noqa: B023
-                    writer.wait_for(200)
-                else:
-                    wait_until(lambda: "No room to append" in nodes.node(other).output, "the leader is full")
-            finally:
-                resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
+        with full_disk(nodes.node(follower), topic):
+            # It falls behind and out; producers go on with the other two.
+            wait_until(lambda: follower not in in_sync(nodes.bootstrap, topic), "the follower is left out")
             writer.wait_for(200)
-            wait_in_sync(nodes.bootstrap, topic, ALL)
+        wait_in_sync(nodes.bootstrap, topic, ALL)
+        with full_disk(nodes.node(leader), topic):
+            wait_until(lambda: "No room to append" in nodes.node(leader).output, "the leader is full")
+        with only_the_leader_has_more(nodes, topic, leader):
+            # There was room again for what had been refused, and that was its end.
+            nodes.node(leader).kill()
+        wait_until(lambda: leader_of(survivors, topic) not in (-1, leader), "another one leads")
+        writer.wait_for(200)
+        nodes.node(leader).start()
+        wait_in_sync(nodes.bootstrap, topic, ALL)
     check(nodes.bootstrap, topic, writer)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Self
 
@@ -36,6 +37,7 @@ __all__ = [
     "controller_of",
     "in_sync",
     "leader_of",
+    "only_the_leader_has_more",
     "wait_in_sync",
     "wait_until",
 ]
@@ -258,6 +260,26 @@ def wait_in_sync(bootstrap: str, topic: str, expected: list[int]) -> None:
         return False
 
     wait_until(are_all, f"{topic} has {expected} in sync")
+
+
+@contextlib.contextmanager
+def only_the_leader_has_more(cluster: ottla.testing.Cluster, topic: str, leader_id: int) -> Iterator[None]:
+    """Everybody else is frozen, and the leader has appended what nobody but it has: nothing of that is committed.
+
+    Whatever befalls the leader inside, an acknowledgement of acks=all must still hold afterwards. Without this the
+    followers are never more than a moment behind, and a leader that answered too early would not be found out.
+    """
+    log = cluster.node(leader_id).directory / "data" / f"{topic}-0" / f"{0:020}.log"
+    frozen = [node.pid for node in cluster.nodes if node.running and node is not cluster.node(leader_id)]
+    for pid in frozen:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        size = log.stat().st_size
+        wait_until(lambda: log.stat().st_size > size, "the leader alone has more")
+        yield
+    finally:
+        for pid in frozen:
+            os.kill(pid, signal.SIGCONT)
 
 
 def controller_of(cluster: ottla.testing.Cluster) -> tuple[int, int]:
