@@ -49,7 +49,7 @@ class Leaders:
         self._path = path
         self.moved: dict[TopicPartition, int] = {}
         # What a partition answers instead of taking its marker, once for each entry.
-        self.refusals: dict[TopicPartition, list[ErrorCode]] = {}
+        self.refusals: dict[TopicPartition, list[int]] = {}
         self.requests: list[tuple[int, WriteTxnMarkersRequest]] = []
         self.written: list[Written] = []
         # Brokers that take markers and do not answer; `release` lets their answers out.

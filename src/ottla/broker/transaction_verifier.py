@@ -173,11 +173,11 @@ class _Coordinator:
                 # A matter between brokers, which a client could make nothing of.
                 missing = ErrorCode.INVALID_TXN_STATE
             elif response.error_code:
-                missing = ErrorCode(response.error_code)
+                missing = ErrorCode.told(response.error_code)
             for result in response.results_by_transaction:
                 for topic in result.topic_results:
                     for each in topic.results_by_partition:
-                        codes[result.transactional_id, topic.name, each.partition_index] = ErrorCode(
+                        codes[result.transactional_id, topic.name, each.partition_index] = ErrorCode.told(
                             each.partition_error_code
                         )
         for transactional_id, questions in asked.items():

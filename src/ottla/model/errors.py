@@ -29,6 +29,12 @@ class ErrorCode(IntEnum):
         member.message = message
         return member
 
+    @classmethod
+    def told(cls, code: int) -> ErrorCode:
+        """What another node answered with; it may be newer than this one, and know more errors."""
+        known: ErrorCode | None = cls._value2member_map_.get(code)  # type: ignore[assignment]
+        return cls.UNKNOWN_SERVER_ERROR if known is None else known
+
     UNKNOWN_SERVER_ERROR = -1, _FINAL, "The broker failed unexpectedly while it handled the request."
     NONE = 0, _FINAL, "No error."
     OFFSET_OUT_OF_RANGE = 1, _FINAL, "The partition holds no record at the requested offset."

@@ -23,6 +23,11 @@ def test_a_code_is_found_by_its_number() -> None:
     assert ErrorCode(74) is ErrorCode.FENCED_LEADER_EPOCH
 
 
+def test_a_code_of_a_newer_node_is_an_unknown_error() -> None:
+    assert ErrorCode.told(74) is ErrorCode.FENCED_LEADER_EPOCH
+    assert ErrorCode.told(30_000) is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
 def test_an_error_without_sentence_takes_the_codes() -> None:
     error = KafkaError(ErrorCode.NOT_CONTROLLER)
     assert error.message == ErrorCode.NOT_CONTROLLER.message

@@ -208,7 +208,7 @@ class MarkerSender:
             return
         failed: list[TopicPartition] = []
         for partition in partitions:
-            code = ErrorCode(codes.get(partition, ErrorCode.REQUEST_TIMED_OUT))
+            code = ErrorCode.told(codes.get(partition, ErrorCode.REQUEST_TIMED_OUT))
             if code is ErrorCode.NONE or code in _HOPELESS:
                 marker.missing.discard(partition)
                 continue

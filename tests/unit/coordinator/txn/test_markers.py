@@ -76,9 +76,10 @@ def test_what_comes_while_a_request_is_on_its_way_goes_with_the_next(path: Trans
         ErrorCode.KAFKA_STORAGE_ERROR,
         ErrorCode.TRANSACTION_COORDINATOR_FENCED,
         ErrorCode.UNKNOWN_SERVER_ERROR,
+        pytest.param(30_000, id="an error of a newer broker"),
     ],
 )
-def test_a_refused_marker_is_sent_again_and_only_that_one(path: TransactionPath, code: ErrorCode) -> None:
+def test_a_refused_marker_is_sent_again_and_only_that_one(path: TransactionPath, code: int) -> None:
     path.leaders.refusals[T1] = [code, code]
     producer = begun(path, "x", T0, T1)
     producer.commit()
