@@ -34,7 +34,7 @@ _VERSION_MAX = 32767
 
 
 class _Asked:
-    __slots__ = ("future", "position", "spec", "timer", "version")
+    __slots__ = ("future", "spec", "timer", "version")
 
     def __init__(
         self, future: asyncio.Future[Any], spec: ApiSpec, version: int, timer: asyncio.TimerHandle | None

@@ -290,10 +290,6 @@ def _positions(path: str) -> dict[int, tuple[int, int]] | None:
         return None
 
 
-def _covers(span: tuple[int, int] | None, offset: int) -> bool:
-    return span is not None and span[0] <= offset <= span[1]
-
-
 def _time_name(header: BatchHeader) -> str:
     return "LogAppendTime" if header.uses_append_time else "CreateTime"
 

@@ -100,11 +100,6 @@ class ClassicGroup(Group):
     def uses_consumer_protocol(self) -> bool:
         return self.protocol_type_or_none == CONSUMER_PROTOCOL_TYPE
 
-    @property
-    def is_simple(self) -> bool:
-        """Nobody has ever joined: it keeps the offsets of a consumer that assigns its partitions itself."""
-        return self.protocol_type_or_none is None and self.is_empty and not self.pending_join
-
     def check_offset_commit(
         self,
         *,

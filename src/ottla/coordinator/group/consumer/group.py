@@ -184,10 +184,6 @@ class ConsumerGroup(Group):
     def owner_of(self, topic_id: Uuid, partition: int) -> str | None:
         return self._owners.get((topic_id, partition))
 
-    @property
-    def all_use_classic_protocol(self) -> bool:
-        return all(member.uses_classic_protocol for member in self.members.values())
-
     # Replay.
 
     def put_member(self, member: ConsumerMember) -> None:

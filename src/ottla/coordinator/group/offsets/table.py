@@ -74,23 +74,9 @@ class OffsetTable:
             seen.update(dict.fromkeys(transaction))
         return iter(seen)
 
-    def has_offsets(self, group_id: str) -> bool:
-        return group_id in self._by_group
-
     def get(self, group_id: str, partition: TopicPartition) -> CommittedOffset | None:
         offsets = self._by_group.get(group_id)
         return None if offsets is None else offsets.get(partition)
-
-    def is_pending(self, group_id: str, partition: TopicPartition) -> bool:
-        """Whether an open transaction may still change this offset."""
-        return any(
-            partition in offsets
-            for transaction in self._pending.values()
-            if (offsets := transaction.get(group_id)) is not None
-        )
-
-    def has_pending(self, group_id: str) -> bool:
-        return any(group_id in transaction for transaction in self._pending.values())
 
     def pending_partitions(self, group_id: str) -> set[TopicPartition]:
         return {partition for transaction in self._pending.values() for partition in transaction.get(group_id, ())}
