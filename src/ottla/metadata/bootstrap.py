@@ -43,9 +43,11 @@ def feature_records(levels: Mapping[str, int] = DEFAULT_FEATURE_LEVELS) -> list[
     return [FeatureLevelRecord(name=name, feature_level=level) for name, level in levels.items() if level > 0]
 
 
-def write_bootstrap(files: Files, directory: str, *, now_ms: int) -> None:
-    """Writes `bootstrap.checkpoint` with the feature levels of this release."""
-    values = [encode_record(record) for record in feature_records()]
+def write_bootstrap(
+    files: Files, directory: str, *, now_ms: int, levels: Mapping[str, int] = DEFAULT_FEATURE_LEVELS
+) -> None:
+    """Writes `bootstrap.checkpoint` with feature levels, those of this release unless told."""
+    values = [encode_record(record) for record in feature_records(levels)]
     batches = snapshot_bytes(values, epoch=0, timestamp_ms=now_ms, last_contained_timestamp_ms=0)
     files.write_atomically(f"{directory}/{BOOTSTRAP_FILE}", b"".join(batches))
 

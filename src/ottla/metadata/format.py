@@ -16,6 +16,7 @@ from random import Random
 from typing import NamedTuple
 
 from ottla.metadata.bootstrap import write_bootstrap, write_first_voters
+from ottla.metadata.versions import DEFAULT_FEATURE_LEVELS
 from ottla.model.ids import Uuid
 from ottla.model.ports import Files
 from ottla.quorum.snapshots import BOOTSTRAP_FILE
@@ -50,12 +51,15 @@ def format_storage(
     cluster_id: str | None = None,
     may_format: bool = True,
     first_voters: Callable[[Uuid], VoterSet] | None = None,
+    metadata_directory_id: Uuid | None = None,
+    feature_levels: Mapping[str, int] = DEFAULT_FEATURE_LEVELS,
 ) -> FormattedStorage:
     """Makes every directory usable and says whose they are.
 
     `cluster_id` is used for a new cluster (random when None) and must agree with what is there otherwise.
     `first_voters` says, given the id of the metadata directory, who votes first in a new cluster whose voters are not
-    for the configuration to say (KIP-853).
+    for the configuration to say (KIP-853), and `metadata_directory_id` is that id where the others know it already.
+    `feature_levels` are what a new cluster begins with.
     """
     directories = list(dict.fromkeys((*log_dirs, metadata_log_dir)))
     with ExitStack() as locks:
@@ -70,6 +74,8 @@ def format_storage(
             cluster_id=cluster_id,
             may_format=may_format,
             first_voters=first_voters,
+            metadata_directory_id=metadata_directory_id or Uuid.random(random),
+            feature_levels=feature_levels,
         )
 
 
@@ -85,6 +91,8 @@ def _format(
     cluster_id: str | None,
     may_format: bool,
     first_voters: Callable[[Uuid], VoterSet] | None,
+    metadata_directory_id: Uuid,
+    feature_levels: Mapping[str, int],
 ) -> FormattedStorage:
     found: dict[str, MetaProperties] = {}
     offline: set[str] = set()
@@ -111,8 +119,7 @@ def _format(
     known = next((meta.cluster_id for meta in found.values() if meta.cluster_id is not None), cluster_id)
     cluster_id = known or str(Uuid.random(random))
     if is_new and not files.exists(f"{metadata_log_dir}/{BOOTSTRAP_FILE}"):
-        write_bootstrap(files, metadata_log_dir, now_ms=now_ms)
-    metadata_directory_id = Uuid.random(random)
+        write_bootstrap(files, metadata_log_dir, now_ms=now_ms, levels=feature_levels)
     if is_new and first_voters:
         write_first_voters(files, metadata_log_dir, first_voters(metadata_directory_id), now_ms=now_ms)
     for directory in directories:

@@ -21,8 +21,10 @@ __all__ = [
     "SUPPORTED_FEATURES",
     "encode_for",
     "feature_dependencies",
+    "feature_levels_at",
     "loses_metadata",
     "metadata_version_name",
+    "metadata_version_of",
     "record_version",
 ]
 
@@ -53,6 +55,15 @@ DEFAULT_FEATURE_LEVELS: Final[dict[str, int]] = {
     "transaction.version": 2,
 }
 
+# From which `metadata.version` on a release begins with a feature, as (feature, level).
+_FEATURES_SINCE: Final[dict[str, tuple[int, int]]] = {
+    "eligible.leader.replicas.version": (26, 1),
+    "group.version": (22, 1),
+    "share.version": (28, 1),
+    "streams.version": (29, 1),
+    "transaction.version": (24, 2),
+}
+
 # What else a feature at a level needs, as (feature, lowest level).
 _DEPENDENCIES: Final[dict[tuple[str, int], tuple[tuple[str, int], ...]]] = {
     ("eligible.leader.replicas.version", 1): ((METADATA_VERSION, 23),),
@@ -79,6 +90,18 @@ _RECORD_VERSIONS: Final[dict[type[Message], tuple[tuple[int, int], ...]]] = {
 
 def metadata_version_name(level: int) -> str:
     return _NAMES.get(level, f"level {level}")
+
+
+def metadata_version_of(name: str) -> int | None:
+    """What a release (`4.2`: its last level) or the name of a level (`4.2-IV0`) stands for, if this one has it."""
+    fitting = [level for level, known in _NAMES.items() if known == name or known.startswith(f"{name}-IV")]
+    return max(fitting, default=None)
+
+
+def feature_levels_at(metadata_version: int) -> dict[str, int]:
+    """The levels that a cluster formatted for an older `metadata.version` begins with."""
+    since = {name: level for name, (first, level) in _FEATURES_SINCE.items() if metadata_version >= first}
+    return {METADATA_VERSION: metadata_version, **since}
 
 
 def feature_dependencies(name: str, level: int) -> tuple[tuple[str, int], ...]:

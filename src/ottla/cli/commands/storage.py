@@ -13,6 +13,7 @@ from ottla.cli.output import Output
 from ottla.cli.verbs import VerbGroup
 from ottla.host.files import OsFiles
 from ottla.metadata.format import format_storage
+from ottla.metadata.new_quorum import QuorumPlanError, plan_features, plan_quorum
 from ottla.model.config import BrokerConfig, ConfigError, parse_properties
 from ottla.model.ids import Uuid
 from ottla.storage.errors import DirectoryRefused
@@ -67,12 +68,26 @@ def info(config: str, as_json: bool) -> int:
 @config_option
 @click.option("-t", "--cluster-id", required=True, metavar="ID", help="The cluster's id; see random-uuid.")
 @click.option("-g", "--ignore-formatted", is_flag=True, help="Accept directories that are formatted already.")
-@click.option("-s", "--standalone", is_flag=True, hidden=True)
-@click.option("-f", "--feature", "features", multiple=True, hidden=True)
-@click.option("-r", "--release-version", hidden=True)
-@click.option("-N", "--no-initial-controllers", is_flag=True, hidden=True)
-@click.option("-I", "--initial-controllers", hidden=True)
-def format_command(config: str, cluster_id: str, ignore_formatted: bool, **_later: Any) -> int:
+@click.option("-s", "--standalone", is_flag=True, help="This controller votes alone at first; others can be added.")
+@click.option("-N", "--no-initial-controllers", is_flag=True, help="This controller joins others that vote already.")
+@click.option(
+    "-I",
+    "--initial-controllers",
+    metavar="LIST",
+    help="Who votes first, as id@host:port:directory-id,...; the same for each of them.",
+)
+@click.option(
+    "-r", "--release-version", metavar="RELEASE", help="Begin with the features of this release, such as 4.2."
+)
+@click.option("-f", "--feature", "features", multiple=True, metavar="NAME=LEVEL", help="Begin with this level.")
+def format_command(
+    config: str,
+    cluster_id: str,
+    ignore_formatted: bool,
+    release_version: str | None,
+    features: tuple[str, ...],
+    **voters: Any,
+) -> int:
     Uuid.parse(cluster_id)
     broker = _read(config)
     files = OsFiles()
@@ -80,17 +95,26 @@ def format_command(config: str, cluster_id: str, ignore_formatted: bool, **_late
     done = [one for one in directories if files.exists(f"{one}/meta.properties")]
     if done and not ignore_formatted:
         raise Failure(f"{done[0]} is formatted already; add --ignore-formatted to accept that.")
+    chance = random.SystemRandom()
     try:
+        quorum = plan_quorum(broker, random=chance, **voters)
+        levels = plan_features(
+            release_version=release_version, features=features, has_voters_in_log=not broker.quorum_voters
+        )
+        first_voters = quorum.voters
         format_storage(
             files,
             log_dirs=tuple(broker.log_dirs),
             metadata_log_dir=_metadata_directory(broker),
             node_id=broker.node_id,
-            random=random.SystemRandom(),
+            random=chance,
             now_ms=int(time.time() * 1000),
             cluster_id=cluster_id,
+            first_voters=None if first_voters is None else lambda _: first_voters,
+            metadata_directory_id=quorum.directory_id,
+            feature_levels=levels,
         )
-    except DirectoryRefused as error:
+    except (DirectoryRefused, QuorumPlanError) as error:
         raise Failure(str(error)) from None
     for directory in directories:
         click.echo(f"{directory} was {'formatted before' if directory in done else 'formatted'}.")
