@@ -20,6 +20,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
+from ottla.coordinator.runtime.batch import Batch
 from ottla.coordinator.runtime.decision import CoordinatorState, Decide, Decision
 from ottla.coordinator.runtime.record_format import RecordFormat
 from ottla.coordinator.runtime.settings import ShardSettings
@@ -115,10 +116,10 @@ class Shard(Generic[S]):
         self._settings = settings
         self._new_state = new_state
         # Set while records of this turn are collected.
-        self._open: _Batch | None = None
+        self._open: Batch | None = None
         self._flush_timer: Timer | None = None
         # Appended, and not committed yet.
-        self._waiting: deque[_Batch] = deque()
+        self._waiting: deque[Batch] = deque()
         self._timeout_timer: Timer | None = None
         self._watch = _CommitWatch(self)
         # Called when the state has to be loaded again.
@@ -196,7 +197,7 @@ class Shard(Generic[S]):
         except KafkaError as error:
             return Deferred.failed(_meaning_of(error))
         self.state.replay_transaction_end(marker.producer_id, is_commit=marker.is_commit)
-        batch = _Batch(now_ms)
+        batch = Batch(now_ms)
         answer: Deferred[None] = Deferred()
         batch.answers.append((answer, Decision((), None)))
         self._on_appended(batch, result)
@@ -223,7 +224,7 @@ class Shard(Generic[S]):
 
     # Writing.
 
-    def _write(self, decision: Decision[Any], now_ms: int, producer_id: int = -1) -> _Batch:
+    def _write(self, decision: Decision[Any], now_ms: int, producer_id: int = -1) -> Batch:
         """Puts the records into the open batch and replays them; raises with nothing changed."""
         partition = self.partition
         leader = partition.check_leader()
@@ -245,7 +246,7 @@ class Shard(Generic[S]):
                 raise KafkaError(_REFUSALS[self.status])
             batch = None
         if batch is None:
-            batch = self._open = _Batch(now_ms)
+            batch = self._open = Batch(now_ms)
             self._plan_flush()
         append_contents(
             batch.payload, contents, first_offset_delta=batch.count, timestamp_delta=now_ms - batch.base_timestamp
@@ -303,7 +304,7 @@ class Shard(Generic[S]):
         statistics.bytes += len(buffer)
         self._on_appended(batch, result)
 
-    def _on_appended(self, batch: _Batch, result: AppendResult) -> None:
+    def _on_appended(self, batch: Batch, result: AppendResult) -> None:
         batch.end_offset = result.last_offset + 1
         batch.flushed = result.flushed
         if not self._waiting and result.flushed is None and self.partition.high_watermark >= batch.end_offset:
@@ -325,7 +326,7 @@ class Shard(Generic[S]):
         batch.answers.append((answer, decision))
         return answer
 
-    def _wait(self, batch: _Batch) -> None:
+    def _wait(self, batch: Batch) -> None:
         batch.deadline = self._world.clock.monotonic() + self._settings.write_timeout_ms / 1000
         self._waiting.append(batch)
         self._watch.is_parked = True
@@ -411,52 +412,6 @@ class Shard(Generic[S]):
 
 # Varints and lengths of one record: a bound, not the exact number.
 RECORD_OVERHEAD = 32
-
-
-class _Batch:
-    """Records of one turn, and the answers that wait for them."""
-
-    __slots__ = (
-        "answers",
-        "base_timestamp",
-        "count",
-        "deadline",
-        "end_offset",
-        "flushed",
-        "max_timestamp",
-        "payload",
-        "producer_epoch",
-        "producer_id",
-    )
-
-    def __init__(self, now_ms: int) -> None:
-        # Set when the records belong to a transaction.
-        self.producer_id = -1
-        self.producer_epoch = -1
-        self.payload = bytearray()
-        self.count = 0
-        self.base_timestamp = now_ms
-        self.max_timestamp = now_ms
-        self.answers: list[tuple[Deferred[Any], Decision[Any]]] = []
-        self.end_offset = -1
-        self.flushed: Deferred[None] | None = None
-        self.deadline = 0.0
-
-    def settle(self, error: KafkaError | None) -> None:
-        """Everybody hears of it: a defect in what one of them makes of it is logged, and keeps nobody else waiting."""
-        for answer, decision in self.answers:
-            if decision.on_settled is not None:
-                try:
-                    decision.on_settled(error)
-                except Exception:
-                    logger.exception("what follows a decision has failed")
-            try:
-                if error is None:
-                    answer.resolve(decision.response)
-                else:
-                    answer.fail(error)
-            except Exception:
-                logger.exception("what waited for an answer has failed")
 
 
 class _CommitWatch(Parked[None]):
