@@ -22,7 +22,7 @@ SETTINGS = {"broker.session.timeout.ms": "1500", "broker.heartbeat.interval.ms":
 
 @pytest.fixture
 def nodes() -> Iterator[ottla.testing.Cluster]:
-    with ottla.testing.cluster(nodes=3, settings=SETTINGS) as cluster:
+    with ottla.testing.cluster(nodes=3, controllers=1, settings=SETTINGS) as cluster:
         for node in cluster.nodes:
             wait_until(lambda node=node: broker_ids(node) == [1, 2, 3], "every node knows all three")
         yield cluster

@@ -28,7 +28,7 @@ BROKER, TOPIC = 4, 2
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[ottla.testing.Cluster]:
-    with ottla.testing.cluster(nodes=3) as cluster:
+    with ottla.testing.cluster(nodes=3, controllers=1) as cluster:
         for node in cluster.nodes:
             wait_until(lambda node=node: broker_ids(node) == [1, 2, 3], "every node knows all three")
         yield cluster

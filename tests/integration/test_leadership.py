@@ -16,7 +16,7 @@ SETTINGS = {"leader.imbalance.check.interval.seconds": "1", "broker.session.time
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[ottla.testing.Cluster]:
-    with ottla.testing.cluster(nodes=3, settings=SETTINGS) as cluster:
+    with ottla.testing.cluster(nodes=3, controllers=1, settings=SETTINGS) as cluster:
         for node in cluster.nodes:
             wait_until(lambda node=node: broker_ids(node) == [1, 2, 3], "every node knows all three")
         yield cluster

@@ -23,6 +23,7 @@ from pathlib import Path
 
 from ottla.host.local_cluster import (
     HOST,
+    controller_count,
     format_controllers,
     free_ports,
     node_directory,
@@ -47,21 +48,22 @@ class ClusterFailed(Exception):
 def cluster(
     *,
     nodes: int = 1,
-    controllers: int = 1,
+    controllers: int | None = None,
     settings: Mapping[str, str] | None = None,
     node_settings: Mapping[int, Mapping[str, str]] | None = None,
 ) -> Iterator[Cluster]:
     """Starts a cluster, and removes every trace of it at the end.
 
-    The first `controllers` nodes are controllers as well as brokers: one unless told, so that a test knows which; with
-    three, any of them may be the active one, and another takes over when it is gone.
+    The first `controllers` nodes are controllers as well as brokers. Unless told, they are the first three, as with
+    `ottla up`: any of them may be the active one, and another takes over when it is gone; of fewer than three nodes it
+    is the first alone. `controllers=1` is for tests that have to know which it is, or that stop most of the nodes.
     `settings` are broker settings for all nodes, `node_settings` by node id go over them.
     """
     parent = MEMORY_DIRECTORY if os.access(MEMORY_DIRECTORY, os.W_OK) else None
     data = tempfile.mkdtemp(prefix="ottla-", dir=parent)
     running = Cluster(
         nodes=nodes,
-        controllers=controllers,
+        controllers=controller_count(nodes) if controllers is None else controllers,
         data=Path(data),
         settings=settings or {},
         node_settings=node_settings or {},
