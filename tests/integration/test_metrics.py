@@ -137,6 +137,26 @@ def test_lag_of_a_group_is_told_wherever_it_is_coordinated(nodes: ottla.testing.
     assert total(nodes, "kafka_server_group_coordinator_metrics_group_count") >= 1
 
 
+def test_replicas_behind_and_rebalances_are_counted(nodes: ottla.testing.Cluster) -> None:
+    create_topic(nodes.node(1), "shared", partitions=3, replication_factor=3)
+    rebalances = "ottla_group_rebalances_total"
+    before = total(nodes, rebalances)
+    consumer = Consumer({"bootstrap.servers": nodes.bootstrap, "group.id": "churn", "auto.offset.reset": "earliest"})
+    consumer.subscribe(["shared"])
+    wait_until(lambda: consumer.poll(0.05) is None and len(consumer.assignment()) == 3, "it has its partitions")
+    consumer.close()
+    assert total(nodes, rebalances) > before
+    # Whoever leads something tells how far each of the two others is behind.
+    told = {
+        dict(labels)["replica"]
+        for node in nodes.nodes
+        for (name, labels), _ in scrape(node).items()
+        if name == "ottla_replica_max_lag"
+    }
+    assert told == {"1", "2", "3"}
+    wait_until(lambda: total(nodes, "ottla_replica_max_lag") == 0, "all have everything")
+
+
 def test_the_request_log_and_levels_change_while_the_node_runs(nodes: ottla.testing.Cluster) -> None:
     node = nodes.node(2)
 
