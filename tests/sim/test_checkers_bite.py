@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.sim.scenario import Plan, run_plan
-from tests.sim import broken_data_path, broken_groups, broken_metadata
+from ottla.sim.faults.steps import Step
+from ottla.sim.plans import Plan
+from ottla.sim.scenario import run_plan
+from tests.sim import broken_data_path, broken_groups, broken_metadata, broken_transactions
 
 SEEDS_MAX = 6
 
@@ -61,6 +63,42 @@ CASES: list[tuple[Callable[[pytest.MonkeyPatch], None], set[str], dict[str, obje
         broken_data_path.one_partition_never_hears_of_commits,
         {"transactions"},
         {"transactions": 1, "producers": 0, "seconds": 3.0},
+    ),
+    (
+        broken_transactions.ends_of_any_epoch_are_believed,
+        {"late messages", "transactions"},
+        {"transactions": 1, "producers": 0, "is_new_transactions": True, "seconds": 6.0},
+    ),
+    (
+        broken_transactions.partitions_are_added_by_anybody,
+        {"late messages"},
+        {"transactions": 1, "producers": 0, "is_new_transactions": True, "seconds": 6.0},
+    ),
+    (
+        broken_transactions.partitions_do_not_ask_the_coordinator,
+        {"transactions"},
+        {"transactions": 1, "producers": 0, "is_new_transactions": False, "seconds": 6.0},
+    ),
+    (
+        broken_transactions.offsets_of_aborted_transactions_count,
+        {"transactions"},
+        {"copies": 1, "producers": 1, "seconds": 6.0},
+    ),
+    (
+        broken_transactions.offsets_of_transactions_are_dropped,
+        {"transactions"},
+        {"copies": 1, "producers": 1, "seconds": 6.0, "steps": (Step("PRODUCE", "arrives", "partition leader"),)},
+    ),
+    (
+        broken_transactions.decided_transactions_are_not_finished,
+        {"transactions", "liveness"},
+        {
+            "copies": 1,
+            "producers": 1,
+            "seconds": 10.0,
+            "steps": (Step("WRITE_TXN_MARKERS", "arrives", "transaction coordinator"),),
+            "heal_seconds_max": 60.0,
+        },
     ),
     (
         broken_groups.everybody_gets_the_same,

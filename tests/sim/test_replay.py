@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 
-from ottla.sim.scenario import Plan, plan_of, run_plan
+import pytest
+
+from ottla.sim.plans import Plan, plan_from_json, plan_of, plan_to_json, step_plans
+from ottla.sim.scenario import run_plan
 from tests.sim.commands import run_simulator
 
 
@@ -41,3 +44,15 @@ def test_a_plan_can_be_fixed_in_part() -> None:
     plan = plan_of(9, nodes=4, seconds=2.5, faults=["kill"])
     assert (plan.nodes, plan.seconds, plan.faults) == (4, 2.5, ("kill",))
     assert plan.settings == plan_of(9).settings
+
+
+def test_a_plan_is_the_same_when_it_was_written_down() -> None:
+    for plan in (*map(plan_of, range(50)), *step_plans(every=5)):
+        assert plan_from_json(plan_to_json(plan)) == plan
+
+
+def test_a_plan_names_only_what_there_is() -> None:
+    with pytest.raises(ValueError, match="earthquake"):
+        plan_from_json('{"seed": 1, "faults": ["earthquake"]}')
+    with pytest.raises(TypeError):
+        plan_from_json('{"seed": 1, "weather": "fine"}')

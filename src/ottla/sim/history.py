@@ -11,7 +11,7 @@ from enum import Enum
 
 from ottla.model.ids import TopicPartition
 
-__all__ = ["Assignment", "Commit", "History", "Outcome", "Sent", "Transaction", "record_value"]
+__all__ = ["Assignment", "Commit", "Copies", "History", "Late", "Outcome", "Sent", "Transaction", "record_value"]
 
 
 def record_value(producer: str, number: int) -> bytes:
@@ -78,6 +78,29 @@ class Transaction:
     outcome: Outcome = Outcome.OPEN
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Late:
+    """A record that was sent when its transaction had ended, or its producer was replaced: nobody may ever read it."""
+
+    partition: TopicPartition
+    value: bytes
+    what: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Copies:
+    """Records of one partition that are copied to another, and how far; its name is the group's and the producer's."""
+
+    name: str
+    source: TopicPartition
+    target: TopicPartition
+    # The committed offset when all was over; -1 when none was ever committed.
+    committed: int = -1
+
+    def value(self, offset: int) -> bytes:
+        return f"{self.name}/{offset}".encode()
+
+
 @dataclass(slots=True)
 class History:
     sent: list[Sent] = field(default_factory=list)
@@ -90,6 +113,8 @@ class History:
     fetched_commits: list[Commit] = field(default_factory=list)
     assignments: list[Assignment] = field(default_factory=list)
     transactions: list[Transaction] = field(default_factory=list)
+    late: list[Late] = field(default_factory=list)
+    copies: list[Copies] = field(default_factory=list)
     # Everything that readers of committed transactions were shown.
     read_committed: list[tuple[TopicPartition, bytes]] = field(default_factory=list)
     # Violations that a workload saw with its own eyes; a checker turns them into findings.

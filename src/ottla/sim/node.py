@@ -70,6 +70,8 @@ class SimNode:
         self.on_ready: Callable[[SimNode, Broker], object] | None = None
         # Called with each broker as soon as it exists, before it serves: a test may break it here.
         self.on_assembled: Callable[[Broker], object] | None = None
+        # Called with requests and answers: the node, the API key, the client's host, and which of the two it is.
+        self.on_request: Callable[[SimNode, int, str, str], object] | None = None
         self._on_defect = on_defect
         self._run: _Run | None = None
 
@@ -262,9 +264,13 @@ class _Run:
     def _open_listeners(self, broker: Broker, dispatcher: Dispatcher, *, are_controllers: bool) -> None:
         for bound, info in self._bound:
             if info.is_controller is are_controllers:
-                listener = SimListener(broker, dispatcher, info)
+                listener = SimListener(broker, dispatcher, info, on_request=self._on_request)
                 self._listeners.append(listener)
                 listener.open(bound, CONTROLLER_HANDLERS if are_controllers else HANDLERS)
+
+    def _on_request(self, api_key: int, client_host: str, moment: str) -> None:
+        if self._node.on_request is not None:
+            self._node.on_request(self._node, api_key, client_host, moment)
 
     # -- stopping --------------------------------------------------------------------------------------------------
 

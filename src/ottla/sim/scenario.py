@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 
 from ottla.model.ids import TopicPartition
@@ -23,19 +23,23 @@ from ottla.sim.checkers.metadata import OneMetadataHistory
 from ottla.sim.checkers.replicas import EqualReplicas
 from ottla.sim.checkers.transactions import Transactions
 from ottla.sim.cluster import ClusterLayout, Finding, LogCollector, SimCluster
-from ottla.sim.faults.schedule import FAULTS, FaultSchedule
-from ottla.sim.history import History
+from ottla.sim.faults.schedule import FaultSchedule
+from ottla.sim.faults.steps import StepSchedule, Watch
+from ottla.sim.history import Copies, History
 from ottla.sim.kernel import SECOND_US, Kernel, TimeStandsStill
+from ottla.sim.plans import Plan, plan_of
 from ottla.sim.workloads.consume import Consume
+from ottla.sim.workloads.copies import Copy
 from ottla.sim.workloads.groups import ClassicMember, ConsumerMember
 from ottla.sim.workloads.moves import Moves
 from ottla.sim.workloads.offsets import CommitOffsets
 from ottla.sim.workloads.produce import Produce
+from ottla.sim.workloads.read_committed import ReadCommitted
 from ottla.sim.workloads.topics import ChurnTopics, CreateTopics, partitions_of
-from ottla.sim.workloads.transactions import ReadCommitted, Transact
+from ottla.sim.workloads.transactions import Transact
 from ottla.sim.workloads.workload import Stage, Workload
 
-__all__ = ["CHECKERS", "Outcome", "Plan", "plan_of", "run_plan", "run_seed"]
+__all__ = ["CHECKERS", "Outcome", "run_plan", "run_seed"]
 
 CHECKERS: tuple[type[Checker], ...] = (
     OneLeader,
@@ -62,32 +66,6 @@ SAMPLE_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """Everything a run is made of; drawn from the seed, and some of it may be set by hand."""
-
-    seed: int
-    nodes: int = 3
-    controllers: int = 1
-    seconds: float = 40.0
-    topics: dict[str, int] = field(default_factory=lambda: {"t": 2})
-    replication_factor: int = 3
-    min_insync_replicas: int = 2
-    producers: int = 2
-    readers: int = 1
-    churns_topics: bool = True
-    groups: int = 1
-    # What a group may be: clients that only commit, or members of one of the protocols.
-    group_kinds: tuple[str, ...] = tuple(GROUP_KINDS)
-    transactions: int = 0
-    moves_replicas: bool = False
-    heal_seconds_max: float = 240.0
-    faults: tuple[str, ...] = ()
-    fault_pause_seconds: tuple[float, float] = (0.5, 8.0)
-    settings: dict[str, str] = field(default_factory=dict)
-    topic_configs: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     seed: int
     findings: Sequence[Finding]
@@ -99,56 +77,6 @@ class Outcome:
     @property
     def is_good(self) -> bool:
         return not self.findings
-
-
-def plan_of(
-    seed: int,
-    *,
-    nodes: int | None = None,
-    controllers: int | None = None,
-    seconds: float | None = None,
-    faults: Sequence[str] | None = None,
-) -> Plan:
-    """What the seed says, except where whoever asks knows better."""
-    random = Random(f"{seed}/plan")
-    node_count = random.choice((1, 2, 3, 3, 3, 3, 4, 5))
-    kinds = random.sample(sorted(FAULTS), random.choice((0, 1, 2, 3, 4, len(FAULTS))))
-    chosen_nodes = nodes if nodes is not None else node_count
-    replication_factor = min(chosen_nodes, random.choice((1, 2, 3, 3, 3)))
-    drawn_seconds = random.choice((10.0, 20.0, 20.0, 40.0))
-    drawn_controllers = random.choice((1, 3, 3, 3)) if chosen_nodes >= 3 else 1
-    pause = random.choice(((0.2, 2.0), (0.5, 8.0), (2.0, 15.0)))
-    session_ms = random.choice((3_000, 6_000, 9_000))
-    settings = {
-        "broker.session.timeout.ms": str(session_ms),
-        "broker.heartbeat.interval.ms": str(session_ms // 4),
-        "replica.lag.time.max.ms": str(random.choice((2_000, 10_000, 30_000))),
-        "replica.fetch.wait.max.ms": "500",
-        "group.initial.rebalance.delay.ms": "0",
-        "log.flush.offset.checkpoint.interval.ms": "5000",
-        "replica.high.watermark.checkpoint.interval.ms": str(random.choice((1_000, 5_000))),
-        "controlled.shutdown.enable": random.choice(("true", "true", "false")),
-        "initial.broker.registration.timeout.ms": "60000",
-    }
-    return Plan(
-        seed=seed,
-        nodes=chosen_nodes,
-        controllers=min(chosen_nodes, drawn_controllers if controllers is None else controllers),
-        seconds=drawn_seconds if seconds is None else seconds,
-        topics={"t": random.randint(1, 4), "u": 1} if random.random() < 0.5 else {"t": random.randint(1, 3)},
-        replication_factor=replication_factor,
-        min_insync_replicas=max(1, min(replication_factor, random.choice((1, 2, 2)))),
-        producers=random.randint(1, 4),
-        readers=random.randint(1, 2),
-        churns_topics=random.random() < 0.5,
-        groups=random.choice((0, 1, 1, 2)),
-        transactions=random.choice((0, 0, 1, 2)),
-        moves_replicas=random.random() < 0.3,
-        faults=tuple(kinds) if faults is None else tuple(faults),
-        fault_pause_seconds=pause,
-        settings=settings,
-        topic_configs=(("internal.segment.bytes", random.choice(("2048", "20000"))),) if random.random() < 0.5 else (),
-    )
 
 
 def run_seed(seed: int) -> Outcome:
@@ -249,8 +177,11 @@ class _Scenario:
             self._cluster, self._kernel.random_for("faults"), plan.faults, pause_seconds=plan.fault_pause_seconds
         )
         schedule.start()
-        self._wait(plan.seconds, lambda: False)
+        steps = StepSchedule(Watch(self._cluster, self._stage.transactional_hosts), self._cluster, plan.steps)
+        steps.start()
+        self._wait(plan.seconds, lambda: bool(plan.steps) and steps.is_over)
         schedule.end()
+        steps.end()
 
     def _heal(self) -> bool:
         cluster = self._cluster
@@ -341,12 +272,13 @@ class _Scenario:
                 stage,
                 f"transactions-{number}",
                 partitions,
-                is_new=random.random() < 0.5,
+                is_new=self._is_new(random),
                 pause_seconds=random.choice((0.1, 0.5)),
             )
             for number in range(plan.transactions)
         )
-        if plan.transactions:
+        workloads.extend(self._make_copies())
+        if plan.transactions or plan.copies:
             workloads.append(ReadCommitted(stage, "reader-of-committed", partitions, pause_seconds=0.2))
         if plan.moves_replicas:
             workloads.append(
@@ -359,6 +291,32 @@ class _Scenario:
                 )
             )
         workloads.extend(self._make_group_members())
+        return workloads
+
+    def _is_new(self, random: Random) -> bool:
+        drawn = random.random() < 0.5
+        return drawn if self._plan.is_new_transactions is None else self._plan.is_new_transactions
+
+    def _make_copies(self) -> list[Workload]:
+        plan, stage, partitions = self._plan, self._stage, self._stage.partitions
+        workloads: list[Workload] = []
+        for number in range(plan.copies if len(partitions) > 1 else 0):
+            random = self._kernel.random_for(f"scenario, copies {number}")
+            source, target = random.sample(list(partitions), 2)
+            copies = Copies(name=f"copies-{number}", source=source, target=target)
+            self._history.copies.append(copies)
+            is_new, instances = self._is_new(random), random.choice((1, 2))
+            workloads.extend(
+                Copy(
+                    stage,
+                    f"copies-{number}-{index}",
+                    copies,
+                    is_new=is_new,
+                    pause_seconds=random.choice((0.05, 0.3)),
+                    takes_over=instances > 1,
+                )
+                for index in range(instances)
+            )
         return workloads
 
     def _make_group_members(self) -> list[Workload]:

@@ -6,7 +6,7 @@ Requests are handled as they arrive, however many are under way; answers leave i
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ottla.broker.apis import HandlerSpec
@@ -25,7 +25,16 @@ __all__ = ["ServerConnection", "SimListener"]
 class SimListener:
     """Accepts connections for one dispatcher."""
 
-    def __init__(self, broker: Broker, dispatcher: Dispatcher, info: ListenerInfo) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        dispatcher: Dispatcher,
+        info: ListenerInfo,
+        *,
+        on_request: Callable[[int, str, str], object] | None = None,
+    ) -> None:
+        # Told the API key and the client's host when a request "arrives" and when it "is answered"; may kill the node.
+        self.on_request = on_request
         self._broker = broker
         self._dispatcher = dispatcher
         self._info = info
@@ -73,7 +82,7 @@ class ServerConnection:
         self._dispatcher = dispatcher
         self._socket = socket
         self._context = context
-        self._answers: deque[PendingResponse] = deque()
+        self._answers: deque[tuple[int, PendingResponse]] = deque()
         self._is_planned = False
         self._is_stopping = False
         socket.take_frames(self._on_frame, self._on_closed)
@@ -101,33 +110,44 @@ class ServerConnection:
     def _on_frame(self, frame: bytes) -> None:
         if self._is_stopping:
             return
+        api_key = int.from_bytes(frame[:2], "big")
+        if self._tell(api_key, "arrives"):
+            return
         try:
             answer = self._dispatcher.dispatch(memoryview(bytearray(frame)), self._context, self)
         except CloseConnection:
             self.close()
             return
         if isinstance(answer, PendingResponse):
-            self._answers.append(answer)
+            self._answers.append((api_key, answer))
         elif answer is not None:
             if self._answers:
-                self._answers.append(PendingResponse.answered(answer))
+                self._answers.append((api_key, PendingResponse.answered(answer)))
             else:
-                self._send(answer)
+                self._send(api_key, answer)
 
     def _send_answers(self) -> None:
         self._is_planned = False
         answers = self._answers
-        while answers and answers[0].ready and not self._socket.is_closed:
-            answer = answers.popleft()
+        while answers and answers[0][1].ready and not self._socket.is_closed:
+            api_key, answer = answers.popleft()
             if answer.close_reason is not None:
                 self.close()
                 return
             if answer.parts is not None:
-                self._send(answer.parts)
+                self._send(api_key, answer.parts)
         if self._is_stopping and not answers:
             self.close()
 
-    def _send(self, parts: list[Part]) -> None:
+    def _tell(self, api_key: int, moment: str) -> bool:
+        """Whether that was the end of this node."""
+        if self._owner.on_request is not None:
+            self._owner.on_request(api_key, self._context.client_host, moment)
+        return self._socket.is_closed
+
+    def _send(self, api_key: int, parts: list[Part]) -> None:
+        if self._tell(api_key, "is answered"):
+            return
         try:
             frame = joined(parts)
         except OSError:

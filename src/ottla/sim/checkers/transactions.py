@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 from ottla.model.ids import TopicPartition
 from ottla.records.control import ControlType, read_control_type
 from ottla.records.iterate import iterate_records
 from ottla.sim.checkers.checker import Checker, batches_of, final_log
-from ottla.sim.history import Outcome
+from ottla.sim.cluster import SimCluster
+from ottla.sim.history import History, Outcome
 from ottla.sim.workloads.consume import value_of
 
 __all__ = ["Transactions"]
@@ -19,8 +20,17 @@ class Transactions(Checker):
 
     rule = "transactions"
 
+    def __init__(self, cluster: SimCluster, history: History) -> None:
+        super().__init__(cluster, history)
+        # By partition: what is committed, in the order of commits, and the offsets it has.
+        self._order: dict[TopicPartition, list[bytes]] = defaultdict(list)
+        self._visible: dict[TopicPartition, list[int]] = defaultdict(list)
+
     def finish(self) -> None:
         partitions = {partition for each in self.history.transactions for partition, _ in each.records}
+        partitions |= {late.partition for late in self.history.late}
+        for copies in self.history.copies:
+            partitions |= {copies.source, copies.target}
         committed: Counter[tuple[TopicPartition, bytes]] = Counter()
         for partition in sorted(partitions):
             self._replay(partition, committed)
@@ -35,24 +45,57 @@ class Transactions(Checker):
                 self.found(f"{name} was aborted, and of its records these are there: {counts}")
             elif transaction.outcome is Outcome.UNKNOWN and len({bool(count) for count in counts}) > 1:
                 self.found(f"{name} is torn: {counts}")
+        for late in self.history.late:
+            if committed[late.partition, late.value]:
+                self.found(f"{late.what} came late and was committed: {late.value!r} in {late.partition}")
+        self._check_copies(committed)
         names = {each.producer.encode() for each in self.history.transactions}
         for partition, value in self.history.read_committed:
             if value.split(b"/")[0] in names and not committed[partition, value]:
                 self.found(f"{value!r} of {partition} was read as committed, and is not")
 
+    def _check_copies(self, committed: Counter[tuple[TopicPartition, bytes]]) -> None:
+        """Every record before the committed offset is copied once, in order, and none after it."""
+        for copies in self.history.copies:
+            offsets = self._visible[copies.source]
+            counts = {offset: committed[copies.target, copies.value(offset)] for offset in offsets}
+            missing = [offset for offset in offsets if offset < copies.committed and not counts[offset]]
+            if missing:
+                self.found(f"{copies.name} is at {copies.committed} and never copied {missing[:10]} (lost)")
+            twice = [offset for offset in offsets if counts[offset] > 1]
+            if twice:
+                self.found(f"{copies.name} copied {twice[:10]} more than once")
+            early = [offset for offset in offsets if offset >= copies.committed and counts[offset]]
+            if early:
+                self.found(f"{copies.name} is at {copies.committed} and has copied {early[:10]} (torn)")
+            prefix = copies.name.encode() + b"/"
+            order = [int(value[len(prefix) :]) for value in self._order[copies.target] if value.startswith(prefix)]
+            if order != sorted(order):
+                self.found(f"{copies.name} copied out of order: {order[:50]}")
+            strange = set(order).difference(offsets)
+            if strange:
+                self.found(f"{copies.name} copied what is not committed: {sorted(strange)[:10]} (aborted read)")
+
     def _replay(self, partition: TopicPartition, committed: Counter[tuple[TopicPartition, bytes]]) -> None:
         log = final_log(self.cluster, partition)
         if log is None:
             return
-        open_values: dict[int, list[bytes]] = {}
+        open_values: dict[int, list[tuple[int, bytes]]] = {}
         for batch in batches_of(log, start=log.log_start_offset, end=log.high_watermark):
             header = batch.header
+            values: list[tuple[int, bytes]] = []
             if header.is_control:
-                values = open_values.pop(header.producer_id, [])
+                ended = open_values.pop(header.producer_id, [])
                 if read_control_type(next(iter(iterate_records(batch))).key) is ControlType.COMMIT:
-                    committed.update((partition, value) for value in values)
-            elif header.is_transactional:
-                values = open_values.setdefault(header.producer_id, [])
-                values.extend(value_of(record.value) for record in iterate_records(batch))
+                    values = ended
+            else:
+                values = [(record.offset, value_of(record.value)) for record in iterate_records(batch)]
+                if header.is_transactional:
+                    open_values.setdefault(header.producer_id, []).extend(values)
+                    continue
+            committed.update((partition, value) for _, value in values)
+            self._order[partition].extend(value for _, value in values)
+            self._visible[partition].extend(offset for offset, _ in values)
+        self._visible[partition].sort()
         for producer_id, values in open_values.items():
-            self.found(f"{partition}: the transaction of producer {producer_id} with {values[0]!r} never ends")
+            self.found(f"{partition}: the transaction of producer {producer_id} with {values[0][1]!r} never ends")

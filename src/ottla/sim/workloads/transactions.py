@@ -1,8 +1,16 @@
-"""A transactional producer, of either generation of the protocol, and a reader of what is committed.
+"""A transactional producer of either generation of the protocol, and messages of it that come late.
 
-Each transaction writes a few records to several partitions and is committed or aborted by chance. A request without an
-answer is sent again until there is one. Whatever goes wrong for good ends in a new InitProducerId, which aborts what is
-open; only where a commit was asked for and never answered is the outcome not known, and then it must be all or nothing.
+Each transaction writes a few records to several partitions and is committed or aborted by chance. Whatever goes wrong
+for good ends in a new InitProducerId, which aborts what is open; only where a commit was asked for and never answered
+is the outcome not known, and then it must be all or nothing.
+
+A message may be on its way for long, and arrive when its transaction has ended or its producer was replaced (KIP-890):
+
+- a record of an aborted transaction must not be committed by the next one, nor keep readers waiting for ever;
+- a record that was acknowledged and is sent once more must not be there twice;
+- AddPartitionsToTxn and EndTxn of an earlier transaction must not touch the one that is open (second version only: in
+  the first an epoch lasts for many transactions, and nobody can tell);
+- whoever was replaced by a newer instance must be refused, whatever it asks for.
 """
 
 from __future__ import annotations
@@ -11,55 +19,14 @@ from collections.abc import Sequence
 
 from ottla.model.errors import ErrorCode
 from ottla.model.ids import TopicPartition
-from ottla.records.build import build_batch
-from ottla.records.control import ControlType, read_control_type
-from ottla.records.iterate import iterate_batches, iterate_records
-from ottla.records.record import Record
-from ottla.sim.history import Outcome, Transaction
-from ottla.sim.process import EPOCH_MS
+from ottla.sim.history import Late, Outcome, Transaction
 from ottla.sim.tasks import sleep
-from ottla.sim.workloads.consume import value_of
+from ottla.sim.workloads.session import Identity, TransactionFailed, TransactionSession
 from ottla.sim.workloads.workload import Stage, Workload
-from ottla.wire.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopic,
-)
-from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
-from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
-from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from ottla.wire.peers import PeerUnreachable
 
-__all__ = ["ReadCommitted", "Transact"]
+__all__ = ["Transact"]
 
-TRANSACTION_TIMEOUT_MS = 15_000
-ATTEMPTS_MAX = 40
-
-# The newest versions in which clients add partitions themselves; later ones leave that to the broker (KIP-890).
-OLD_ADD_VERSION = 3
-OLD_PRODUCE_VERSION = 11
-OLD_END_VERSION = 4
-
-MOVED = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-# Asking again helps, sooner or later.
-PASSING = (
-    *MOVED,
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.CONCURRENT_TRANSACTIONS,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    ErrorCode.NOT_ENOUGH_REPLICAS,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-    ErrorCode.REQUEST_TIMED_OUT,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.UNKNOWN_TOPIC_ID,
-    ErrorCode.KAFKA_STORAGE_ERROR,
-    ErrorCode.NETWORK_EXCEPTION,
-)
-
-
-class _Failed(Exception):
-    """The transaction cannot go on; a new InitProducerId puts an end to it."""
+LATE = "late"
 
 
 class Transact(Workload):
@@ -71,258 +38,129 @@ class Transact(Workload):
         *,
         is_new: bool,
         pause_seconds: float,
+        late_share: float = 0.2,
     ) -> None:
         super().__init__(stage, name)
+        stage.transactional_hosts.add(self.client.host)
         self._partitions = partitions
-        self._is_new = is_new
         self._pause_seconds = pause_seconds
-        self._producer_id = self._producer_epoch = -1
-        self._sequences: dict[TopicPartition, int] = {}
+        # How many of the transactions are followed by a message that should have come before.
+        self._late_share = late_share
+        self._late = self.client.kernel.random_for(f"{name}, late messages")
+        self._session = TransactionSession(self.client, name, is_new=is_new)
         self._number = 0
+        # An epoch that has ended, and a partition it wrote to.
+        self._before: tuple[Identity, TopicPartition] | None = None
 
     async def run(self) -> None:
-        await self._begin_session()
+        session = self._session
+        await session.begin()
         while not self.stage.is_ending:
             self._number += 1
             transaction = Transaction(producer=self.name, number=self._number)
             self.history.transactions.append(transaction)
+            identity = session.identity
             try:
                 await self._transact(transaction)
-            except _Failed as failure:
-                self.client.kernel.counts[f"transaction: {failure}"] += 1
+                await self._send_late(transaction, identity)
+            except TransactionFailed as failure:
+                self.client.kernel.trace(f"transaction: {failure}", f"{self.name}/{self._number}")
                 if transaction.outcome is Outcome.OPEN:
                     transaction.outcome = Outcome.ABORTED
-                await self._begin_session()
+                await session.begin()
+            if self._late.random() < self._late_share / 2:
+                await self._come_back_from_the_dead()
             self.client.kernel.counts[f"transaction {transaction.outcome.value}"] += 1
             await sleep(self.client.process, self.random.uniform(0, 2 * self._pause_seconds))
 
     async def _transact(self, transaction: Transaction) -> None:
+        session = self._session
         count = self.random.randint(1, min(3, len(self._partitions)))
         chosen = self.random.sample(list(self._partitions), count)
-        if not self._is_new:
-            await self._add(chosen)
+        if not session.is_new:
+            await session.add(chosen)
         for index, partition in enumerate(chosen * self.random.randint(1, 2)):
-            await self._produce(transaction, partition, index)
+            value = f"{self.name}/{transaction.number}/{index}".encode()
+            transaction.records.append((partition, value))
+            await session.produce(partition, value)
+            if session.is_new and self._late.random() < self._late_share / 2:
+                await self._disturb()
         is_commit = self.random.random() < 0.7
         if is_commit:
             # From here on it may be committed, whether anybody says so or not.
             transaction.outcome = Outcome.UNKNOWN
-        await self._end(is_commit=is_commit)
+        identity = session.identity
+        await session.end(is_commit=is_commit)
         transaction.outcome = Outcome.COMMITTED if is_commit else Outcome.ABORTED
+        self._before = identity, chosen[0]
 
-    # -- the requests ----------------------------------------------------------------------------------------------
+    # -- messages that come late -----------------------------------------------------------------------------------
 
-    async def _begin_session(self) -> None:
-        request = InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS)
-        while True:
-            coordinator = await self.client.coordinator(self.name, key_type=1)
-            if coordinator is not None:
-                try:
-                    response = await self.client.ask(
-                        coordinator, request, InitProducerIdResponse, purpose="transaction"
-                    )
-                    if not response.error_code:
-                        self._producer_id, self._producer_epoch = response.producer_id, response.producer_epoch
-                        self._sequences.clear()
-                        return
-                    self.client.kernel.counts[f"init: {ErrorCode(response.error_code).name}"] += 1
-                except PeerUnreachable:
-                    pass
-            self.client.forget_coordinator(self.name)
-            await self.client.back_off()
-
-    async def _add(self, partitions: Sequence[TopicPartition]) -> None:
-        topics: dict[str, list[int]] = {}
-        for partition in partitions:
-            topics.setdefault(partition.topic, []).append(partition.partition)
-        request = AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=self.name,
-            v3_and_below_producer_id=self._producer_id,
-            v3_and_below_producer_epoch=self._producer_epoch,
-            v3_and_below_topics=[
-                AddPartitionsToTxnTopic(name=topic, partitions=indexes) for topic, indexes in topics.items()
-            ],
-        )
-        for _ in range(ATTEMPTS_MAX):
-            coordinator = await self.client.coordinator(self.name, key_type=1)
-            if coordinator is not None:
-                try:
-                    response = await self.client.ask(
-                        coordinator,
-                        request,
-                        AddPartitionsToTxnResponse,
-                        purpose="transaction",
-                        version_max=OLD_ADD_VERSION,
-                    )
-                except PeerUnreachable:
-                    self.client.forget_coordinator(self.name)
-                else:
-                    rows = [
-                        ErrorCode(row.partition_error_code)
-                        for topic in response.results_by_topic_v3_and_below
-                        for row in topic.results_by_partition
-                    ]
-                    if rows and not any(rows):
-                        return
-                    self._check([error for error in rows if error and error is not ErrorCode.OPERATION_NOT_ATTEMPTED])
-            await self.client.back_off()
-        raise _Failed("could not add partitions")
-
-    async def _produce(self, transaction: Transaction, partition: TopicPartition, index: int) -> None:
-        client = self.client
-        value = f"{self.name}/{transaction.number}/{index}".encode()
-        transaction.records.append((partition, value))
-        sequence = self._sequences.get(partition, 0)
-        for _ in range(ATTEMPTS_MAX):
-            found = await client.leader(partition)
-            if found is not None and partition.topic in client.topic_ids:
-                data = build_batch(
-                    [Record(timestamp=EPOCH_MS + self.now_us // 1000, key=None, value=value)],
-                    producer_id=self._producer_id,
-                    producer_epoch=self._producer_epoch,
-                    base_sequence=sequence,
-                    is_transactional=True,
-                )
-                request = ProduceRequest(
-                    transactional_id=self.name,
-                    acks=-1,
-                    timeout_ms=3_000,
-                    topic_data=[
-                        TopicProduceData(
-                            name=partition.topic,
-                            topic_id=client.topic_ids[partition.topic],
-                            partition_data=[PartitionProduceData(index=partition.partition, records=memoryview(data))],
-                        )
-                    ],
-                )
-                try:
-                    response = await client.ask(
-                        found[0],
-                        request,
-                        ProduceResponse,
-                        purpose="produce",
-                        version_max=32767 if self._is_new else OLD_PRODUCE_VERSION,
-                    )
-                except PeerUnreachable:
-                    pass
-                else:
-                    error = ErrorCode(response.responses[0].partition_responses[0].error_code)
-                    if error in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-                        self._sequences[partition] = sequence + 1
-                        return
-                    self._check([error])
-            client.forget_leader(partition)
-            await client.back_off()
-        raise _Failed("could not produce")
-
-    async def _end(self, *, is_commit: bool) -> None:
-        request = EndTxnRequest(
-            transactional_id=self.name,
-            producer_id=self._producer_id,
-            producer_epoch=self._producer_epoch,
-            committed=is_commit,
-        )
-        for _ in range(ATTEMPTS_MAX):
-            coordinator = await self.client.coordinator(self.name, key_type=1)
-            if coordinator is not None:
-                try:
-                    response = await self.client.ask(
-                        coordinator,
-                        request,
-                        EndTxnResponse,
-                        purpose="transaction",
-                        version_max=32767 if self._is_new else OLD_END_VERSION,
-                    )
-                except PeerUnreachable:
-                    self.client.forget_coordinator(self.name)
-                else:
-                    error = ErrorCode(response.error_code)
-                    if error is ErrorCode.NONE:
-                        if self._is_new and response.producer_id >= 0:
-                            self._producer_id, self._producer_epoch = response.producer_id, response.producer_epoch
-                            self._sequences.clear()
-                        return
-                    self._check([error])
-            await self.client.back_off()
-        raise _Failed("could not end")
-
-    def _check(self, errors: Sequence[ErrorCode]) -> None:
-        for error in errors:
-            if error not in PASSING:
-                raise _Failed(error.name)
-            if error in MOVED:
-                self.client.forget_coordinator(self.name)
-
-
-class ReadCommitted(Workload):
-    """Reads partitions as a consumer of committed transactions does, and writes down every value it is shown."""
-
-    def __init__(self, stage: Stage, name: str, partitions: Sequence[TopicPartition], *, pause_seconds: float) -> None:
-        super().__init__(stage, name)
-        self._positions = dict.fromkeys(partitions, 0)
-        self._pause_seconds = pause_seconds
-
-    async def run(self) -> None:
-        while not self.stage.is_ending:
-            for partition in self._positions:
-                await self._read(partition)
-            await sleep(self.client.process, self.random.uniform(0, 2 * self._pause_seconds))
-
-    async def _read(self, partition: TopicPartition) -> None:
-        client = self.client
-        found = await client.leader(partition)
-        if found is None:
-            await client.back_off()
+    async def _send_late(self, transaction: Transaction, identity: Identity) -> None:
+        """Right after the end: a record that nobody waits for any more, or one that was acknowledged long ago."""
+        if self._late.random() >= self._late_share:
             return
-        request = FetchRequest(
-            max_wait_ms=100,
-            min_bytes=1,
-            max_bytes=1 << 20,
-            isolation_level=1,
-            topics=[
-                FetchTopic(
-                    topic=partition.topic,
-                    topic_id=client.topic_ids[partition.topic],
-                    partitions=[
-                        FetchPartition(
-                            partition=partition.partition,
-                            fetch_offset=self._positions[partition],
-                            current_leader_epoch=found[1],
-                            partition_max_bytes=1 << 20,
-                        )
-                    ],
-                )
-            ],
-        )
-        try:
-            response = await client.ask(found[0], request, FetchResponse, purpose="fetch")
-        except PeerUnreachable:
-            client.forget_leader(partition)
+        session = self._session
+        partition, value = transaction.records[-1]
+        if session.is_new:
+            # The sequence went back to 0 with the new epoch; the last one of the old epoch is known from the records.
+            sequence = sum(each == partition for each, _ in transaction.records)
+        else:
+            sequence = session.sequence(partition)
+        if transaction.outcome is Outcome.COMMITTED:
+            # What comes of it is in the count of the record.
+            error = await session.once_produce(identity, partition, sequence - 1, value, purpose=LATE)
+            self._count("acknowledged record again", error)
             return
-        data = response.responses[0].partitions[0] if response.responses else None
-        if data is None or data.error_code:
-            client.forget_leader(partition)
-            await client.back_off()
-        elif data.records is not None:
-            self._take(partition, data)
+        value = f"{self.name}/{transaction.number}/late".encode()
+        error = await session.once_produce(identity, partition, sequence, value, purpose=LATE)
+        self._count("record of an aborted transaction", error)
+        if session.is_new or error is not None:
+            # Without an answer it may still come, and in the first version go for one of the next transaction.
+            self.history.late.append(Late(partition=partition, value=value, what="a record of an aborted transaction"))
+        if not session.is_new:
+            # Nobody knows whether its sequence number is taken now.
+            await session.begin()
 
-    def _take(self, partition: TopicPartition, data: PartitionData) -> None:
-        """What is left when aborted transactions, which the broker has listed, are left out."""
-        begins = sorted((aborted.first_offset, aborted.producer_id) for aborted in data.aborted_transactions or ())
-        aborted: set[int] = set()
-        position = self._positions[partition]
-        for batch in iterate_batches(data.records):  # type: ignore[arg-type]
-            header = batch.header
-            while begins and begins[0][0] <= header.last_offset:
-                aborted.add(begins.pop(0)[1])
-            if header.is_control:
-                record = next(iter(iterate_records(batch)))
-                if read_control_type(record.key) is ControlType.ABORT:
-                    aborted.discard(header.producer_id)
-            elif not (header.is_transactional and header.producer_id in aborted):
-                for record in iterate_records(batch):
-                    if record.offset >= position:
-                        self.history.read_committed.append((partition, value_of(record.value)))
-                        self.client.kernel.counts["committed record read"] += 1
-            position = max(position, header.last_offset + 1)
-        self._positions[partition] = position
+    async def _disturb(self) -> None:
+        """In the middle of a transaction: the coordinator hears again what it was told in the one before."""
+        if self._before is None or self._before[0][0] != self._session.identity[0]:
+            return
+        identity, partition = self._before
+        if self._late.random() < 0.5:
+            error = await self._session.once_end(identity, is_commit=self._late.random() < 0.5, purpose=LATE)
+            self._must_be_refused("EndTxn of an earlier transaction", error, identity)
+        else:
+            error = await self._session.once_add(identity, [partition], purpose=LATE)
+            self._must_be_refused("AddPartitionsToTxn of an earlier transaction", error, identity)
+
+    async def _come_back_from_the_dead(self) -> None:
+        """A newer instance takes over, and the older one goes on as if nothing had happened."""
+        session = self._session
+        if self._before is None:
+            return
+        identity, partition = session.identity, self._before[1]
+        sequence = session.sequence(partition)
+        await session.begin()
+        kind = self._late.choice(("produce", "add", "end"))
+        if kind == "produce":
+            value = f"{self.name}/zombie/{self._number}".encode()
+            self.history.late.append(Late(partition=partition, value=value, what="a record of a replaced producer"))
+            error = await session.once_produce(identity, partition, sequence, value, purpose=LATE)
+        elif kind == "add":
+            error = await session.once_add(identity, [partition], purpose=LATE)
+        else:
+            error = await session.once_end(identity, is_commit=True, purpose=LATE)
+        self._must_be_refused(f"{kind} of a replaced producer", error, identity)
+
+    def _must_be_refused(self, what: str, error: ErrorCode | None, identity: Identity) -> None:
+        self._count(what, error)
+        if error is ErrorCode.NONE:
+            self.history.contradict(
+                "late messages",
+                f"{what} was accepted: {self.name} in epoch {identity[1]}, which is {self._session.identity[1]} now",
+            )
+
+    def _count(self, what: str, error: ErrorCode | None) -> None:
+        answer = "no answer" if error is None else error.name
+        self.client.kernel.trace(f"late {what}: {answer}", f"{self.name}/{self._number}")

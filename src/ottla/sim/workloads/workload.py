@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.model.ids import TopicPartition
@@ -25,6 +25,8 @@ class Stage:
     # Nothing new is begun; what was begun is finished.
     is_ending: bool = False
     clients: int = 0
+    # Where clients with transactions are.
+    transactional_hosts: set[str] = field(default_factory=set)
 
     def client(self, name: str) -> SimClient:
         self.clients += 1

@@ -1,0 +1,151 @@
+"""What a run is made of, as data: drawn from a seed, or read from a file.
+
+A seed is short, but what is drawn from it changes with everything that is added to the drawing. A plan in a file stays
+what it was: runs that are worth keeping are kept as plans. Parts of the run draw the rest from streams of their own, of
+the plan's seed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from random import Random
+
+from ottla.sim.faults.schedule import FAULTS
+from ottla.sim.faults.steps import ALL_STEPS, Step
+
+__all__ = ["Plan", "plan_from_json", "plan_of", "plan_to_json", "step_plans"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Everything a run is made of; drawn from the seed, and some of it may be set by hand."""
+
+    seed: int
+    nodes: int = 3
+    controllers: int = 1
+    seconds: float = 40.0
+    topics: dict[str, int] = field(default_factory=lambda: {"t": 2})
+    replication_factor: int = 3
+    min_insync_replicas: int = 2
+    producers: int = 2
+    readers: int = 1
+    churns_topics: bool = True
+    groups: int = 1
+    # What a group may be: clients that only commit, or members of one of the protocols.
+    group_kinds: tuple[str, ...] = ("commits", "classic", "consumer")
+    transactions: int = 0
+    # Pairs of instances that copy records from one partition to another, exactly once.
+    copies: int = 0
+    # Which version of transactions clients speak; None draws one for each.
+    is_new_transactions: bool | None = None
+    # Kills at steps of transactions, one after the other; the trouble ends with the last of them.
+    steps: tuple[Step, ...] = ()
+    moves_replicas: bool = False
+    heal_seconds_max: float = 240.0
+    faults: tuple[str, ...] = ()
+    fault_pause_seconds: tuple[float, float] = (0.5, 8.0)
+    settings: dict[str, str] = field(default_factory=dict)
+    topic_configs: tuple[tuple[str, str], ...] = ()
+
+
+def plan_of(
+    seed: int,
+    *,
+    nodes: int | None = None,
+    controllers: int | None = None,
+    seconds: float | None = None,
+    faults: Sequence[str] | None = None,
+) -> Plan:
+    """What the seed says, except where whoever asks knows better."""
+    random = Random(f"{seed}/plan")
+    node_count = random.choice((1, 2, 3, 3, 3, 3, 4, 5))
+    kinds = random.sample(sorted(FAULTS), random.choice((0, 1, 2, 3, 4, len(FAULTS))))
+    chosen_nodes = nodes if nodes is not None else node_count
+    replication_factor = min(chosen_nodes, random.choice((1, 2, 3, 3, 3)))
+    drawn_seconds = random.choice((10.0, 20.0, 20.0, 40.0))
+    drawn_controllers = random.choice((1, 3, 3, 3)) if chosen_nodes >= 3 else 1
+    pause = random.choice(((0.2, 2.0), (0.5, 8.0), (2.0, 15.0)))
+    session_ms = random.choice((3_000, 6_000, 9_000))
+    settings = {
+        "broker.session.timeout.ms": str(session_ms),
+        "broker.heartbeat.interval.ms": str(session_ms // 4),
+        "replica.lag.time.max.ms": str(random.choice((2_000, 10_000, 30_000))),
+        "replica.fetch.wait.max.ms": "500",
+        "group.initial.rebalance.delay.ms": "0",
+        "log.flush.offset.checkpoint.interval.ms": "5000",
+        "replica.high.watermark.checkpoint.interval.ms": str(random.choice((1_000, 5_000))),
+        "controlled.shutdown.enable": random.choice(("true", "true", "false")),
+        "initial.broker.registration.timeout.ms": "60000",
+    }
+    copies = random.choice((0, 0, 0, 1))
+    steps_too = bool(copies) and chosen_nodes >= 3 and random.random() < 0.5
+    return Plan(
+        seed=seed,
+        nodes=chosen_nodes,
+        controllers=min(chosen_nodes, drawn_controllers if controllers is None else controllers),
+        seconds=drawn_seconds if seconds is None else seconds,
+        topics={"t": random.randint(1, 4), "u": 1} if random.random() < 0.5 else {"t": random.randint(1, 3)},
+        replication_factor=replication_factor,
+        min_insync_replicas=max(1, min(replication_factor, random.choice((1, 2, 2)))),
+        producers=random.randint(1, 4),
+        readers=random.randint(1, 2),
+        churns_topics=random.random() < 0.5,
+        groups=random.choice((0, 1, 1, 2)),
+        transactions=random.choice((0, 0, 1, 2)),
+        copies=copies,
+        steps=tuple(random.sample(ALL_STEPS, 12)) if steps_too else (),
+        moves_replicas=random.random() < 0.3,
+        faults=tuple(kinds) if faults is None else tuple(faults),
+        fault_pause_seconds=pause,
+        settings=settings,
+        topic_configs=(("internal.segment.bytes", random.choice(("2048", "20000"))),) if random.random() < 0.5 else (),
+    )
+
+
+def step_plans(*, every: int = 1, first: int = 0) -> list[Plan]:
+    """All kills at steps of transactions, for either version of them; or every n-th of them."""
+    return [
+        Plan(
+            seed=version,
+            controllers=3,
+            # More than it takes: the last kill ends the trouble.
+            seconds=len(ALL_STEPS) * 10.0,
+            topics={"t": 3},
+            producers=1,
+            readers=0,
+            churns_topics=False,
+            groups=0,
+            transactions=1,
+            copies=1,
+            is_new_transactions=version == 2,
+            steps=ALL_STEPS[first::every],
+            settings={
+                "broker.session.timeout.ms": "3000",
+                "broker.heartbeat.interval.ms": "700",
+                "group.initial.rebalance.delay.ms": "0",
+            },
+        )
+        for version in (1, 2)
+    ]
+
+
+def plan_to_json(plan: Plan) -> str:
+    return json.dumps(asdict(plan), indent=1) + "\n"
+
+
+def plan_from_json(text: str) -> Plan:
+    """The plan; raises TypeError or ValueError where the text is none."""
+    fields = json.loads(text)
+    unknown = set(fields.get("faults", ())).difference(FAULTS)
+    if unknown:
+        raise ValueError(f"no such faults: {', '.join(sorted(unknown))}")
+    for name in ("faults", "group_kinds", "fault_pause_seconds"):
+        if name in fields:
+            fields[name] = tuple(fields[name])
+    if "topic_configs" in fields:
+        fields["topic_configs"] = tuple((key, value) for key, value in fields["topic_configs"])
+    if "steps" in fields:
+        fields["steps"] = tuple(Step(*step) for step in fields["steps"])
+    return Plan(**fields)
