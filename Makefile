@@ -68,7 +68,7 @@ bench: $(READY)
 
 # Longer than `make test` has time for: FAULTS_SECONDS says for how long each fault goes on (tests/faults/README.md).
 faults: $(READY)
-	$(BIN)/python -m pytest -m faults -o timeout=0 tests/faults tests/java/test_mixed_quorum.py $(ARGS)
+	$(BIN)/python -m pytest -m faults -o timeout=0 tests/faults tests/integration tests/java $(ARGS)
 
 check: test compat
 

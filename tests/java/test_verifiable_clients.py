@@ -20,6 +20,7 @@ TOPIC = "counted"
 
 
 @pytest.mark.slow
+@pytest.mark.faults
 def test_every_record_is_counted_while_a_leader_is_killed(tmp_path: Path) -> None:
     require_java()
     with ottla.testing.cluster(nodes=3, settings=FAULT_SETTINGS) as nodes:
