@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.host.local_cluster import free_ports
+from ottla.testing.clusters import node_environment
 
 START_SECONDS_MAX = 30.0
 
@@ -22,17 +23,22 @@ class Processes:
         self.directory = directory
         self.running: list[subprocess.Popen[str]] = []
 
-    def start(self, name: str, **properties: object) -> subprocess.Popen[str]:
+    def write(self, name: str, **properties: object) -> Path:
         path = self.directory / f"{name}.properties"
         lines = [f"{key.replace('_', '.')}={value}" for key, value in properties.items()]
         lines += ["controller.listener.names=CONTROLLER", f"log.dirs={self.directory / name}"]
         path.write_text("\n".join(lines))
+        return path
+
+    def start(self, name: str, **properties: object) -> subprocess.Popen[str]:
+        path = self.write(name, **properties)
         process = subprocess.Popen(
             [sys.executable, "-m", "ottla.cli.main", "node", "--config", str(path)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
+            env=node_environment(),
         )
         self.running.append(process)
         return process

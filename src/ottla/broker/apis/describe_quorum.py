@@ -54,15 +54,14 @@ def handle(
         ],
     )
     is_described = any(not partition.error_code for topic in response.topics for partition in topic.partitions)
-    if context.api_version >= 2 and is_described:
+    if context.api_version >= 2 and is_described and broker.quorum is not None:
+        # As the set of voters has them: that is where the voters look for each other.
         response.nodes = [
             Node(
-                node_id=controller.controller_id,
-                listeners=[
-                    Listener(name=each.name, host=each.host, port=each.port) for each in controller.endpoints.values()
-                ],
+                node_id=voter.key.node_id,
+                listeners=[Listener(name=name, host=each.host, port=each.port) for name, each in voter.endpoints],
             )
-            for _, controller in sorted(broker.metadata.image.cluster.controllers.items())
+            for voter in broker.quorum.log.voters
         ]
     return response
 

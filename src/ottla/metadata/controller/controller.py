@@ -177,6 +177,12 @@ class Controller(AdminOperations):
         if not own or upgrade is None or not self.is_active:
             return super().update_features(request, context)
         answered: Deferred[UpdateFeaturesResponse] = Deferred()
+        # All updates of a request are made, or none.
+        refused = upgrade(own[-1].max_version_level, validate_only=True).error
+        if len(own) > 1:
+            refused = KafkaError(ErrorCode.INVALID_REQUEST, f"{KRAFT_VERSION} is given more than once")
+        if isinstance(refused, KafkaError):
+            return Deferred.resolved(UpdateFeaturesResponse(error_code=refused.code, error_message=refused.message))
         rest = [update for update in request.feature_updates if update.feature != KRAFT_VERSION]
         decided = super().update_features(
             UpdateFeaturesRequest(

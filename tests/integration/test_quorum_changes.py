@@ -1,0 +1,142 @@
+"""Controllers apart from brokers, formatted as people do it, in a quorum that changes while it runs (KIP-853)."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.cli.commands.storage import storage
+from ottla.host.local_cluster import HOST, free_ports
+from ottla.model.ids import Uuid
+from ottla.wire.messages import describe_quorum as d
+from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tests.integration.cluster_calls import wait_until
+from tests.integration.test_cluster_roles import Processes, address_of
+from tests.support.raw_client import RawClient
+
+CONTROLLERS = (1, 2, 3)
+BROKERS = (7, 8)
+
+
+class Quorum:
+    """Three controllers, two brokers, and a file and a directory for each."""
+
+    def __init__(self, processes: Processes) -> None:
+        self.processes = processes
+        self.ports = dict(zip((*CONTROLLERS, 4), free_ports(4), strict=True))
+        self.cluster_id = str(Uuid.random(random.SystemRandom()))
+        self.running: dict[int, subprocess.Popen[str]] = {}
+        self.address = ""
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"{HOST}:{self.ports[each]}" for each in CONTROLLERS)
+
+    def properties(self, node_id: int, **more: str) -> dict[str, str]:
+        listener = "PLAINTEXT://127.0.0.1:0"
+        if node_id in self.ports:
+            listener = f"CONTROLLER://{HOST}:{self.ports[node_id]}"
+        return {
+            "process_roles": "controller" if node_id in self.ports else "broker",
+            "node_id": str(node_id),
+            "listeners": listener,
+            "controller_quorum_bootstrap_servers": self.bootstrap,
+            **more,
+        }
+
+    def format(self, node_id: int, *flags: str) -> None:
+        path = self.processes.write(str(node_id), **self.properties(node_id))
+        assert storage(["format", "-t", self.cluster_id, "-c", str(path), *flags], standalone_mode=False) == 0
+
+    def start(self, node_id: int, **more: str) -> None:
+        self.running[node_id] = self.processes.start(str(node_id), **self.properties(node_id, **more))
+
+    def kill(self, node_id: int) -> None:
+        process = self.running.pop(node_id)
+        process.kill()
+        process.wait()
+
+    def describe(self) -> Any:
+        request = d.DescribeQuorumRequest(
+            topics=[
+                d.RequestTopicData(
+                    topic_name="__cluster_metadata", partitions=[d.RequestPartitionData(partition_index=0)]
+                )
+            ]
+        )
+        with RawClient(self.address) as client:
+            return client.call(request, 2)
+
+    @property
+    def leader_id(self) -> int:
+        return int(self.describe().topics[0].partitions[0].leader_id)
+
+    @property
+    def voters(self) -> dict[int, Any]:
+        """Node id -> how far it is."""
+        return {each.replica_id: each for each in self.describe().topics[0].partitions[0].current_voters}
+
+    @property
+    def voter_ports(self) -> dict[int, int]:
+        return {node.node_id: node.listeners[0].port for node in self.describe().nodes}
+
+    def create(self, name: str) -> None:
+        topic = CreatableTopic(name=name, num_partitions=1, replication_factor=2)
+        with RawClient(self.address) as client:
+            (answer,) = client.call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7).topics
+        assert answer.error_code == 0, answer
+
+
+@pytest.fixture
+def quorum(tmp_path: Path) -> Iterator[Quorum]:
+    processes = Processes(tmp_path)
+    made = Quorum(processes)
+    directories = [str(Uuid.random(random.SystemRandom())) for _ in CONTROLLERS]
+    voters = ",".join(
+        f"{each}@{HOST}:{made.ports[each]}:{directory}"
+        for each, directory in zip(CONTROLLERS, directories, strict=True)
+    )
+    try:
+        for node_id in CONTROLLERS:
+            made.format(node_id, "--initial-controllers", voters)
+        for node_id in (*CONTROLLERS, *BROKERS):
+            made.start(node_id)
+        for process in made.running.values():
+            made.address = address_of(process)
+        yield made
+    finally:
+        processes.end()
+
+
+def test_controllers_of_their_own_replace_each_other(quorum: Quorum) -> None:
+    assert set(quorum.voters) == set(CONTROLLERS)
+    quorum.create("before")
+    first = quorum.leader_id
+    quorum.kill(first)
+    quorum.create("after")
+    assert quorum.leader_id != first
+    quorum.start(first)
+    wait_until(lambda: quorum.voters[first].log_end_offset == quorum.voters[quorum.leader_id].log_end_offset, "is back")
+
+
+def test_a_new_controller_joins_by_itself_where_it_may(quorum: Quorum) -> None:
+    quorum.format(4, "--no-initial-controllers")
+    quorum.start(4, controller_quorum_auto_join_enable="true", controller_quorum_fetch_timeout_ms="500")
+    wait_until(lambda: set(quorum.voters) == {1, 2, 3, 4}, "it votes")
+    quorum.create("with-four")
+
+
+def test_a_voter_that_moved_tells_where_it_is_now(quorum: Quorum) -> None:
+    moving = next(each for each in CONTROLLERS if each != quorum.leader_id)
+    quorum.kill(moving)
+    (quorum.ports[moving],) = free_ports(1)
+    quorum.start(moving, controller_quorum_fetch_timeout_ms="500")
+    wait_until(lambda: quorum.voter_ports.get(moving) == quorum.ports[moving], "the others know its new address")
+    # And they need it: without it there is no majority.
+    quorum.kill(quorum.leader_id)
+    quorum.create("afterwards")
