@@ -184,12 +184,14 @@ def test_the_request_log_and_levels_change_while_the_node_runs(nodes: ottla.test
 
 def test_a_dead_node_is_seen_and_forgotten_when_it_is_back(nodes: ottla.testing.Cluster) -> None:
     create_topic(nodes.node(1), "watched", partitions=3, replication_factor=3)
+    create_topic(nodes.node(1), "alone", assignments={0: [3]})
     produce(nodes, "watched", 30)
     under = "kafka_server_replicamanager_underreplicatedpartitions"
     wait_until(lambda: total(nodes, under) == 0, "all are in sync")
     nodes.node(3).kill()
     wait_until(lambda: total(nodes, under) >= 3, "the dead node is missed")
     wait_until(lambda: total(nodes, "kafka_controller_kafkacontroller_fencedbrokercount") == 1, "it is fenced")
+    assert total(nodes, "kafka_controller_kafkacontroller_offlinepartitionscount") == 1
     named = {
         dict(labels)["topic"]
         for node in nodes.nodes[:2]
