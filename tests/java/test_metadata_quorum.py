@@ -56,7 +56,7 @@ def test_a_quorum_given_by_configuration_goes_over_to_one_that_can_change(
                      "AAAAAAAAAAAAAAAAAAAAAQ", status=1)  # fmt: skip
     assert "UnsupportedVersionException" in refused
     upgraded = java.run(
-        "FeatureCommand", "--bootstrap-server", three.bootstrap, "upgrade", "--feature", "kraft.version=1"
+        "FeatureCommand", "--bootstrap-server", three.bootstrap, "upgrade", "--release-version", "4.3"
     )
     assert upgraded.status == 0, upgraded.stdout + upgraded.stderr
     described = java.run("FeatureCommand", "--bootstrap-server", three.bootstrap, "describe").stdout
