@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ottla.client.errors import ClientError
+from ottla.client.producer.settings import ProducerSettings
 from ottla.client.settings import ClientSettings, parse_bootstrap, settings_from_properties
 
 
@@ -36,3 +39,22 @@ def test_a_java_clients_properties() -> None:
     assert (found.client_id, found.request_timeout_ms, found.bootstrap_servers[0].host) == ("me", 5, "a")
     with pytest.raises(ClientError, match="SASL_SSL"):
         settings_from_properties(settings, {"security.protocol": "SASL_SSL"})
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"acks": 2}, "acks must be"),
+        ({"transactional_id": "x", "idempotent": False}, "is idempotent"),
+        ({"transactional_id": "x", "acks": 1}, "acks=all"),
+        ({"in_flight_max": 6}, "at most 5 requests in flight, not 6"),
+    ],
+)
+def test_a_producer_that_could_not_keep_its_promise_is_refused(given: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        ProducerSettings(**given)
+
+
+@pytest.mark.parametrize("given", [{"acks": 1}, {"idempotent": False}])
+def test_without_idempotence_more_may_be_in_flight(given: dict[str, Any]) -> None:
+    assert not ProducerSettings(in_flight_max=20, **given).uses_sequences

@@ -9,6 +9,9 @@ from ottla.records.compression import Codec
 
 __all__ = ["ProducerSettings"]
 
+# A broker knows the last five batches of a producer in a partition; older ones it could not tell from lost ones.
+IN_FLIGHT_IDEMPOTENT_MAX = 5
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerSettings:
@@ -34,6 +37,13 @@ class ProducerSettings:
             raise ValueError("a transactional producer is idempotent")
         if self.acks not in (-1, 0, 1):
             raise ValueError("acks must be all (-1), 1 or 0")
+        if self.transactional_id is not None and self.acks != -1:
+            raise ValueError("a transactional producer needs acks=all")
+        if self.uses_sequences and self.in_flight_max > IN_FLIGHT_IDEMPOTENT_MAX:
+            raise ValueError(
+                f"an idempotent producer has at most {IN_FLIGHT_IDEMPOTENT_MAX} requests in flight, "
+                f"not {self.in_flight_max}"
+            )
 
     @property
     def uses_sequences(self) -> bool:
