@@ -1,0 +1,110 @@
+"""Directories formatted by kafka-storage and by `ottla storage format`: the same, and one quorum of both."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.cli.commands.storage import storage
+from ottla.host.files import OsFiles
+from ottla.host.local_cluster import HOST
+from ottla.model.ids import Uuid
+from ottla.quorum.snapshots import read_snapshot
+from ottla.quorum.voters import VoterSet
+from ottla.storage.meta_properties import read_meta_properties
+from tests.integration.test_cluster_roles import Processes, address_of
+from tests.integration.test_quorum_changes import BROKERS, CONTROLLERS, Quorum
+from tests.support.java import ToolServer
+
+CLUSTER_ID = "T3R0bGFUZXN0Q2x1c3Rlcg"
+FIRST, SECOND = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
+BOTH = f"1@{HOST}:9093:{FIRST},2@{HOST}:9094:{SECOND}"
+
+
+def by_kafka(java: ToolServer, path: Path, *flags: str, cluster_id: str = CLUSTER_ID) -> int:
+    return java.run_class("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(path), *flags).status
+
+
+def by_ottla(path: Path, *flags: str) -> int:
+    try:
+        return int(storage(["format", "-t", CLUSTER_ID, "-c", str(path), *flags], standalone_mode=False))
+    except Exception:  # noqa: BLE001 - the command line makes a status of 1 of whatever it is
+        return 1
+
+
+def contents(directory: Path) -> dict[str, Any]:
+    """File -> what it says, without times and without ids that are drawn."""
+    files = OsFiles()
+    found: dict[str, Any] = {}
+    for path in sorted(each for each in directory.rglob("*") if each.is_file() and each.name != ".lock"):
+        name = str(path.relative_to(directory))
+        if path.name == "meta.properties":
+            meta = read_meta_properties(files, str(directory))
+            assert meta is not None
+            found[name] = (meta.cluster_id, meta.node_id, meta.directory_id is not None)
+        else:
+            snapshot = read_snapshot(files, str(path))
+            voters = None if snapshot.voters_record is None else VoterSet.decode(snapshot.voters_record)
+            found[name] = ([bytes(each) for each in snapshot.values], snapshot.kraft_version)
+            found[f"{name}: voters"] = voters and [(each.key.node_id, *each[1:]) for each in voters]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("voters", "flags"),
+    [
+        (False, ["--standalone"]),
+        (False, ["--initial-controllers", BOTH]),
+        (False, ["--no-initial-controllers", "--release-version", "4.0"]),
+        (False, ["--standalone", "--feature", "group.version=0"]),
+        (False, []),
+        (True, []),
+        (True, ["--standalone"]),
+    ],
+)
+def test_both_write_the_same(java: ToolServer, tmp_path: Path, voters: bool, flags: list[str]) -> None:
+    quorum = {"controller.quorum.voters": f"1@{HOST}:9093"} if voters else {}
+    path = tmp_path / "node.properties"
+    results = []
+    for name in ("kafka", "ottla"):
+        lines = {
+            "process.roles": "controller",
+            "node.id": "1",
+            "listeners": f"CONTROLLER://{HOST}:9093",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": str(tmp_path / name),
+            **(quorum or {"controller.quorum.bootstrap.servers": f"{HOST}:9093"}),
+        }
+        path.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+        status = by_kafka(java, path, *flags) if name == "kafka" else by_ottla(path, *flags)
+        results.append((status, contents(tmp_path / name)))
+    assert results[0] == results[1]
+
+
+@pytest.fixture
+def quorum(java: ToolServer, tmp_path: Path) -> Iterator[Quorum]:
+    processes = Processes(tmp_path)
+    made = Quorum(processes)
+    voters = ",".join(f"{each}@{HOST}:{made.ports[each]}:{Uuid.random(random.SystemRandom())}" for each in CONTROLLERS)
+    flags = ("--initial-controllers", voters)
+    try:
+        made.format(1, *flags)
+        for node_id in (2, 3):
+            path = processes.write(str(node_id), **made.properties(node_id))
+            assert by_kafka(java, path, *flags, cluster_id=made.cluster_id) == 0
+        for node_id in (*CONTROLLERS, *BROKERS):
+            made.start(node_id)
+        for process in made.running.values():
+            made.address = address_of(process)
+        yield made
+    finally:
+        processes.end()
+
+
+def test_directories_of_both_make_one_quorum(quorum: Quorum) -> None:
+    quorum.create("topic")
+    assert set(quorum.voters) == set(CONTROLLERS)
