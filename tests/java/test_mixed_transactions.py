@@ -36,6 +36,7 @@ def committed(bootstrap: str, count: int) -> set[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.faults
 def test_markers_cross_from_one_kind_to_the_other(tmp_path: Path) -> None:
     """Each broker leads one partition of the topic, and one of the topic of transactions."""
     require_java()
