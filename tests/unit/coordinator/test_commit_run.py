@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.coordinator.group.offsets.run import CommitRun, CommittedTopic
-from ottla.coordinator.group.offsets.table import NO_EXPIRY, CommittedOffset
+from ottla.coordinator.group.offsets.table import NO_EXPIRY
 from ottla.coordinator.group.records import GROUP_RECORDS
 from ottla.model.ids import Uuid
 from ottla.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
+from ottla.wire.messages.offset_commit import OffsetCommitRequestPartition
 
 TOPIC_ID = Uuid(bytes(range(16)))
 NOW_MS = 1_700_000_000_123
@@ -29,15 +30,13 @@ def run_of(
 ) -> bytes:
     run = CommitRun(group)
     shared = CommittedTopic(group, topic, topic_id=topic_id, now_ms=NOW_MS, expire_timestamp_ms=expire_timestamp)
-    committed = CommittedOffset(
-        offset,
-        leader_epoch=leader_epoch,
-        metadata=metadata,
-        commit_timestamp_ms=NOW_MS,
-        expire_timestamp_ms=expire_timestamp,
-        topic_id=topic_id,
+    committed = OffsetCommitRequestPartition(
+        partition_index=partition,
+        committed_offset=offset,
+        committed_leader_epoch=leader_epoch,
+        committed_metadata=metadata,
     )
-    run.add(shared, partition, committed)
+    run.add(shared, [committed])
     (content,) = run.contents
     value = OffsetCommitValue(
         offset=offset,

@@ -18,6 +18,7 @@ from ottla.records.build import build_batch
 from ottla.records.iterate import iterate_batches
 from ottla.records.record import Record
 from ottla.storage.errors import DiskFull
+from ottla.storage.log import PartitionLog
 from ottla.wire.codec import MalformedMessage
 from ottla.wire.messages import metadata_records as r
 from ottla.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
@@ -40,6 +41,13 @@ def commit_request(group_id: str, offset: int, *, metadata: str = "") -> OffsetC
 
 def code_of(answer: Deferred[Any]) -> ErrorCode:
     return ErrorCode(answer.result().topics[0].partitions[0].error_code)
+
+
+def batch_ends(log: PartitionLog) -> list[int]:
+    """The offset after each batch of the log."""
+    found = log.read(0, max_bytes=1 << 20, end_offset=log.log_end_offset)
+    assert found.region is not None
+    return [batch.header.next_offset for batch in iterate_batches(found.region.read())]
 
 
 def log_end(path: GroupPath, group_id: str) -> int:
@@ -81,19 +89,36 @@ def test_the_table_of_states_is_closed() -> None:
 
 def test_decisions_of_one_turn_share_an_append_and_see_each_other(path: GroupPath) -> None:
     log = path.partition(OFFSETS_TOPIC, path.groups.runtime.partition_of("g")).log
-    answers = [path.begin(commit_request("g", offset), 9) for offset in range(10)]
-    assert path.shard("g").offsets.of_group("g"), "replayed at once"
+    first = path.begin(commit_request("g", 0), 9)
+    assert first.done, "a shard that expects no others writes at once"
+    assert log.log_end_offset == 1
+    answers = [path.begin(commit_request("g", offset), 9) for offset in range(1, 10)]
+    assert [found.offset for found in path.shard("g").offsets.of_group("g").values()] == [9], "replayed at once"
     assert not any(answer.done for answer in answers), "and not answered before it is written"
-    assert log.log_end_offset == 0
+    assert log.log_end_offset == 1
     path.run()
-    assert [code_of(answer) for answer in answers] == [ErrorCode.NONE] * 10
-    assert log.log_end_offset == 10
-    found = log.read(0, max_bytes=1 << 20, end_offset=10)
-    assert found.region is not None
-    assert len(list(iterate_batches(found.region.read()))) == 1
+    assert [code_of(answer) for answer in answers] == [ErrorCode.NONE] * 9
+    assert batch_ends(log) == [1, 10]
+
+
+def test_a_shard_that_had_company_waits_for_it_and_one_that_had_none_does_not(path: GroupPath) -> None:
+    log = path.partition(OFFSETS_TOPIC, path.groups.runtime.partition_of("g")).log
+    for _ in range(2):
+        path.begin(commit_request("g", 1), 9)
+    path.run()
+    pair = [path.begin(commit_request("g", offset), 9) for offset in (2, 3)]
+    assert not any(answer.done for answer in pair)
+    path.run()
+    assert batch_ends(log) == [1, 2, 4]
+    alone = path.begin(commit_request("g", 4), 9)
+    assert not alone.done
+    path.run()
+    assert path.begin(commit_request("g", 5), 9).done
+    assert batch_ends(log) == [1, 2, 4, 5, 6]
 
 
 def test_a_question_waits_for_what_was_decided_before_it(path: GroupPath) -> None:
+    path.begin(commit_request("g", 4), 9)
     commit = path.begin(commit_request("g", 5), 9)
     question = path.groups.submit("g", lambda shard, _: Decision((), dict(shard.offsets.of_group("g"))))
     assert not question.done
@@ -329,7 +354,8 @@ def test_the_codec_of_the_topic_is_used(make: Callable[..., GroupPath], codec: i
         0, max_bytes=1 << 20, end_offset=20
     )
     assert found.region is not None
-    assert [batch.header.codec for batch in iterate_batches(found.region.read())] == [codec]
+    # The first is written at once, the others together.
+    assert [batch.header.codec for batch in iterate_batches(found.region.read())] == [codec] * 2
     path.stop()
     path.start()
     assert path.fetch_offsets("g") == {T0: 19}

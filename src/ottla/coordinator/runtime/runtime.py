@@ -16,6 +16,7 @@ from ottla.coordinator.runtime.loader import Loader
 from ottla.coordinator.runtime.record_format import RecordFormat
 from ottla.coordinator.runtime.shard import Shard, ShardSettings, ShardStatus
 from ottla.coordinator.runtime.timers import Timers
+from ottla.coordinator.runtime.turn import Turn
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage, TopicImage
 from ottla.model.deferred import Deferred
@@ -40,6 +41,7 @@ class CoordinatorRuntime(Generic[S]):
         "_partition_count",
         "_replicas",
         "_shards",
+        "_turn",
         "_world",
         "settings",
         "topic",
@@ -60,6 +62,7 @@ class CoordinatorRuntime(Generic[S]):
         self.settings = settings
         self._format = record_format
         self._world = world
+        self._turn = Turn(world.scheduler)
         self._replicas = replicas
         self._new_state = new_state
         self._load_buffer_bytes = load_buffer_bytes
@@ -164,6 +167,7 @@ class CoordinatorRuntime(Generic[S]):
             world=self._world,
             record_format=self._format,
             settings=self.settings,
+            turn=self._turn,
             new_state=self._new_state,
         )
         shard.on_reload = self._start_loading

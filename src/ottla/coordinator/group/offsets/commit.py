@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.classic.group import ClassicGroup
@@ -10,11 +11,12 @@ from ottla.coordinator.group.classic.rebalance import expect_heartbeat
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.late_commit import check_late_commit
 from ottla.coordinator.group.offsets.run import CommitRun, CommittedTopic
-from ottla.coordinator.group.offsets.table import NO_EXPIRY, CommittedOffset
+from ottla.coordinator.group.offsets.table import NO_EXPIRY
 from ottla.coordinator.runtime import Decision
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestPartition,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -48,26 +50,28 @@ def decide_commit(
         committed_topic = CommittedTopic(
             group_id, name, topic_id=stored_id, now_ms=now_ms, expire_timestamp_ms=expire_timestamp
         )
+        accepted: list[OffsetCommitRequestPartition] = []
         answers: list[OffsetCommitResponsePartition] = []
         for partition in topic.partitions:
-            index = partition.partition_index
-            metadata = partition.committed_metadata or ""
-            if len(metadata) > metadata_max:
-                code = ErrorCode.OFFSET_METADATA_TOO_LARGE
-                answers.append(OffsetCommitResponsePartition(partition_index=index, error_code=code))
+            metadata = partition.committed_metadata
+            if metadata and len(metadata) > metadata_max:
+                answers.append(_too_large(partition.partition_index))
                 continue
-            committed = CommittedOffset(
-                partition.committed_offset,
-                leader_epoch=partition.committed_leader_epoch,
-                metadata=metadata,
-                commit_timestamp_ms=now_ms,
-                expire_timestamp_ms=expire_timestamp,
-                topic_id=stored_id,
-            )
-            run.add(committed_topic, index, committed)
-            answers.append(OffsetCommitResponsePartition(partition_index=index))
+            accepted.append(partition)
+            answers.append(_good_answer(partition.partition_index))
+        run.add(committed_topic, accepted)
         topics.append(OffsetCommitResponseTopic(name=name, topic_id=topic_id, partitions=answers))
     return Decision((), OffsetCommitResponse(topics=topics), run=run if run.contents else None)
+
+
+@lru_cache(maxsize=4096)
+def _good_answer(partition: int) -> OffsetCommitResponsePartition:
+    """Nearly every answer is this one. It is shared, so nobody may change it."""
+    return OffsetCommitResponsePartition(partition_index=partition)
+
+
+def _too_large(partition: int) -> OffsetCommitResponsePartition:
+    return OffsetCommitResponsePartition(partition_index=partition, error_code=ErrorCode.OFFSET_METADATA_TOO_LARGE)
 
 
 def _check(shard: GroupShard, request: OffsetCommitRequest, api_version: int) -> None:

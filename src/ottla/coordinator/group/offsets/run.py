@@ -7,6 +7,7 @@ for all partitions of a topic is encoded once for each request, or remembered.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from ottla.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
 
 if TYPE_CHECKING:
     from ottla.coordinator.group.state import GroupShard
+    from ottla.wire.messages.offset_commit import OffsetCommitRequestPartition
 
 __all__ = ["CommitRun", "CommittedTopic"]
 
@@ -57,18 +59,23 @@ class CommitRun:
         self._offsets: list[tuple[TopicPartition, CommittedOffset]] = []
         self.contents: list[bytes] = []
 
-    def add(self, topic: CommittedTopic, partition: int, committed: CommittedOffset) -> None:
-        self._offsets.append((_new_tuple(TopicPartition, (topic.name, partition)), committed))
-        value_tail = topic.value_tail
-        if value_tail is None:
-            self.contents.append(_by_messages(self._group_id, topic.name, partition, committed))
-        elif not committed.metadata:
-            between = _BETWEEN.pack(
-                partition, _VALUE_SIZE_VARINT, _VALUE_VERSION, committed.offset, committed.leader_epoch, 1
-            )
-            self.contents.append(topic.key_head + between + value_tail)
-        else:
-            self.contents.append(_with_metadata(self._group_id, topic, partition, committed, value_tail))
+    def add(self, topic: CommittedTopic, partitions: Iterable[OffsetCommitRequestPartition]) -> None:
+        # One pass with everything at hand: this is what a commit of many partitions costs.
+        name, key_head, value_tail = topic.name, topic.key_head, topic.value_tail
+        now_ms, expire_timestamp_ms, topic_id = topic.now_ms, topic.expire_timestamp_ms, topic.topic_id
+        add_offset, add_content, pack = self._offsets.append, self.contents.append, _BETWEEN.pack
+        for partition in partitions:
+            index, offset = partition.partition_index, partition.committed_offset
+            leader_epoch, metadata = partition.committed_leader_epoch, partition.committed_metadata or ""
+            committed = CommittedOffset(offset, leader_epoch, metadata, now_ms, expire_timestamp_ms, topic_id)
+            add_offset((_new_tuple(TopicPartition, (name, index)), committed))
+            if value_tail is None:
+                add_content(_by_messages(self._group_id, name, index, committed))
+            elif metadata:
+                add_content(_with_metadata(self._group_id, topic, index, committed, value_tail))
+            else:
+                between = pack(index, _VALUE_SIZE_VARINT, _VALUE_VERSION, offset, leader_epoch, 1)
+                add_content(key_head + between + value_tail)
 
     def replay(self, state: GroupShard, producer_id: int) -> None:
         put_offsets(state, self._group_id, self._offsets, producer_id)
@@ -77,10 +84,13 @@ class CommitRun:
 class CommittedTopic:
     """What all offsets of one topic in a commit share."""
 
-    __slots__ = ("key_head", "name", "value_tail")
+    __slots__ = ("expire_timestamp_ms", "key_head", "name", "now_ms", "topic_id", "value_tail")
 
     def __init__(self, group_id: str, name: str, *, topic_id: Uuid, now_ms: int, expire_timestamp_ms: int) -> None:
         self.name = name
+        self.topic_id = topic_id
+        self.now_ms = now_ms
+        self.expire_timestamp_ms = expire_timestamp_ms
         is_short = len(group_id) + len(name) <= _REMEMBERED_LENGTH_MAX
         self.key_head = _remembered_key_head(group_id, name) if is_short else _key_head(group_id, name)
         # None where another version is written: without a topic id, or with a time of expiry.

@@ -28,13 +28,13 @@ class CommittedOffset:
     def __init__(
         self,
         offset: int,
-        *,
         leader_epoch: int = NO_LEADER_EPOCH,
         metadata: str = "",
         commit_timestamp_ms: int = 0,
         expire_timestamp_ms: int = NO_EXPIRY,
         topic_id: Uuid = Uuid.ZERO,
     ) -> None:
+        # Not by keyword alone: a commit makes one for each of its partitions, and names would double what that costs.
         self.offset = offset
         self.leader_epoch = leader_epoch
         self.metadata = metadata
