@@ -89,7 +89,7 @@ def test_a_scrape_tells_what_the_node_does(nodes: ottla.testing.Cluster) -> None
     for samples, written in zip(scraped, by_topic, strict=True):
         assert (value(samples, "kafka_server_brokertopicmetrics_bytesin_total", topic="busy") > 0) == (written > 0)
         assert value(samples, "kafka_server_replicamanager_partitioncount") >= 3
-        assert value(samples, "ottla_request_seconds_count", request="Fetch", phase="total") > 0
+        assert value(samples, "ottla_request_seconds_count", request="FetchFollower", phase="total") > 0
         assert value(samples, "kafka_server_socket_server_metrics_connection_count", listener="PLAINTEXT") >= 1
         assert 0 <= value(samples, "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent") <= 1
         assert value(samples, "process_resident_memory_bytes") > 10_000_000

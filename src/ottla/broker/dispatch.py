@@ -84,6 +84,8 @@ class Dispatcher:
                 if tag_count:
                     body_position = parse_request_header(frame).body_position
             request, _ = route.decode(frame, body_position)
+            if route.for_followers is not None and _is_from_follower(request):
+                route = route.for_followers
         except (MalformedMessage, struct.error, IndexError) as error:
             raise CloseConnection(f"a malformed {_described(frame)} request: {error}") from None
         context = RequestContext(route.api_key, route.version, correlation_id, client_id, connection, self._now_ms())
@@ -138,6 +140,9 @@ class Dispatcher:
             raise CloseConnection(f"a request of API key {api_key}, which this broker cannot serve") from None
         statistics = self._broker.statistics.api(api_key)
         route = _Route(api_key, version, module, statistics, self._monotonic)
+        if api_key == ApiKey.FETCH:
+            followers = self._broker.statistics.follower_fetches
+            route.for_followers = _Route(api_key, version, module, followers, self._monotonic)
         self._routes[route_key] = route
         return route
 
@@ -160,6 +165,7 @@ class _Route:
         "_pack_header",
         "api_key",
         "decode",
+        "for_followers",
         "handle",
         "is_flexible",
         "name",
@@ -184,6 +190,8 @@ class _Route:
         self.handle: Callable[[Any, RequestContext, Broker], Any] = module.handle
         self._error_response: Callable[[Any, int, KafkaError], Any] | None = getattr(module, "error_response", None)
         self.statistics = statistics
+        # The same for requests of other brokers, where these are counted apart.
+        self.for_followers: _Route | None = None
         self._monotonic = monotonic
         self._has_error_code = hasattr(spec.response_class, "error_code")
 
@@ -259,6 +267,12 @@ class _Route:
         except Exception:
             logger.exception("%s version %d cannot even be answered with an error", self.name, self.version)
             raise CloseConnection(f"a {self.name} request failed in a way that cannot be answered") from error
+
+
+def _is_from_follower(request: Any) -> bool:
+    """Whether a fetch is another broker's; from version 15 on that is said in another place (KIP-903)."""
+    state = request.replica_state
+    return bool(request.replica_id >= 0 or (state is not None and state.replica_id >= 0))
 
 
 def _described(frame: memoryview) -> str:

@@ -67,15 +67,30 @@ class ApiStatistics:
             for handled, of_late, late in zip(self.handled_times, self.late_handled_times, self.late_times, strict=True)
         ]
 
+    def plus(self, other: ApiStatistics) -> ApiStatistics:
+        """Both together, for somebody who reads."""
+        both = ApiStatistics()
+        for name in self.__slots__:
+            one, two = getattr(self, name), getattr(other, name)
+            if isinstance(one, list):
+                setattr(both, name, [a + b for a, b in zip(one, two, strict=True)])
+            elif isinstance(one, dict):
+                setattr(both, name, {code: one.get(code, 0) + two.get(code, 0) for code in {**one, **two}})
+            else:
+                setattr(both, name, one + two)
+        return both
+
     def count_error(self, code: int) -> None:
         self.error_codes[code] = self.error_codes.get(code, 0) + 1
 
 
 class NodeStatistics:
-    __slots__ = ("apis", "connections_accepted", "connections_refused", "frames_refused")
+    __slots__ = ("apis", "connections_accepted", "connections_refused", "follower_fetches", "frames_refused")
 
     def __init__(self) -> None:
         self.apis: dict[int, ApiStatistics] = {}
+        # Fetches of other brokers, which `apis` has not: they wait differently from those of consumers.
+        self.follower_fetches = ApiStatistics()
         self.connections_accepted = 0
         self.connections_refused = 0
         self.frames_refused = 0

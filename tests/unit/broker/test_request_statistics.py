@@ -19,9 +19,11 @@ from ottla.broker.statistics import ApiStatistics, NodeStatistics
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.framing import request_parts
+from ottla.wire.messages.fetch import FetchRequest, FetchResponse, ReplicaState
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 HEARTBEAT, VERSION = 12, 4
+FETCH = 1
 LISTENER = ListenerInfo(
     name="PLAINTEXT", security_protocol="PLAINTEXT", host="h", port=1, advertised_host="h", advertised_port=1
 )
@@ -112,6 +114,28 @@ def test_errors_are_counted_by_code(bench: Bench) -> None:
     bench.ask()
     assert bench.api.error_codes == {ErrorCode.UNKNOWN_MEMBER_ID: 1, ErrorCode.NOT_COORDINATOR: 2}
     assert (bench.api.requests, bench.api.errors) == (3, 2)
+
+
+def test_fetches_of_followers_are_counted_apart(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("ottla.broker.apis.fetch_under_test")
+    module.handle = lambda *_: FetchResponse()  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setitem(HANDLERS, FETCH, HandlerSpec("fetch_under_test", 4, 17))
+    for version, request in (
+        (12, FetchRequest(replica_id=-1)),
+        (12, FetchRequest(replica_id=2)),
+        (17, FetchRequest()),
+        (17, FetchRequest(replica_state=ReplicaState(replica_id=2, replica_epoch=1))),
+        (17, FetchRequest(replica_state=ReplicaState(replica_id=0, replica_epoch=1))),
+    ):
+        parts = request_parts(FETCH, version, 9, "me", request)
+        frame = memoryview(bytearray(b"".join(parts)))[4:]  # type: ignore[arg-type]
+        bench.dispatcher.dispatch(frame, bench.connection, bench)
+    consumers, followers = bench.statistics.apis[FETCH], bench.statistics.follower_fetches
+    assert (consumers.requests, followers.requests) == (2, 3)
+    together = consumers.plus(followers)
+    assert together.requests == sum(together.handled_times) == sum(together.request_sizes) == 5
+    assert together.response_bytes == consumers.response_bytes + followers.response_bytes
 
 
 def test_the_request_log_is_silent_until_it_is_asked(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:

@@ -253,6 +253,9 @@ def test_statistics(node: DataPath) -> None:
     assert (counted.under_replicated, counted.under_min_isr) == (1, 1)
     assert (counted.messages_in, counted.bytes_in > 0, counted.bytes_out == counted.bytes_in) == (2, True, True)
     assert (counted.fetch_sessions, counted.fetch_session_partitions) == (1, 1)
+    node.commit(r.RemoveTopicRecord(topic_id=node.replicas.by_name["u"].topic_id))
+    left = node.replicas.statistics()
+    assert (left.partitions, left.messages_in, left.bytes_in) == (1, 2, counted.bytes_in), "a sum never goes down"
 
 
 def test_settings_that_cannot_be_read_do_not_stop_the_node(node: DataPath) -> None:

@@ -30,8 +30,13 @@ def _by_topic(
     return read
 
 
-def _requests(api_key: int) -> Callable[[Scrape], Iterator[Row]]:
-    return lambda scrape: iter((((None,), scrape.broker.statistics.api(api_key).requests),))
+def _produce_requests(scrape: Scrape) -> Iterator[Row]:
+    yield (None,), scrape.broker.statistics.api(_PRODUCE).requests
+
+
+def _fetch_requests(scrape: Scrape) -> Iterator[Row]:
+    statistics = scrape.broker.statistics
+    yield (None,), statistics.api(_FETCH).requests + statistics.follower_fetches.requests
 
 
 def _statistic(number: Callable[[ReplicaStatistics], int]) -> Callable[[Scrape], int]:
@@ -115,10 +120,10 @@ REPLICA_METRICS: Final = (
            "Partitions of fetch requests that were answered with an error.", _topic_metric("FailedFetchRequests"),
            _by_topic(lambda all_: all_.failed_fetch_requests, lambda one: one.failed_fetches)),
     Metric("kafka_server_brokertopicmetrics_totalproducerequests_total", COUNTER, ("topic",),
-           "Produce requests of all topics together.", _topic_metric("TotalProduceRequests"), _requests(_PRODUCE)),
+           "Produce requests of all topics together.", _topic_metric("TotalProduceRequests"), _produce_requests),
     Metric("kafka_server_brokertopicmetrics_totalfetchrequests_total", COUNTER, ("topic",),
            "Fetch requests of all topics together, those of followers included.",
-           _topic_metric("TotalFetchRequests"), _requests(_FETCH)),
+           _topic_metric("TotalFetchRequests"), _fetch_requests),
     Metric("kafka_server_replicamanager_partitioncount", GAUGE, (),
            "Partitions with a replica here.", _manager_metric("PartitionCount"), _statistic(lambda s: s.partitions)),
     Metric("kafka_server_replicamanager_leadercount", GAUGE, (),

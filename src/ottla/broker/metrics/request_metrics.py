@@ -81,7 +81,7 @@ def _request_metric(name: str) -> str:
 # fmt: off
 REQUEST_METRICS: Final = (
     Metric("kafka_network_requestmetrics_requests_total", COUNTER, ("request",),
-           "Requests that came, by API.",
+           "Requests that came, by API; FetchConsumer and FetchFollower are parts of Fetch.",
            _request_metric("RequestsPerSec"), _each(lambda api: api.requests)),
     Metric("kafka_network_requestmetrics_errors_total", COUNTER, ("request", "error"),
            "Errors that whole requests were answered with; those of single partitions are in brokertopicmetrics.",

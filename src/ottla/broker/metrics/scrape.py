@@ -97,8 +97,15 @@ class Scrape:
         return controller is not None and controller.is_active
 
     def apis(self) -> Iterator[tuple[str, ApiStatistics]]:
-        for api_key, statistics in sorted(self.broker.statistics.apis.items()):
-            yield API_SPECS[ApiKey(api_key)].name, statistics
+        """By the names that Kafka has for them: fetches come thrice, as a whole and by who has sent them."""
+        counted = self.broker.statistics
+        for api_key, statistics in sorted(counted.apis.items()):
+            if api_key == ApiKey.FETCH:
+                yield "Fetch", statistics.plus(counted.follower_fetches)
+                yield "FetchConsumer", statistics
+                yield "FetchFollower", counted.follower_fetches
+            else:
+                yield API_SPECS[ApiKey(api_key)].name, statistics
 
     def lags(self) -> Iterator[GroupLag]:
         """Computed by the first who asks, one group at a time, and kept for the others."""
