@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from ottla.broker.local_calls import ask_broker
 from ottla.coordinator.runtime.hashing import partition_for
+from ottla.coordinator.txn import TRANSACTION_TOPIC
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode
 from ottla.wire.messages.add_partitions_to_txn import (
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CoordinatorQuestions"]
 
-_TRANSACTIONS_TOPIC = "__transaction_state"
 _PURPOSE = "transactions"
 
 
@@ -73,7 +73,7 @@ class CoordinatorQuestions:
 
     def _coordinator_of(self, transactional_id: str) -> int | None:
         image = self._broker.metadata.image
-        topic = image.topics.by_name.get(_TRANSACTIONS_TOPIC)
+        topic = image.topics.by_name.get(TRANSACTION_TOPIC)
         if topic is None or not topic.partitions:
             return None
         leader = topic.partitions[partition_for(transactional_id, len(topic.partitions))].leader
