@@ -93,6 +93,7 @@ def test_copies_are_exact_through_kills(
             calm=killer.end,
             pause_seconds=(1.0, 4.0),
             patience_seconds=300,
+            output_file=tmp_path / "copiers.log",
         )
         assert kills >= 3
         assert killer.kills >= 1

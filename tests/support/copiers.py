@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from random import Random
 from typing import IO
 
@@ -63,7 +64,8 @@ def java_copier(size: int, *, group_mode: bool) -> Command:
     java, class_path = java_command(), jars.class_path(jars.TOOLS)
 
     def command(bootstrap: str, partition: int) -> Sequence[str]:
-        words = [java, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", class_path]
+        words = [java, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        words += [f"-Dlog4j2.configurationFile={PROGRAMS / 'log4j2.properties'}", "-cp", class_path]
         words += ["org.apache.kafka.tools.TransactionalMessageCopier", "--broker-list", bootstrap]
         words += ["--input-topic", SOURCE, "--input-partition", str(partition), "--output-topic", TARGET]
         words += ["--consumer-group", GROUP, "--transactional-id", f"copier-{partition}"]
@@ -131,13 +133,15 @@ def check_copies(
     calm: Callable[[], None] | None = None,
     pause_seconds: tuple[float, float] = (0.5, 2.0),
     patience_seconds: float = 120.0,
+    output_file: Path | None = None,
 ) -> int:
     """Has every partition copied by a process of its own, which are killed at random for so long; how many kills.
 
-    `disturb` may do more harm after each kill, until `calm` is called; then copying has to come to its end.
+    `disturb` may do more harm after each kill, until `calm` is called; then copying has to come to its end. What the
+    processes say goes to the file.
     """
     kills = 0
-    with tempfile.TemporaryFile() as output:
+    with tempfile.TemporaryFile() if output_file is None else open(output_file, "w+b") as output:
         copiers = [Copier(command, bootstrap, partition, output) for partition in range(partitions)]
         try:
             end = time.monotonic() + seconds
@@ -158,6 +162,8 @@ def check_copies(
         finally:
             for copier in copiers:
                 copier.kill()
+        output.seek(0)
+        assert b"UnknownServerException" not in output.read(), "no fault is the server's own"
         seen = read_committed(bootstrap(), TARGET, partitions)
     for partition in range(partitions):
         expected = [f"{partition}-{number}" for number in range(records)]
