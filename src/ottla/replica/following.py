@@ -173,8 +173,10 @@ class Followed:
             raise GapsNotNoted
         self.partition.unseen_bytes += len(records)
         self.partition.replica_bytes_in += len(records)
-        for start, end in _pieces(batches, log.config.segment_bytes):
-            self.flushed = log.append_as_follower(records[start:end]).flushed
+        for piece in _pieces(batches, log.config.segment_bytes):
+            last = piece[-1]
+            view = records[piece[0].position : last.position + last.header.size]
+            self.flushed = log.append_as_follower(view, headers=[batch.header for batch in piece]).flushed
 
     def _truncate(self, offset: int) -> None:
         log = self.partition.log
@@ -209,15 +211,17 @@ def truncation_offset(log: PartitionLog, *, epoch: int, end_offset: int) -> int:
     return min(own_end_offset, end_offset, log.log_end_offset)
 
 
-def _pieces(batches: list[Batch], bytes_max: int) -> list[tuple[int, int]]:
+def _pieces(batches: list[Batch], bytes_max: int) -> list[list[Batch]]:
     """Runs of whole batches that fit into a segment; mostly it is one run."""
-    pieces: list[tuple[int, int]] = []
-    start = end = batches[0].position
+    last = batches[-1]
+    if last.position + last.header.size - batches[0].position <= bytes_max:
+        return [batches]
+    pieces: list[list[Batch]] = [[]]
+    size = 0
     for batch in batches:
-        batch_end = batch.position + batch.header.size
-        if batch_end - start > bytes_max and end > start:
-            pieces.append((start, end))
-            start = end
-        end = batch_end
-    pieces.append((start, end))
+        size += batch.header.size
+        if size > bytes_max and pieces[-1]:
+            pieces.append([])
+            size = batch.header.size
+        pieces[-1].append(batch)
     return pieces

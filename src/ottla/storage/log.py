@@ -31,11 +31,13 @@ from ottla.records.header import (
 from ottla.records.iterate import iterate_batches
 from ottla.records.validate import AppendOrigin, ValidatedRecords
 from ottla.storage import lookups, timestamps
+from ottla.storage.errors import CorruptLog
 from ottla.storage.leader_epochs import EpochEnd
 from ottla.storage.log_files import LogFiles
 from ottla.storage.lookups import ReadResult
 from ottla.storage.producer_state import ProducerBatch, ProducerEntry
 from ottla.storage.producers import marker_of
+from ottla.storage.recall import recall_batches
 from ottla.storage.rolling import RollBounds, must_roll
 from ottla.storage.segment import Segment
 from ottla.storage.time_index import TimestampOffset
@@ -138,13 +140,24 @@ class PartitionLog(LogFiles):
         records = ValidatedRecords(view, headers, positions, -1, 0, 0, -1)
         return self.append_as_leader(records, leader_epoch=leader_epoch, now_ms=now_ms, origin=origin)
 
-    def append_as_follower(self, buffer: bytes | bytearray | memoryview, *, now_ms: int | None = None) -> AppendResult:
-        """Appends whole batches as the leader wrote them; a part of a batch at the end of the buffer is left out."""
+    def append_as_follower(
+        self,
+        buffer: bytes | bytearray | memoryview,
+        *,
+        headers: list[BatchHeader] | None = None,
+        now_ms: int | None = None,
+    ) -> AppendResult:
+        """Appends whole batches as the leader wrote them; a part of a batch at the end of the buffer is left out.
+
+        Whoever has looked at the batches already gives their headers; then the buffer holds nothing else.
+        """
         view = memoryview(buffer)
-        batches = list(iterate_batches(view))
-        if not batches:
-            return AppendResult(self._next_offset, self._next_offset - 1, -1, self.log_start_offset)
-        headers = [batch.header for batch in batches]
+        if headers is None:
+            batches = list(iterate_batches(view))
+            if not batches:
+                return AppendResult(self._next_offset, self._next_offset - 1, -1, self.log_start_offset)
+            headers = [batch.header for batch in batches]
+            view = view[: batches[-1].position + headers[-1].size]
         expected = self._next_offset
         for header in headers:
             if header.base_offset < expected:
@@ -154,9 +167,8 @@ class PartitionLog(LogFiles):
                 )
             expected = header.next_offset
         first_offset = headers[0].base_offset
-        end = batches[-1].position + headers[-1].size
         now = self._world.clock.now_ms() if now_ms is None else now_ms
-        flushed = self._append(view[:end], headers, expected, now)
+        flushed = self._append(view, headers, expected, now)
         return AppendResult(first_offset, expected - 1, -1, self.log_start_offset, False, flushed)
 
     def _append(
@@ -255,7 +267,12 @@ class PartitionLog(LogFiles):
     ) -> ProducerBatch | None:
         state = self.producers.state
         if len(headers) == 1:
-            duplicate = state.check(headers[0], origin)
+            try:
+                duplicate = state.check(headers[0], origin)
+            except KafkaError as error:
+                if error.code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or not self._recall(headers[0]):
+                    raise
+                duplicate = state.check(headers[0], origin)
         else:
             duplicate = state.check_all(headers, origin)
         for header, position in zip(headers, positions, strict=True):
@@ -264,6 +281,20 @@ class PartitionLog(LogFiles):
                 if marker is not None:
                     state.check_marker(header, marker)
         return duplicate
+
+    def _recall(self, header: BatchHeader) -> bool:
+        """Whether more is known now of the batch's producer, and the batch is worth a second look."""
+        entry = self.producers.state.get(header.producer_id)
+        if entry is None or not entry.may_know_less_than_log or header.producer_epoch != entry.epoch:
+            return False
+        try:
+            recall_batches(self.segments, entry)
+        except CorruptLog:
+            # What cannot be read helps nobody; whoever reads it is told.
+            return False
+        except OSError as error:
+            raise self._fail(error, f"look for batches of producer {header.producer_id} in") from error
+        return True
 
     def _update_producers(self, headers: list[BatchHeader], buffer: memoryview, segment: Segment) -> None:
         producers = self.producers
