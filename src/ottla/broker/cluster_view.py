@@ -6,11 +6,21 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ottla.metadata.image import BrokerImage, Endpoint, MetadataImage, PartitionImage
+from ottla.metadata.topic_names import check_topic_name
+from ottla.model.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from random import Random
 
-__all__ = ["NO_ID", "alive_brokers", "any_alive_broker", "endpoint_of", "offline_replicas", "reachable"]
+__all__ = [
+    "NO_ID",
+    "alive_brokers",
+    "any_alive_broker",
+    "endpoint_of",
+    "missing_topic_code",
+    "offline_replicas",
+    "reachable",
+]
 
 NO_ID = -1
 
@@ -55,3 +65,12 @@ def offline_replicas(image: MetadataImage, partition: PartitionImage, listener_n
         if directory and broker.directories and directory not in broker.directories:
             offline.append(replica)
     return offline
+
+
+def missing_topic_code(name: str) -> ErrorCode:
+    """What is said of a topic that is not there: whether it could be at all."""
+    try:
+        check_topic_name(name)
+    except KafkaError as error:
+        return error.code
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -14,7 +14,16 @@ from ottla.model.errors import ErrorCode, KafkaError
 if TYPE_CHECKING:
     from ottla.broker.context import RequestContext
 
-__all__ = ["Triage", "alter_loggers", "answers", "check_authorized", "check_named", "check_own_id", "triage"]
+__all__ = [
+    "Triage",
+    "alter_loggers",
+    "answers",
+    "check_authorized",
+    "check_named",
+    "check_own_id",
+    "refusals",
+    "triage",
+]
 
 _SET = 0
 _DELETE = 1
@@ -114,6 +123,19 @@ def answers(
             resource_name=resource.resource_name,
         )
         for resource, refusal, is_forwarded in zip(resources, outcome.refusals, outcome.is_forwarded, strict=True)
+    ]
+
+
+def refusals(resources: Sequence[_Resource], error: KafkaError, answer_class: Callable[..., A]) -> list[A]:
+    """The same answer for every resource of a request that was refused as a whole."""
+    return [
+        answer_class(
+            error_code=error.code,
+            error_message=error.message,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+        for resource in resources
     ]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.authorization import Operation
-from ottla.broker.config_resources import answers, check_authorized, check_named, check_own_id, triage
+from ottla.broker.config_resources import answers, check_authorized, check_named, check_own_id, refusals, triage
 from ottla.broker.context import RequestContext
 from ottla.metadata.image import ResourceType
 from ottla.model.deferred import Deferred
@@ -56,14 +56,4 @@ def error_response(
     version: int,  # noqa: ARG001
     error: KafkaError,
 ) -> AlterConfigsResponse:
-    return AlterConfigsResponse(
-        responses=[
-            AlterConfigsResourceResponse(
-                error_code=error.code,
-                error_message=error.message,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-            for resource in request.resources
-        ]
-    )
+    return AlterConfigsResponse(responses=refusals(request.resources, error, AlterConfigsResourceResponse))

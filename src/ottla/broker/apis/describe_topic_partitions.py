@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.authorization import Operation, ResourceType
-from ottla.broker.cluster_view import NO_ID, endpoint_of, offline_replicas
+from ottla.broker.cluster_view import NO_ID, endpoint_of, missing_topic_code, offline_replicas
 from ottla.broker.context import RequestContext
 from ottla.metadata.image import MetadataImage, PartitionImage
-from ottla.metadata.topic_names import check_topic_name, is_internal
+from ottla.metadata.topic_names import is_internal
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.describe_topic_partitions import (
     Cursor,
@@ -49,7 +49,7 @@ def handle(
         topic = image.topics.by_name.get(name)
         if topic is None:
             if not everything:
-                response.topics.append(_error(name, _missing_code(name)))
+                response.topics.append(_error(name, missing_topic_code(name)))
             continue
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         indexes = [index for index in sorted(topic.partitions) if index >= first]
@@ -94,14 +94,6 @@ def _names(request: DescribeTopicPartitionsRequest, image: MetadataImage) -> lis
 
 def _error(name: str, code: ErrorCode) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(error_code=code, name=name, is_internal=is_internal(name))
-
-
-def _missing_code(name: str) -> ErrorCode:
-    try:
-        check_topic_name(name)
-    except KafkaError as error:
-        return error.code
-    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _partition_answer(

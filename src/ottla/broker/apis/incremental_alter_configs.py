@@ -10,7 +10,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.authorization import Operation
-from ottla.broker.config_resources import alter_loggers, answers, check_authorized, check_named, check_own_id, triage
+from ottla.broker.config_resources import (
+    alter_loggers,
+    answers,
+    check_authorized,
+    check_named,
+    check_own_id,
+    refusals,
+    triage,
+)
 from ottla.broker.context import RequestContext
 from ottla.metadata.image import ResourceType
 from ottla.model.deferred import Deferred
@@ -63,14 +71,4 @@ def error_response(
     version: int,  # noqa: ARG001
     error: KafkaError,
 ) -> IncrementalAlterConfigsResponse:
-    return IncrementalAlterConfigsResponse(
-        responses=[
-            AlterConfigsResourceResponse(
-                error_code=error.code,
-                error_message=error.message,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-            for resource in request.resources
-        ]
-    )
+    return IncrementalAlterConfigsResponse(responses=refusals(request.resources, error, AlterConfigsResourceResponse))

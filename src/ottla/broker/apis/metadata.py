@@ -22,13 +22,14 @@ from ottla.broker.cluster_view import (
     alive_brokers,
     any_alive_broker,
     endpoint_of,
+    missing_topic_code,
     offline_replicas,
     reachable,
 )
 from ottla.broker.context import RequestContext
 from ottla.broker.internal_topics import automatic_topic
 from ottla.metadata.image import MetadataImage, PartitionImage, TopicImage
-from ottla.metadata.topic_names import check_topic_name, is_internal
+from ottla.metadata.topic_names import is_internal
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import Uuid
@@ -133,7 +134,7 @@ def _named_topics(
         elif may_create and not _may_create(name, context):
             answers.append(_error(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         else:
-            code = _missing_code(name)
+            code = missing_topic_code(name)
             if may_create and code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 to_create.append(name)
             answers.append(_error(name, code))
@@ -154,14 +155,6 @@ def _by_id(topic_id: Uuid, context: RequestContext, image: MetadataImage) -> Met
 
 def _error(name: str, code: ErrorCode) -> MetadataResponseTopic:
     return MetadataResponseTopic(error_code=code, name=name, is_internal=is_internal(name))
-
-
-def _missing_code(name: str) -> ErrorCode:
-    try:
-        check_topic_name(name)
-    except KafkaError as error:
-        return error.code
-    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _may_create(name: str, context: RequestContext) -> bool:

@@ -7,11 +7,11 @@ before a record is written, and each resource of a request succeeds or fails for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Any
 
-from ottla.metadata.controller.decision import Decision, DecisionContext, ensure_bounded
+from ottla.metadata.controller.decision import Decision, DecisionContext, ensure_bounded, repeated
 from ottla.metadata.image import ConfigResource, ResourceType
 from ottla.metadata.topic_names import check_topic_name
 from ottla.model.config import BROKER_KEYS, TOPIC_KEYS, ConfigKey, ConfigType, validate_topic_overrides
@@ -46,7 +46,7 @@ def decide_incremental_alter_configs(
 ) -> Decision[incremental_alter_configs.IncrementalAlterConfigsResponse]:
     records: list[Any] = []
     responses = []
-    duplicates = _duplicates((each.resource_type, each.resource_name) for each in request.resources)
+    duplicates = repeated((each.resource_type, each.resource_name) for each in request.resources)
     for resource in request.resources:
         target = ConfigResource(resource.resource_type, resource.resource_name)
 
@@ -74,7 +74,7 @@ def decide_alter_configs(
 ) -> Decision[alter_configs.AlterConfigsResponse]:
     records: list[Any] = []
     responses = []
-    duplicates = _duplicates((each.resource_type, each.resource_name) for each in request.resources)
+    duplicates = repeated((each.resource_type, each.resource_name) for each in request.resources)
     for resource in request.resources:
         target = ConfigResource(resource.resource_type, resource.resource_name)
 
@@ -92,14 +92,6 @@ def decide_alter_configs(
             )
         )
     return Decision([] if request.validate_only else records, alter_configs.AlterConfigsResponse(responses=responses))
-
-
-def _duplicates(resources: Iterable[tuple[int, str]]) -> set[tuple[int, str]]:
-    seen: set[tuple[int, str]] = set()
-    twice: set[tuple[int, str]] = set()
-    for resource in resources:
-        (twice if resource in seen else seen).add(resource)
-    return twice
 
 
 def _alter_one(

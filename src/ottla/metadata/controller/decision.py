@@ -7,7 +7,7 @@ once they are committed; it assigns nothing. Time and chance come in through the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable
 from random import Random
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -16,9 +16,18 @@ from ottla.model.config import BrokerConfig
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import Uuid
 
-__all__ = ["Decision", "DecisionContext", "ensure_bounded", "Liveness", "RECORDS_PER_DECISION_MAX", "default_directory"]
+__all__ = [
+    "Decision",
+    "DecisionContext",
+    "ensure_bounded",
+    "Liveness",
+    "RECORDS_PER_DECISION_MAX",
+    "default_directory",
+    "repeated",
+]
 
 R = TypeVar("R")
+H = TypeVar("H", bound=Hashable)
 
 # What one request may write, as in Apache Kafka: a decision is one batch, and a batch has to fit into memory and into
 # one fetch of a follower.
@@ -94,3 +103,12 @@ def default_directory(image: MetadataImage, broker_id: int) -> Uuid:
     if broker is not None and len(broker.directories) == 1:
         return broker.directories[0]
     return Uuid.ZERO
+
+
+def repeated(values: Iterable[H]) -> set[H]:
+    """What a request names more than once."""
+    seen: set[H] = set()
+    twice: set[H] = set()
+    for value in values:
+        (twice if value in seen else seen).add(value)
+    return twice

@@ -6,10 +6,10 @@ TopicRecord, then its configuration, then its partitions, in the order in which 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ottla.metadata.controller.decision import Decision, DecisionContext, default_directory, ensure_bounded
+from ottla.metadata.controller.decision import Decision, DecisionContext, default_directory, ensure_bounded, repeated
 from ottla.metadata.controller.effective_config import effective_topic_config
 from ottla.metadata.controller.placement import ReplicaPlacer, UsableBroker
 from ottla.metadata.image import MetadataImage, ResourceType, TopicImage
@@ -88,7 +88,7 @@ def decide_create_topics(request: CreateTopicsRequest, context: DecisionContext)
     room = _Room(context)
     records: list[Any] = []
     results: list[CreatableTopicResult] = []
-    duplicates = _duplicates(topic.name for topic in request.topics)
+    duplicates = repeated(topic.name for topic in request.topics)
     answered: set[str] = set()
     taken_keys: dict[str, str] = {}
     for topic in request.topics:
@@ -130,8 +130,8 @@ def decide_delete_topics(request: DeleteTopicsRequest, context: DecisionContext)
         return decide_delete_topics_disabled(request, context)
     wanted: list[tuple[str | None, Uuid]] = [(name, Uuid.ZERO) for name in request.topic_names]
     wanted += [(topic.name, topic.topic_id) for topic in request.topics]
-    duplicate_names = _duplicates(name for name, topic_id in wanted if name is not None and not topic_id)
-    duplicate_ids = _duplicates(topic_id for name, topic_id in wanted if name is None and topic_id)
+    duplicate_names = repeated(name for name, topic_id in wanted if name is not None and not topic_id)
+    duplicate_ids = repeated(topic_id for name, topic_id in wanted if name is None and topic_id)
     by_name = {name for name, topic_id in wanted if name is not None and not topic_id}
     by_id = {topic_id for name, topic_id in wanted if name is None}
     records: list[Any] = []
@@ -170,7 +170,7 @@ def decide_create_partitions(
     room = _Room(context)
     records: list[Any] = []
     results: list[CreatePartitionsTopicResult] = []
-    duplicates = _duplicates(topic.name for topic in request.topics)
+    duplicates = repeated(topic.name for topic in request.topics)
     answered: set[str] = set()
     for topic in request.topics:
         if topic.name in answered:
@@ -189,11 +189,6 @@ def decide_create_partitions(
         ensure_bounded(len(records))
         results.append(CreatePartitionsTopicResult(name=topic.name, error_message=None))
     return Decision([] if request.validate_only else records, CreatePartitionsResponse(results=results))
-
-
-def _duplicates(values: Iterable[Any]) -> set[Any]:
-    seen: set[Any] = set()
-    return {value for value in values if value in seen or seen.add(value)}  # type: ignore[func-returns-value]
 
 
 def _check_new_name(name: str, image: MetadataImage, taken_keys: dict[str, str]) -> None:
