@@ -92,7 +92,7 @@ class Dispatcher:
         try:
             response = route.handle(request, context, self._broker)
         except Exception as error:  # noqa: BLE001 - answered as an error; a defect of ours is logged there
-            return route.answer_error(error, context, request)
+            return route.answer_failure(error, context, request, started, len(frame))
         finally:
             # Plain additions, for this is done for every request: see `statistics`.
             size, seconds = len(frame), self._monotonic() - started
@@ -110,7 +110,7 @@ class Dispatcher:
                 statistics.parked += 1
                 return pending
             if response.error is not None:
-                return route.answer_error(response.error, context, request)
+                return route.answer_failure(response.error, context, request, started, size)
             response = response.result()
         parts = route.encode(response, context, request)
         if REQUEST_LOGGER.level <= DEBUG:
@@ -237,6 +237,16 @@ class _Route:
                 handled_seconds=pending.handled_seconds,
                 waited_seconds=waited_seconds,
             )
+
+    def answer_failure(
+        self, error: BaseException, context: RequestContext, request: Any, started: float, request_bytes: int
+    ) -> list[Part] | None:
+        """`answer_error` for a request that has failed at once; it has its line in the request log too."""
+        parts = self.answer_error(error, context, request)
+        if REQUEST_LOGGER.level <= DEBUG:
+            seconds = self._monotonic() - started
+            log_request(self.name, context, parts, request_bytes=request_bytes, handled_seconds=seconds)
+        return parts
 
     def answer_error(self, error: BaseException, context: RequestContext, request: Any) -> list[Part] | None:
         if isinstance(error, CloseConnection):

@@ -159,3 +159,8 @@ def test_the_request_log_has_a_line_for_each_request(bench: Bench, request_log: 
     bench.now += 1
     bench.result.resolve(HeartbeatResponse())
     assert "waited_ms=1000.000" in request_log.records[1].getMessage()
+    bench.result = KafkaError(ErrorCode.NOT_COORDINATOR)
+    bench.ask()
+    bench.result = Deferred.failed(KafkaError(ErrorCode.NOT_COORDINATOR))
+    bench.ask()
+    assert len(request_log.records) == 4, "a request that failed has a line too"
