@@ -74,8 +74,8 @@ class ConsumerGroup(Group):
         # How many members subscribe by each regular expression.
         self.regexes: dict[str, int] = {}
         self.resolved_regexes: dict[str, ResolvedRegex] = {}
-        # Who has a partition, or has not given it up yet.
-        self._owners: dict[tuple[Uuid, int], str] = {}
+        # Who has a partition, or has not given it up yet: by topic, because a topic's id is dear to look up.
+        self._owners: dict[Uuid, dict[int, str]] = {}
         # Written by releases before 4.1; the next change of the group removes it.
         self.has_partition_metadata_record = False
         # The metadata for which the hash was last computed, and the epoch that came of it: when the group has not come
@@ -182,7 +182,8 @@ class ConsumerGroup(Group):
         return NO_TARGET if target is None else target
 
     def owner_of(self, topic_id: Uuid, partition: int) -> str | None:
-        return self._owners.get((topic_id, partition))
+        owners = self._owners.get(topic_id)
+        return None if owners is None else owners.get(partition)
 
     # Replay.
 
@@ -218,29 +219,30 @@ class ConsumerGroup(Group):
                 del self.regexes[regex]
 
     def _hold(self, held: Assigned, member_id: str) -> None:
-        owners = self._owners
         for topic_id, partitions in held.items():
-            for partition in partitions:
-                owners[topic_id, partition] = member_id
+            if partitions:
+                self._owners.setdefault(topic_id, {}).update(dict.fromkeys(partitions, member_id))
 
     def _release(self, member: ConsumerMember) -> None:
-        owners = self._owners
         for held in (member.assigned, member.pending_revocation):
             for topic_id, partitions in held.items():
+                owners = self._owners.get(topic_id, {})
                 for partition in partitions:
-                    if owners.get((topic_id, partition)) == member.member_id:
-                        del owners[topic_id, partition]
+                    if owners.get(partition) == member.member_id:
+                        del owners[partition]
+                if not owners:
+                    self._owners.pop(topic_id, None)
 
     # Under test.
 
     def invariants(self) -> None:
         """No partition is held by two members, and the owners are who the members say."""
-        held: dict[tuple[Uuid, int], str] = {}
+        held: dict[Uuid, dict[int, str]] = {}
         for member in self.members.values():
             for part in (member.assigned, member.pending_revocation):
                 for topic_id, partitions in part.items():
                     for partition in partitions:
-                        other = held.setdefault((topic_id, partition), member.member_id)
+                        other = held.setdefault(topic_id, {}).setdefault(partition, member.member_id)
                         assert other == member.member_id, f"{topic_id}-{partition}: {other} and {member.member_id}"
         assert held == self._owners
         assert self.assignment_epoch <= self.epoch
