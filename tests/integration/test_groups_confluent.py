@@ -1,4 +1,4 @@
-"""Groups of confluent-kafka consumers: sharing, callbacks, static members, administration, and where reading goes on.
+"""Groups of confluent-kafka consumers: sharing, callbacks, static members, and where reading goes on.
 
 Scenarios that do not depend on the protocol run under both: the classic one and the consumer protocol (KIP-848).
 """
@@ -13,13 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import (
-    ConsumerGroupState,
-    ConsumerGroupTopicPartitions,
-    KafkaError,
-    KafkaException,
-    TopicPartition,
-)
+from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 import ottla.testing
@@ -489,32 +483,3 @@ class TestReading:
         found = [value for (value,) in database.execute("select value from results")]
         database.close()
         assert sorted(found) == sorted(f"{index}:{number}" for index in (0, 1) for number in range(EACH))
-
-
-class TestAdministration:
-    def test_a_group_is_listed_described_moved_and_deleted(self, bootstrap: str) -> None:
-        topic, group = create_topic(bootstrap, 2), unique("group")
-        fill(bootstrap, topic, [EACH, EACH])
-        admin = AdminClient({"bootstrap.servers": bootstrap})
-
-        def states() -> dict[str, ConsumerGroupState]:
-            return {each.group_id: each.state for each in admin.list_consumer_groups().result(10).valid}
-
-        member = ConfluentMember(bootstrap, "reader", group, **CLASSIC).subscribe(topic)
-        with closing(member):
-            drive([member], lambda: len(member.records) == 2 * EACH, "everything is read")
-            member.consumer.commit(asynchronous=False)
-            assert states()[group] == ConsumerGroupState.STABLE
-            described = admin.describe_consumer_groups([group])[group].result(10)
-            (only,) = described.members
-            assert (described.partition_assignor, only.client_id) == ("range", "reader")
-            assert {(each.topic, each.partition) for each in only.assignment.topic_partitions} == places(topic, 2)
-            with pytest.raises(KafkaException, match="NON_EMPTY_GROUP"):
-                admin.delete_consumer_groups([group])[group].result(10)
-        moved = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 1)])
-        admin.alter_consumer_group_offsets([moved])[group].result(10)
-        asked = ConsumerGroupTopicPartitions(group)
-        found = admin.list_consumer_group_offsets([asked])[group].result(10).topic_partitions
-        assert {each.partition: each.offset for each in found} == {0: 1, 1: EACH}
-        admin.delete_consumer_groups([group])[group].result(10)
-        assert group not in states()

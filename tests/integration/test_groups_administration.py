@@ -1,0 +1,46 @@
+"""A group as an administrator sees and changes it, with a client of its own."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+import ottla.testing
+from tests.integration.group_members import ConfluentMember, closing, create_topic, drive, fill, unique
+
+EACH = 50
+SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "4"}
+
+
+def test_a_group_is_listed_described_moved_and_deleted() -> None:
+    with ottla.testing.cluster(settings=SETTINGS) as cluster:
+        check_administration(cluster.bootstrap)
+
+
+def check_administration(bootstrap: str) -> None:
+    topic, group = create_topic(bootstrap, 2), unique("group")
+    fill(bootstrap, topic, [EACH, EACH])
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+
+    def states() -> dict[str, ConsumerGroupState]:
+        return {each.group_id: each.state for each in admin.list_consumer_groups().result(10).valid}
+
+    member = ConfluentMember(bootstrap, "reader", group, **{"partition.assignment.strategy": "range"}).subscribe(topic)
+    with closing(member):
+        drive([member], lambda: len(member.records) == 2 * EACH, "everything is read")
+        member.consumer.commit(asynchronous=False)
+        assert states()[group] == ConsumerGroupState.STABLE
+        described = admin.describe_consumer_groups([group])[group].result(10)
+        (only,) = described.members
+        assert (described.partition_assignor, only.client_id) == ("range", "reader")
+        assert {(each.topic, each.partition) for each in only.assignment.topic_partitions} == {(topic, 0), (topic, 1)}
+        with pytest.raises(KafkaException, match="NON_EMPTY_GROUP"):
+            admin.delete_consumer_groups([group])[group].result(10)
+    moved = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 1)])
+    admin.alter_consumer_group_offsets([moved])[group].result(10)
+    asked = ConsumerGroupTopicPartitions(group)
+    found = admin.list_consumer_group_offsets([asked])[group].result(10).topic_partitions
+    assert {each.partition: each.offset for each in found} == {0: 1, 1: EACH}
+    admin.delete_consumer_groups([group])[group].result(10)
+    assert group not in states()
