@@ -1,0 +1,26 @@
+"""What Apache Kafka answered to a scenario, in a file that Ottla is held against."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.support.brokers import ApacheKafka
+
+__all__ = ["as_text", "keep_answers"]
+
+
+def keep_answers(file: Path, settings: Mapping[str, str], play: Callable[[str], Mapping[str, Any]]) -> None:
+    """Plays the scenario with an Apache Kafka of its own, and writes down what came of it."""
+    with tempfile.TemporaryDirectory() as directory, ApacheKafka(Path(directory), settings) as kafka:
+        answers = play(kafka.bootstrap)
+    file.write_text(as_text(answers))
+
+
+def as_text(answers: Mapping[str, Any]) -> str:
+    """One line for each answer, so that a difference can be read."""
+    lines = [f"{json.dumps(label)}: {json.dumps(answer)}" for label, answer in answers.items()]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
