@@ -235,7 +235,7 @@ class TransactionCoordinator:
 
         self._scans.insert(place, self._world.scheduler.call_later(interval_ms / 1000, on_time))
 
-    # Helpers.
+    # Steps that several requests share.
 
     def _check_init(self, request: InitProducerIdRequest) -> ProducerAttempt:
         config, transactional_id = self.context.config, request.transactional_id
