@@ -95,6 +95,7 @@ class ProducerEntry:
         "current_transaction_first_offset",
         "epoch",
         "last_timestamp",
+        "may_know_less_than_log",
         "producer_id",
     )
 
@@ -114,6 +115,8 @@ class ProducerEntry:
         self.last_timestamp = last_timestamp
         self.current_transaction_first_offset = current_transaction_first_offset
         self.batches = batches
+        # Whether it is out of a snapshot, which keeps one batch only (see `recall`).
+        self.may_know_less_than_log = False
 
     @property
     def last_sequence(self) -> int:
@@ -224,6 +227,7 @@ class ProducerState:
 
     def load(self, entry: ProducerEntry) -> None:
         """An entry out of a snapshot."""
+        entry.may_know_less_than_log = True
         self._producers[entry.producer_id] = entry
         if entry.current_transaction_first_offset >= 0:
             self._ongoing[entry.current_transaction_first_offset] = entry.producer_id

@@ -6,6 +6,7 @@ import pytest
 
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.records.validate import AppendOrigin
+from ottla.storage import log as log_module
 from ottla.storage.log import AppendResult
 from ottla.storage.producer_snapshot import CorruptSnapshot, decode_snapshot, encode_snapshot
 from ottla.storage.producer_state import ProducerBatch, ProducerEntry
@@ -111,6 +112,44 @@ def test_producers_survive_a_restart(clean: bool) -> None:
     assert send(bench, 7).duplicate
     assert refused(bench, 9) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert send(bench, 8).first_offset == 8
+
+
+@pytest.mark.parametrize(("segment_bytes", "segments"), [(1 << 20, 1), (300, 4)])
+def test_what_the_snapshot_has_forgotten_is_found_in_the_log(segment_bytes: int, segments: int) -> None:
+    bench = LogBench(**{"internal.segment.bytes": segment_bytes})
+    for sequence in range(7):
+        send(bench, sequence)
+        bench.append(b"other", producer_id=8, sequence=sequence)
+    assert len(bench.log.segments) == segments
+    bench.restart(clean=True)
+    end = bench.log.log_end_offset
+    # A producer with five requests in flight, none of which was answered, begins with the oldest.
+    for sequence in range(2, 7):
+        again = send(bench, sequence)
+        assert (again.duplicate, again.first_offset) == (True, 2 * sequence)
+    assert bench.log.log_end_offset == end
+    assert refused(bench, 1) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refused(bench, 9) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert not send(bench, 7).duplicate
+
+
+def test_the_log_is_looked_through_once_and_only_for_an_older_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = LogBench()
+    for sequence in range(3):
+        send(bench, sequence)
+    bench.restart(clean=True)
+    looks: list[int] = []
+    recall = log_module.recall_batches
+    monkeypatch.setattr(
+        log_module, "recall_batches", lambda segments, entry: (looks.append(1), recall(segments, entry))
+    )
+    assert send(bench, 2).duplicate
+    assert not send(bench, 3).duplicate
+    assert looks == []
+    for _ in range(3):
+        assert refused(bench, 9) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert looks == [1]
+    assert send(bench, 0).duplicate
 
 
 def test_all_batches_since_the_snapshot_are_known_after_a_crash(bench: LogBench) -> None:
