@@ -254,3 +254,35 @@ def test_a_pre_vote_that_was_refused_is_asked_for_again() -> None:
     assert [effect.voter for effect in asked] == [key(3)]
     replica.step(granted(3, 5, is_pre_vote=True))
     assert replica.machine.role is Role.CANDIDATE
+
+
+def test_a_voter_that_fetches_a_snapshot_is_heard_of() -> None:
+    replica = Replica(1).leading()
+    for _ in range(10):
+        replica.step(e.ReplicaFetched(replica=key(2), offset=None), after_ms=SETTINGS.fetch_timeout_ms)
+    assert replica.machine.is_leader
+    replica.step(e.TimePassed(), after_ms=2 * SETTINGS.fetch_timeout_ms)
+    assert replica.machine.role is Role.RESIGNED
+
+
+def test_split_votes_are_not_waited_for_when_the_third_voter_is_away() -> None:
+    replica = Replica(1).following(epoch=5)
+    replica.step(e.TimePassed(), after_ms=SETTINGS.fetch_timeout_ms)
+    replica.step(granted(3, 5, is_pre_vote=True))
+    assert replica.machine.role is Role.CANDIDATE
+    replica.step(granted(3, 6, is_pre_vote=False, is_granted=False))
+    replica.step(e.RequestFailed(voter_id=2))
+    replica.step(e.TimePassed(), after_ms=SETTINGS.election_timeout_ms // 10)
+    assert replica.machine.role is Role.PROSPECTIVE
+
+
+@pytest.mark.parametrize(("other", "length", "stands_first"), [(2, 1, True), (2, 2, False), (0, 1, False)])
+def test_of_two_who_would_vote_for_each_other_one_stands_first(other: int, length: int, stands_first: bool) -> None:
+    """The longer log goes first, and of two that are equal the lower id."""
+    replica = Replica(1, voters=voter_set(0, 1, 2)).following(leader_id=2 - other, epoch=5)
+    replica.step(e.TimePassed(), after_ms=SETTINGS.fetch_timeout_ms)
+    assert replica.answer(asks(other, 5, LogEnd(1, length), is_pre_vote=True)).is_granted
+    replica.step(granted(other, 5, is_pre_vote=True))
+    assert (replica.machine.role is Role.CANDIDATE) == stands_first
+    replica.step(e.TimePassed(), after_ms=SETTINGS.election_timeout_ms // 4)
+    assert replica.machine.role is Role.CANDIDATE
