@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 
 import ottla
 from ottla.testing.clusters import node_environment
+from tests.integration.group_members import create_topic, fill
 
 COMMAND = [sys.executable, "-m", "ottla.cli.main"]
 
@@ -200,7 +201,25 @@ def is_alive(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
 
 
-def test_when_one_of_several_nodes_ends_the_others_stop(started: list[Started], tmp_path: Path) -> None:
+def test_a_cluster_outlives_one_of_its_nodes(started: list[Started], tmp_path: Path) -> None:
+    session = "broker.session.timeout.ms=2000"
+    up = start(started, "up", "--nodes", "3", "--port", "0", "--data", "d", "--set", session, cwd=tmp_path)
+    bootstrap = up.wait_until_ready()
+    # As many replicas as a new topic gets there.
+    topic = create_topic(bootstrap, 3, replicas=-1)
+    victim = tmp_path / "d" / "node-2"
+    os.kill(int((victim / "node.pid").read_text()), signal.SIGKILL)
+    fill(bootstrap, topic, [10, 10, 10])
+    again = start(started, "node", "--config", str(victim / "node.properties"), cwd=tmp_path)
+    again.wait_until_ready()
+    fill(bootstrap, topic, [10, 10, 10])
+    assert again.stop(signal.SIGTERM)[0] == 0
+    code, errors = up.stop(signal.SIGTERM)
+    assert (code, "Traceback" in errors) == (0, False), errors
+    assert "Node 2 has ended with exit code -9, the others go on. To start it again: ottla node --config" in errors
+
+
+def test_when_one_of_several_nodes_cannot_start_the_others_stop(started: list[Started], tmp_path: Path) -> None:
     # Node 2's own settings cannot work: its directory belongs to somebody else.
     (tmp_path / "d" / "node-2" / "data").mkdir(parents=True)
     meta = "version=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAQ\nnode.id=77\ndirectory.id=AAAAAAAAAAAAAAAAAAAAZg\n"

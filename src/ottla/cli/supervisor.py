@@ -1,8 +1,10 @@
 """Several nodes as child processes, watched by this one.
 
 All are started at once: controllers look for each other, and brokers for them, until they are there. The cluster is
-ready when every node has said so on its standard output, which is the only thing they say there. It runs as a whole:
-when one node ends, the others are stopped.
+ready when every node has said so on its standard output, which is the only thing they say there.
+
+A cluster that cannot start as a whole stops. Once it was ready it outlives its nodes, as a cluster should: the loss of
+one is said, with the command that brings it back, and only when the last has ended is it over.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ class Supervisor:
         self._stopping = False
 
     def run(self) -> int:
-        """Runs all nodes until a signal asks to stop or one of them ends; the exit code."""
+        """Runs all nodes until a signal asks to stop, one cannot start, or all have ended; the exit code."""
         # Signals are turned into bytes on a socket, so that one `select` waits for everything.
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
@@ -70,7 +72,9 @@ class Supervisor:
                 line = child.stdout.readline()
                 if not line:
                     selector.unregister(child.stdout)
-                    return self._ended(child)
+                    code = self._ended(child)
+                    if self._waiting or all(each.poll() is not None for each in self._children):
+                        return code
                 if line.startswith(b"ready") and child.pid in self._waiting:
                     self._waiting.discard(child.pid)
                     if not self._waiting:
@@ -78,8 +82,13 @@ class Supervisor:
 
     def _ended(self, child: subprocess.Popen[bytes]) -> int:
         code = child.wait()
-        number = self._children.index(child) + 1
-        print(f"ottla: Node {number} has ended with exit code {code}, so the others stop.", file=sys.stderr, flush=True)
+        index = self._children.index(child)
+        if self._waiting:
+            consequence = "so the others stop."
+        else:
+            consequence = f"the others go on. To start it again: ottla node --config {self._config_files[index]}"
+        message = f"ottla: Node {index + 1} has ended with exit code {code}, {consequence}"
+        print(message, file=sys.stderr, flush=True)
         return code or 1
 
     def _stop(self) -> None:

@@ -1,7 +1,7 @@
 """`ottla up`: a local cluster in the foreground.
 
 One node runs in this very process. Several are child processes (`ottla node --config`), one per node, which this one
-starts, watches, and stops: when one of them ends by itself, the others are stopped and its exit code is passed on.
+starts, watches, and stops: see `supervisor`.
 """
 
 from __future__ import annotations
@@ -108,7 +108,12 @@ def _up_many(*, nodes: int, port: int, data: str, settings: Mapping[str, str]) -
             ports=broker_ports,
             controller_ports=free[:controllers],
             data=data,
-            settings={METRICS_KEY: f"{HOST}:{metrics_ports[node_id - 1]}", **settings},
+            settings={
+                METRICS_KEY: f"{HOST}:{metrics_ports[node_id - 1]}",
+                # Whoever starts several nodes wants to see them stand in for each other.
+                "default.replication.factor": str(min(nodes, 3)),
+                **settings,
+            },
         )
         for node_id in range(1, nodes + 1)
     ]
