@@ -55,9 +55,7 @@ def test_a_quorum_given_by_configuration_goes_over_to_one_that_can_change(
     refused = quorum(java, three.bootstrap, "remove-controller", "--controller-id", "3", "--controller-directory-id",
                      "AAAAAAAAAAAAAAAAAAAAAQ", status=1)  # fmt: skip
     assert "UnsupportedVersionException" in refused
-    upgraded = java.run(
-        "FeatureCommand", "--bootstrap-server", three.bootstrap, "upgrade", "--release-version", "4.3"
-    )
+    upgraded = java.run("FeatureCommand", "--bootstrap-server", three.bootstrap, "upgrade", "--release-version", "4.3")
     assert upgraded.status == 0, upgraded.stdout + upgraded.stderr
     described = java.run("FeatureCommand", "--bootstrap-server", three.bootstrap, "describe").stdout
     assert re.search(r"Feature: kraft.version\s.*FinalizedVersionLevel: 1", described)
