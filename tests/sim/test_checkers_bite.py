@@ -124,7 +124,8 @@ def test_the_broken_node_is_found(
     seen: set[str] = set()
     for seed in range(SEEDS_MAX):
         plan = Plan(**{"seed": seed, "seconds": 12.0, **BASE, **settings})  # type: ignore[arg-type]
-        seen |= {finding.rule for finding in run_plan(plan, ends_at_finding=True).findings}
+        # To the end, for another rule may be broken first.
+        seen |= {finding.rule for finding in run_plan(plan).findings}
         if seen & rules:
             return
     pytest.fail(f"nobody noticed; what was found: {sorted(seen)}")

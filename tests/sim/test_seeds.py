@@ -19,6 +19,7 @@ FOUND_ONCE = {
     "timer-of-a-shard-given-up": "a shard that was given up planned a timer",
     "empty-answer-of-delete-topics": "a DeleteTopics request that failed had an empty answer",
     "metadata-segment-without-a-name": "a power loss took the first metadata segment, whose name was not synced",
+    "producer-back-at-an-old-leader": "the answer of a leader that had been replaced was taken for a lost batch",
 }
 
 

@@ -39,7 +39,8 @@ class _Batch:
     records: list[Sent]
     sequence: int
     is_acknowledged: bool = False
-    attempts: int = 0
+    leader_epoch: int = -1
+    """Of whom it was sent to last, as the client knew it."""
 
 
 @dataclass(slots=True)
@@ -74,6 +75,8 @@ class Produce(Workload):
         self._padding = bytes(value_bytes)
         self._window = _Window()
         self._producer_id = self._producer_epoch = -1
+        # Of the newest leader that acknowledged something.
+        self._leader_epoch = -1
         self._session = 0
         self._number = 0
 
@@ -158,9 +161,9 @@ class Produce(Workload):
         if error in SEQUENCE_LOST and self._is_idempotent:
             # What is in the window is given up: whether it was written is not known, and it is not promised either.
             self._window.batches.clear()
-            # A broker that was restarted knows only the last batch of a producer, so that it may not recognise others
-            # that are sent again. But one that comes for the first time after all before it were acknowledged fits.
-            if self._acks == -1 and batch.attempts == 1:
+            # A leader that is cut off from the others and has not heard of its successor misses what that one
+            # acknowledged. This client may go back to it; one that minds epochs (KIP-320) does not.
+            if self._acks == -1 and batch.leader_epoch >= self._leader_epoch:
                 self.history.contradict(
                     "producers keep their sequence", f"{self.name} was answered {error!r}, so a batch of it is missing"
                 )
@@ -182,7 +185,7 @@ class Produce(Workload):
         found = await client.leader(partition)
         if found is None:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        batch.attempts += 1
+        batch.leader_epoch = found[1]
         now_ms = EPOCH_MS + self.now_us // 1000
         data = build_batch(
             [Record(timestamp=now_ms, key=None, value=sent.value + self._padding) for sent in batch.records],
@@ -209,6 +212,7 @@ class Produce(Workload):
             row.base_offset = -1
         if error is ErrorCode.NONE:
             batch.is_acknowledged = True
+            self._leader_epoch = max(self._leader_epoch, batch.leader_epoch)
             client.kernel.trace("batch acknowledged", f"{self.name}, sequence {batch.sequence}, at {row.base_offset}")
             for index, sent in enumerate(batch.records):
                 sent.offset = row.base_offset + index if row.base_offset >= 0 else -1
