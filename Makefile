@@ -3,6 +3,7 @@
 PYTHON ?= python3
 PORT   ?= 9092
 DATA   ?= data
+JOBS   ?= 2
 SEEDS  ?= 1000
 FROM   ?= 0
 BIN    := .venv/bin
@@ -40,7 +41,9 @@ run: $(READY)
 	$(BIN)/ottla up --port $(PORT) --data $(DATA)
 
 test: lint
-	$(BIN)/python -m pytest $(ARGS)
+	@# Two files of tests at a time: many of them wait for processes. The jars come first, so that nobody fetches them twice.
+	$(BIN)/python -m tests.support.jars fetch tests/java > /dev/null || true
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 lint: $(READY)
 	$(BIN)/ruff check .
