@@ -375,6 +375,6 @@ def _is_not_controller(response: Any) -> bool:
 def _checked(response: Any) -> Any:
     """The response, or raises the error it carries as a whole."""
     if response.error_code:
-        code = ErrorCode(response.error_code)
+        code = ErrorCode.told(response.error_code)
         raise KafkaError(code, f"the controller answered {code.name}: {code.message}")
     return response

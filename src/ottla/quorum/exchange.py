@@ -25,16 +25,17 @@ from ottla.wire.peers import Endpoint
 __all__ = [
     "LeaderNews",
     "TOPIC",
+    "begin_epoch_answer",
     "begin_epoch_request",
     "begin_epoch_response",
     "end_epoch_request",
     "end_epoch_response",
-    "error_of",
     "fetch_answer",
     "fetch_request",
     "named_endpoint",
     "only_partition",
     "snapshot_request",
+    "vote_answer",
     "vote_request",
     "vote_response",
 ]
@@ -85,6 +86,22 @@ def vote_response(answer: e.Answer, news: LeaderNews, *, api_version: int) -> v.
     )
 
 
+def vote_answer(response: v.VoteResponse, effect: e.SendVote) -> e.VoteAnswered | None:
+    """None when the answer is about something else, or an error as a whole."""
+    data = None if response.error_code else only_partition(response)
+    if data is None:
+        return None
+    return e.VoteAnswered(
+        voter_id=effect.voter.node_id,
+        asked_epoch=effect.epoch,
+        is_pre_vote=effect.is_pre_vote,
+        error=ErrorCode.told(data.error_code),
+        is_granted=data.vote_granted,
+        leader_id=data.leader_id,
+        epoch=data.leader_epoch,
+    )
+
+
 def begin_epoch_request(
     effect: e.SendBeginEpoch, *, own: ReplicaKey, cluster_id: str, listeners: Sequence[tuple[str, Endpoint]]
 ) -> b.BeginQuorumEpochRequest:
@@ -109,6 +126,19 @@ def begin_epoch_response(answer: e.Answer, news: LeaderNews, *, api_version: int
     return b.BeginQuorumEpochResponse(
         topics=[b.ResponseTopicData(topic_name=TOPIC, partitions=[partition])],
         node_endpoints=_endpoints(b.NodeEndpoint, news, api_version >= 1),
+    )
+
+
+def begin_epoch_answer(response: b.BeginQuorumEpochResponse, effect: e.SendBeginEpoch) -> e.BeginEpochAnswered | None:
+    """None when the answer is about something else, or an error as a whole."""
+    data = None if response.error_code else only_partition(response)
+    if data is None:
+        return None
+    return e.BeginEpochAnswered(
+        voter_id=effect.voter.node_id,
+        error=ErrorCode.told(data.error_code),
+        leader_id=data.leader_id,
+        epoch=data.leader_epoch,
     )
 
 
@@ -179,7 +209,7 @@ def fetch_answer(response: f.FetchResponse, *, fetch_id: int) -> e.FetchAnswered
     diverging, snapshot = data.diverging_epoch, data.snapshot_id
     return e.FetchAnswered(
         fetch_id=fetch_id,
-        error=error_of(data.error_code),
+        error=ErrorCode.told(data.error_code),
         leader_id=data.current_leader.leader_id,
         epoch=data.current_leader.leader_epoch,
         high_watermark=data.high_watermark,
@@ -227,13 +257,6 @@ def only_partition(message: Any, topics_field: str = "topics") -> Any | None:
 def named_endpoint(endpoints: Sequence[Any], node_id: int) -> Endpoint | None:
     """Where an answer says that a node is."""
     return next((Endpoint(each.host, each.port) for each in endpoints if each.node_id == node_id), None)
-
-
-def error_of(code: int) -> ErrorCode:
-    try:
-        return ErrorCode(code)
-    except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def _endpoints(kind: Any, news: LeaderNews, is_known: bool) -> list[Any]:

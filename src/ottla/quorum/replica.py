@@ -32,9 +32,7 @@ from ottla.quorum.voters import ReplicaKey
 from ottla.records.control import ControlType
 from ottla.records.errors import CorruptRecords
 from ottla.wire.codec import encode
-from ottla.wire.messages import begin_quorum_epoch as b
 from ottla.wire.messages import fetch as f
-from ottla.wire.messages import vote as v
 from ottla.wire.messages.control_records import (
     KRaftVersionRecord,
     LeaderChangeMessage,
@@ -259,44 +257,13 @@ class QuorumReplica:
 
     def _do_send_vote(self, effect: e.SendVote) -> None:
         request = x.vote_request(effect, own=self.own, cluster_id=self._cluster_id)
-        voter_id = effect.voter.node_id
-
-        def on_answer(response: v.VoteResponse) -> e.Event | None:
-            data = None if response.error_code else x.only_partition(response)
-            if data is None:
-                return None
-            self._learn_leader(data.leader_id, response.node_endpoints)
-            return e.VoteAnswered(
-                voter_id=voter_id,
-                asked_epoch=effect.epoch,
-                is_pre_vote=effect.is_pre_vote,
-                error=x.error_of(data.error_code),
-                is_granted=data.vote_granted,
-                leader_id=data.leader_id,
-                epoch=data.leader_epoch,
-            )
-
-        self._ask(voter_id, request, on_answer)
+        self._ask(effect.voter.node_id, request, lambda response: x.vote_answer(response, effect))
 
     def _do_send_begin_epoch(self, effect: e.SendBeginEpoch) -> None:
         request = x.begin_epoch_request(
             effect, own=self.own, cluster_id=self._cluster_id, listeners=self.settings.listeners
         )
-        voter_id = effect.voter.node_id
-
-        def on_answer(response: b.BeginQuorumEpochResponse) -> e.Event | None:
-            data = None if response.error_code else x.only_partition(response)
-            if data is None:
-                return None
-            self._learn_leader(data.leader_id, response.node_endpoints)
-            return e.BeginEpochAnswered(
-                voter_id=voter_id,
-                error=x.error_of(data.error_code),
-                leader_id=data.leader_id,
-                epoch=data.leader_epoch,
-            )
-
-        self._ask(voter_id, request, on_answer)
+        self._ask(effect.voter.node_id, request, lambda response: x.begin_epoch_answer(response, effect))
 
     def _do_send_end_epoch(self, effect: e.SendEndEpoch) -> None:
         endpoint = self.endpoint(effect.voter.node_id)
@@ -307,7 +274,12 @@ class QuorumReplica:
             timeout_ms = self.settings.timing.request_timeout_ms
             self._peers.send(endpoint, request, purpose=ELECTIONS, timeout_ms=timeout_ms)
 
-    def _ask(self, voter_id: int, request: Message, on_answer: Callable[[Any], e.Event | None]) -> None:
+    def _ask(
+        self,
+        voter_id: int,
+        request: Message,
+        on_answer: Callable[[Any], e.VoteAnswered | e.BeginEpochAnswered | None],
+    ) -> None:
         endpoint = self.endpoint(voter_id)
         if self._peers is None or endpoint is None:
             self.step(e.RequestFailed(voter_id=voter_id))
@@ -317,6 +289,8 @@ class QuorumReplica:
             if self.is_closed:
                 return
             event = None if answer.error is not None else on_answer(answer.result())
+            if event is not None:
+                self._learn_leader(event.leader_id, answer.result().node_endpoints)
             self.step(event or e.RequestFailed(voter_id=voter_id))
 
         timeout_ms = self.settings.timing.request_timeout_ms
