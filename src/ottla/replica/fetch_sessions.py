@@ -21,7 +21,7 @@ last the next time, so that a busy partition does not starve the others.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from random import Random
 from typing import TYPE_CHECKING, Protocol
 
@@ -379,8 +379,3 @@ def _settle_incremental(session: FetchSession, results: Iterable[FetchedPartitio
                     del entries[key]
                     entries[key] = entry
     return told
-
-
-def total_records_bytes(results: Collection[FetchedPartition]) -> int:
-    """How many bytes of records an answer carries."""
-    return sum(len(data.records) for _, data in results if data.records is not None)

@@ -27,7 +27,7 @@ from ottla.sim.faults.schedule import FaultSchedule
 from ottla.sim.faults.steps import StepSchedule, Watch
 from ottla.sim.history import Copies, History
 from ottla.sim.kernel import SECOND_US, Kernel, TimeStandsStill
-from ottla.sim.plans import Plan, plan_of
+from ottla.sim.plans import Plan
 from ottla.sim.workloads.consume import Consume
 from ottla.sim.workloads.copies import Copy
 from ottla.sim.workloads.groups import ClassicMember, ConsumerMember
@@ -39,7 +39,7 @@ from ottla.sim.workloads.topics import ChurnTopics, CreateTopics, partitions_of
 from ottla.sim.workloads.transactions import Transact
 from ottla.sim.workloads.workload import Stage, Workload
 
-__all__ = ["CHECKERS", "Outcome", "run_plan", "run_seed"]
+__all__ = ["CHECKERS", "Outcome", "run_plan"]
 
 CHECKERS: tuple[type[Checker], ...] = (
     OneLeader,
@@ -77,10 +77,6 @@ class Outcome:
     @property
     def is_good(self) -> bool:
         return not self.findings
-
-
-def run_seed(seed: int) -> Outcome:
-    return run_plan(plan_of(seed))
 
 
 def run_plan(

@@ -58,9 +58,6 @@ class Mover:
     def futures_in(self, directory: LogDirectory) -> list[PartitionLog]:
         return [move.future for move in self._moves.values() if move.directory is directory]
 
-    def is_moving(self, topic_partition: TopicPartition) -> bool:
-        return topic_partition in self._moves
-
     def move(self, topic_partition: TopicPartition, directory: LogDirectory) -> None:
         under_way = self._moves.get(topic_partition)
         if under_way is not None and under_way.directory is directory:

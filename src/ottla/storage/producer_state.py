@@ -56,10 +56,6 @@ class ProducerBatch(NamedTuple):
     timestamp: int
 
     @property
-    def first_sequence(self) -> int:
-        return (self.last_sequence - self.offset_delta) & _SEQUENCE_MASK
-
-    @property
     def first_offset(self) -> int:
         return self.last_offset - self.offset_delta
 
@@ -420,10 +416,6 @@ class ProducerState:
         if ongoing is None or (unreplicated is not None and unreplicated < ongoing):
             return unreplicated
         return ongoing
-
-    @property
-    def first_undecided_offset(self) -> int | None:
-        return next(iter(self._ongoing), None)
 
     def has_late_transaction(self, now_ms: int, *, timeout_ms_max: int) -> bool:
         """Whether the oldest open transaction has outlived what any coordinator allows: nobody will end it (KIP-664).

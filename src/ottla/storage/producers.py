@@ -114,9 +114,6 @@ class ProducerLedger:
             strays.pop()
         self._forget(strays)
 
-    def remove_before(self, offset: int) -> None:
-        self._forget([snapshot for snapshot in self._snapshots if snapshot < offset])
-
     def mark_deleted(self, offset: int) -> str | None:
         """Renames a deleted segment's snapshot out of the way; the path to be removed later."""
         if offset not in self._snapshots:
