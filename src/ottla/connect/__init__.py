@@ -1,0 +1,1 @@
+"""Kafka Connect on Spark: connectors, workers and their REST interface. See README.md."""
