@@ -1,1 +1,1 @@
-"""Kafka Connect on Spark: connectors, workers and their REST interface. See README.md."""
+"""Data in and out of topics by configuration alone: connectors, workers, and Kafka Connect's REST interface."""
