@@ -5,8 +5,9 @@ Start:
    cluster, another asks its controller which cluster it is to join), locked, and their logs recovered;
 2. the metadata log is opened and replayed into an image, which says what should be on this disk; a node without the
    controller role first catches up with the controller;
-3. partitions take up what the image says, and follow it from then on;
-4. the broker registers with the controller, and its fence is lifted once it has replayed its own registration.
+3. the broker registers with the controller, and waits until it has replayed its own registration: in an older image it
+   may still lead what it has lost the end of;
+4. partitions take up what the image says, and follow it from then on; then the fence is lifted.
 Only then are clients let in, so that the first answer is a true one. A controller's listener opens earlier, after step
 2: the other nodes need it for all of this.
 
@@ -292,6 +293,8 @@ class NodeLifecycle:
             if current.error is not None:
                 started.fail(_start_error(current.error))
             elif self._config.is_broker:
+                metadata.followed()
+                broker.metadata.add(session)
                 session.register().when_done(on_registered)
             else:
                 started.resolve(broker)
@@ -302,10 +305,9 @@ class NodeLifecycle:
                 return
             try:
                 registered.result()
-                # Registering committed everything before it, the first records of a new cluster included.
+                # The image has the registration, so it has everything before it, the first records of a new cluster
+                # included, and whoever leads now what this broker led before it crashed.
                 self._take_up_partitions(broker)
-                metadata.followed()
-                broker.metadata.add(session)
             except Exception as error:  # noqa: BLE001 - whatever it is, the start has failed with it
                 started.fail(_start_error(error))
             else:

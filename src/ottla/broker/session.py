@@ -1,7 +1,9 @@
 """A broker's session with the controller: registration, heartbeats, and taking leave.
 
-A broker registers once per start with a fresh incarnation id and is fenced until it has replayed the metadata up to
-its own registration; the heartbeat that says so lifts the fence. From then on a heartbeat every
+A broker registers once per start with a fresh incarnation id. It believes nothing of the metadata before it has
+replayed its own registration: what it led before its crash it may still seem to lead, with a log that lost its end
+since then. The registration settles that, together with the changes of leaders that come of it; the heartbeat that says
+how far the broker has replayed lifts its fence. From then on a heartbeat every
 `broker.heartbeat.interval.ms` keeps the session alive. When it stops, it asks to be shut down and waits until its
 leaderships have moved.
 
@@ -80,6 +82,8 @@ class BrokerSession:
         self._closed = False
         self._failures = 0
         self._left: Deferred[None] | None = None
+        # Waits until our own image has the registration that the controller has answered.
+        self._registered: Deferred[int] | None = None
         # What the next heartbeats tell: directories that failed since the start.
         self.offline_directories: set[Uuid] = set()
         # And which of them take no new replicas (KIP-1066).
@@ -91,7 +95,7 @@ class BrokerSession:
     # -- joining ----------------------------------------------------------------------------------------------------
 
     def register(self) -> Deferred[int]:
-        """Registers this start of the broker; resolves with its epoch."""
+        """Registers this start of the broker; resolves with its epoch once the image here knows of it."""
         registered: Deferred[int] = Deferred()
         request = self._registration()
         started = self._world.clock.monotonic()
@@ -105,7 +109,8 @@ class BrokerSession:
             if error is None:
                 self._failures = 0
                 self.epoch = answer.result().broker_epoch
-                registered.resolve(self.epoch)
+                self._registered = registered
+                self._look_for_registration(self._metadata.image)
                 return
             is_duplicate = isinstance(error, KafkaError) and error.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
             if is_duplicate and not self._failures:
@@ -156,16 +161,23 @@ class BrokerSession:
     # -- staying ----------------------------------------------------------------------------------------------------
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Follows the metadata, to notice when somebody else has become this broker."""
+        """Follows the metadata until our registration is in it, then to see whether somebody takes our place."""
         own_id = self._config.node_id
         if own_id not in delta.brokers_changed or self._closed or self.epoch < 0:
             return
+        self._look_for_registration(image)
         registration = image.brokers.get(own_id)
         if registration is None or registration.incarnation_id == self._incarnation_id:
             return
         if registration.broker_epoch > self.epoch and self.on_superseded is not None:
             self.close()
             self.on_superseded()
+
+    def _look_for_registration(self, image: MetadataImage) -> None:
+        own = image.brokers.get(self._config.node_id)
+        if self._registered is not None and own is not None and own.incarnation_id == self._incarnation_id:
+            registered, self._registered = self._registered, None
+            registered.resolve(self.epoch)
 
     def _plan_heartbeat(self, delay_seconds: float | None = None) -> None:
         if not self._closed:

@@ -36,5 +36,6 @@ class Publishers:
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         assert image.offset >= self.image.offset, "metadata never goes backwards"
         self.image = image
-        for publish in self._publish:
+        # Whoever is added by one of them has read this image already.
+        for publish in tuple(self._publish):
             publish(delta, image)

@@ -64,9 +64,11 @@ class Controller:
         self.heartbeats: list[BrokerHeartbeatRequest] = []
         self.registration: Any = BrokerRegistrationResponse(broker_epoch=42)
         self.answers: list[Any] = []
+        self.on_registration: Callable[[BrokerRegistrationRequest], object] = lambda request: None
 
     def register_broker(self, request: BrokerRegistrationRequest) -> Deferred[BrokerRegistrationResponse]:
         self.registrations.append(request)
+        self.on_registration(request)
         return _answered(self.registration)
 
     def heartbeat(self, request: BrokerHeartbeatRequest) -> Deferred[BrokerHeartbeatResponse]:
@@ -105,6 +107,8 @@ class Given:
             metadata=self.metadata,  # type: ignore[arg-type]
             controller=self.controller,  # type: ignore[arg-type]
         )
+        # A controller in the same process: the image has the registration before the answer comes.
+        self.controller.on_registration = lambda request: setattr(self.own, "incarnation_id", request.incarnation_id)
 
 
 @pytest.fixture
@@ -127,6 +131,19 @@ def test_registration_says_who_where_and_with_what(given: Given) -> None:
     assert request.log_dirs == [DIRECTORY]
     assert request.previous_broker_epoch == 11
     assert "metadata.version" in {feature.name for feature in request.features}
+
+
+def test_a_registration_counts_once_the_image_has_it(given: Given) -> None:
+    # A broker that believed its old image would go on as the leader of what it may have lost.
+    given.controller.on_registration = lambda request: None
+    registered = given.session.register()
+    assert not registered.done
+    for changed in (set(), {3}):
+        given.session.publish(SimpleNamespace(brokers_changed=changed), given.metadata.image)  # type: ignore[arg-type]
+        assert not registered.done
+    given.own.incarnation_id = given.controller.registrations[0].incarnation_id
+    given.session.publish(SimpleNamespace(brokers_changed={3}), given.metadata.image)  # type: ignore[arg-type]
+    assert registered.result() == 42
 
 
 def test_a_refused_registration_fails(given: Given) -> None:
