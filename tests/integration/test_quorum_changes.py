@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import subprocess
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ottla.cli.app import run as run_command
 from ottla.cli.commands.storage import storage
 from ottla.host.local_cluster import HOST, free_ports
 from ottla.model.ids import Uuid
@@ -140,3 +142,27 @@ def test_a_voter_that_moved_tells_where_it_is_now(quorum: Quorum) -> None:
     # And they need it: without it there is no majority.
     quorum.kill(quorum.leader_id)
     quorum.create("afterwards")
+
+
+def test_a_controller_is_added_and_removed_with_the_command(quorum: Quorum, capsys: pytest.CaptureFixture[str]) -> None:
+    quorum.format(4, "--no-initial-controllers")
+    quorum.start(4, controller_quorum_fetch_timeout_ms="500")
+    path = str(quorum.processes.write("4", **quorum.properties(4)))
+    through_broker, through_controller = ["-b", quorum.address], ["--bootstrap-controller", quorum.bootstrap]
+    assert run_command(["quorum", "add-controller", "-c", path, "--dry-run", *through_broker]) == 0
+    assert set(quorum.voters) == {1, 2, 3}
+    # As Kafka's tool has it, with the address in front and the file under another name.
+    wait_until(
+        lambda: run_command(["quorum", *through_broker, "--command-config", path, "add-controller"]) == 0, "is in"
+    )
+    assert set(quorum.voters) == {1, 2, 3, 4}
+    capsys.readouterr()
+    assert run_command(["quorum", "describe", "--replication", "--json", *through_controller]) == 0
+    shown = {one["nodeId"]: one for one in json.loads(capsys.readouterr().out)}
+    assert {4, *CONTROLLERS} == {node_id for node_id, one in shown.items() if one["status"] != "observer"}
+    removing = ["quorum", "remove-controller", "--controller-id", "4", *through_controller]
+    assert run_command(removing) == 1
+    assert "--yes" in capsys.readouterr().err
+    assert run_command([*removing, "--controller-directory-id", shown[3]["directoryId"], "--yes"]) == 1
+    assert run_command([*removing, "--controller-directory-id", shown[4]["directoryId"], "--yes"]) == 0
+    assert set(quorum.voters) == {1, 2, 3}

@@ -20,7 +20,7 @@ from ottla.cli.output import Output
 from ottla.client.admin import AdminClient
 from ottla.client.settings import ClientSettings, parse_bootstrap, settings_from_properties
 
-__all__ = ["Session", "cluster_options", "confirm", "run_async", "yes_option"]
+__all__ = ["Session", "cluster_options", "confirm", "controller_options", "run_async", "yes_option"]
 
 T = TypeVar("T")
 
@@ -31,8 +31,9 @@ class Session:
     def __init__(self, settings: ClientSettings, output: Output, properties: dict[str, str]) -> None:
         self.settings = settings
         self.output = output
-        # What --command-config said, for what only this command understands.
+        # What --command-config said, for what only this command understands, and which file that was.
         self.properties = properties
+        self.properties_file: str | None = None
 
     def run(self, work: Callable[[AdminClient], Awaitable[Any]]) -> int:
         """Runs `work` with a client, and gives the exit code."""
@@ -83,9 +84,36 @@ def cluster_options(function: Callable[..., Any]) -> Callable[..., Any]:
     )
     @functools.wraps(function)
     def wrapper(bootstrap: str | None, command_config: str | None, as_json: bool, timeout_ms: int, **rest: Any) -> Any:
-        return function(make_session(bootstrap, command_config, as_json, timeout_ms), **rest)
+        session = make_session(bootstrap, command_config, as_json, timeout_ms)
+        session.properties_file = command_config
+        return function(session, **rest)
 
     return wrapper
+
+
+def controller_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`cluster_options` for what can be asked of controllers directly, when no broker is there to ask (KIP-919)."""
+
+    @click.option(
+        "--bootstrap-controller",
+        "controllers",
+        metavar="HOST:PORT",
+        help="Where controllers are, instead; several with commas.",
+    )
+    @functools.wraps(function)
+    def wrapper(session: Session, controllers: str | None, **rest: Any) -> Any:
+        if controllers is not None:
+            context = click.get_current_context()
+            if context.get_parameter_source("bootstrap") is click.core.ParameterSource.COMMANDLINE:
+                raise click.UsageError("--bootstrap-server and --bootstrap-controller exclude each other.")
+            session.settings = replace(
+                session.settings,
+                bootstrap_servers=parse_bootstrap(controllers, option="--bootstrap-controller"),
+                are_controllers=True,
+            )
+        return function(session, **rest)
+
+    return cluster_options(wrapper)
 
 
 def make_session(bootstrap: str | None, command_config: str | None, as_json: bool, timeout_ms: int) -> Session:

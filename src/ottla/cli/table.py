@@ -54,7 +54,7 @@ COMMANDS: dict[str, CommandEntry] = {
         "Cluster", "verify_replicas", "Compare the replicas of partitions.", "kafka-replica-verification"
     ),
     "cluster": CommandEntry("Cluster", "cluster", "Show nodes and the cluster's id; unregister.", "kafka-cluster"),
-    "quorum": CommandEntry("Cluster", "quorum", "Show the metadata quorum.", "kafka-metadata-quorum"),
+    "quorum": CommandEntry("Cluster", "quorum", "Show and change the metadata quorum.", "kafka-metadata-quorum"),
     "features": CommandEntry("Cluster", "features", "Show, upgrade and downgrade features.", "kafka-features"),
     "api-versions": CommandEntry(
         "Cluster", "api_versions", "Show which requests each broker speaks.", "kafka-broker-api-versions"

@@ -1,7 +1,8 @@
 """Commands of several verbs: `ottla topics create x`, and Kafka's `ottla topics --create --topic x` alike.
 
 Kafka's tools have their verb among the flags. A group of this class takes such a flag out, puts the verb in front and
-goes on as if it had been written there.
+goes on as if it had been written there. Where Kafka's tool has a plain verb behind the address (`--bootstrap-server X
+describe`), the verb is put in front as well.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import Any
 import click
 
 __all__ = ["VerbGroup"]
+
+_ADDRESS = ("-b", "--bootstrap-server", "--bootstrap-servers", "--bootstrap-controller", "--command-config")
 
 
 class VerbGroup(click.Group):
@@ -25,6 +28,9 @@ class VerbGroup(click.Group):
         flags = self.verbs if self.verbs is not None else {f"--{name}": name for name in self.commands}
         if not args and self.default is not None:
             args = [self.default]
+        position = _behind_address(args)
+        if position < len(args) and args[position] in self.commands:
+            args = [args[position], *args[:position], *args[position + 1 :]]
         if args and args[0] not in self.commands and not {"-h", "--help"}.intersection(args[:1]):
             found = [word for word in args if word in flags]
             if len({flags[word] for word in found}) > 1:
@@ -41,3 +47,11 @@ class VerbGroup(click.Group):
         if args[0] not in self.commands:
             raise click.UsageError(f"{args[0]!r} is none of: {', '.join(sorted(self.commands))}.", ctx)
         return super().resolve_command(ctx, args)
+
+
+def _behind_address(args: list[str]) -> int:
+    """Where the first word is that says neither where the cluster is nor how to talk to it."""
+    position = 0
+    while position < len(args) and args[position].partition("=")[0] in _ADDRESS:
+        position += 1 if "=" in args[position] else 2
+    return position

@@ -26,6 +26,7 @@ from ottla.client.settings import ClientSettings
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.api import API_SPECS, ApiKey
 from ottla.wire.message import Message
+from ottla.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.wire.peers import Endpoint
@@ -38,6 +39,12 @@ T = TypeVar("T")
 CoordinatorKind = int
 GROUP: CoordinatorKind = 0
 TRANSACTION: CoordinatorKind = 1
+
+# DescribeCluster's type of endpoint.
+CONTROLLERS = 2
+
+# Coordinators that are remembered; who asks about more groups than this asks again for those he has not seen for long.
+COORDINATORS_MAX = 10_000
 
 # How long a cluster may take to create a topic by itself.
 CREATION_SECONDS_MAX = 5.0
@@ -153,11 +160,20 @@ class Cluster:
         self, topics: Sequence[str] | None, *, create: bool = False, deadline: float | None = None
     ) -> MetadataCache:
         """Asks for these topics, or for all of them (None), and for the brokers in any case."""
+        if self.settings.are_controllers:
+            await self._refresh_controllers(deadline)
+            return self.metadata
         wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=create)
         response: MetadataResponse = await self.ask_any(request, deadline=deadline)
         self.metadata.update(response, all_topics=topics is None)
         return self.metadata
+
+    async def _refresh_controllers(self, deadline: float | None) -> None:
+        request = DescribeClusterRequest(endpoint_type=CONTROLLERS)
+        response: DescribeClusterResponse = await self.ask_any(request, deadline=deadline)
+        check(response.error_code, response.error_message)
+        self.metadata.update_controllers(response)
 
     async def topic(self, name: str, *, create: bool = False) -> TopicInfo:
         """A topic whose leaders are known as far as there are any; raises KafkaError where there is no such topic."""
@@ -346,6 +362,9 @@ class Cluster:
             node_id = response.node_id
         if node_id not in self.metadata.brokers:
             await self.refresh([])
+        while len(self._coordinators) >= COORDINATORS_MAX:
+            # The oldest goes: a dictionary keeps its order.
+            del self._coordinators[next(iter(self._coordinators))]
         self._coordinators[kind, key] = node_id
         return node_id
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from ottla.client.errors import error_of
 from ottla.model.errors import KafkaError
 from ottla.model.ids import Uuid
+from ottla.wire.messages.describe_cluster import DescribeClusterResponse
 from ottla.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
 
 __all__ = ["BrokerNode", "MetadataCache", "PartitionInfo", "TopicInfo"]
@@ -64,6 +65,14 @@ class MetadataCache:
         for topic in response.topics:
             if topic.name is not None:
                 self._update_topic(topic.name, topic)
+
+    def update_controllers(self, response: DescribeClusterResponse) -> None:
+        """Takes over who the controllers are; to a client of them they stand where brokers do."""
+        self.brokers = {
+            one.broker_id: BrokerNode(one.broker_id, one.host, one.port, one.rack) for one in response.brokers
+        }
+        self.cluster_id = response.cluster_id
+        self.controller_id = response.controller_id
 
     def leader_of(self, topic: str, partition: int) -> int:
         """The leader's node id; -1 where nobody knows."""

@@ -17,6 +17,8 @@ __all__ = ["ClientSettings", "parse_bootstrap", "settings_from_properties"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings:
     bootstrap_servers: tuple[Endpoint, ...]
+    # Those addresses are controllers, which know no topics but can be asked while no broker runs (KIP-919).
+    are_controllers: bool = False
     client_id: str = "ottla"
     request_timeout_ms: int = 30_000
     # How long a whole call may take, retries included.

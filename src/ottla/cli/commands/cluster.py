@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ottla.cli.session import Session, cluster_options, confirm, yes_option
+from ottla.cli.session import Session, confirm, controller_options, yes_option
 from ottla.cli.verbs import VerbGroup
 from ottla.client.admin import AdminClient
 
@@ -19,7 +19,7 @@ def cluster() -> None:
 
 
 @cluster.command("cluster-id", help="Print the cluster's id.")
-@cluster_options
+@controller_options
 def cluster_id(session: Session) -> int:
     async def work(admin: AdminClient) -> None:
         found = await admin.cluster.describe()
@@ -31,18 +31,22 @@ def cluster_id(session: Session) -> int:
 
 @cluster.command("describe", help="Show the brokers.")
 @click.option("--include-fenced-brokers", is_flag=True, help="Also those that are registered and not there.")
-@cluster_options
+@controller_options
 def describe(session: Session, include_fenced_brokers: bool) -> int:
     async def work(admin: AdminClient) -> None:
         found = await admin.cluster.describe(fenced=include_fenced_brokers)
         leaders = {node.node_id: 0 for node in found.brokers}
         replicas = dict(leaders)
-        for topic in (await admin.topics.all()).values():
+        # Controllers know no topics' partitions that they would tell.
+        topics = {} if session.settings.are_controllers else await admin.topics.all()
+        for topic in topics.values():
             for one in topic.partitions.values():
                 leaders[one.leader] = leaders.get(one.leader, 0) + 1
                 for broker in one.replicas:
                     replicas[broker] = replicas.get(broker, 0) + 1
         session.output.say(f"Cluster {found.cluster_id}")
+        if session.settings.are_controllers:
+            session.output.say(f"Controller {found.controller_id} is active.")
         session.output.table(
             ("BROKER", "ADDRESS", "RACK", "STATE", "LEADS", "REPLICAS"),
             [
@@ -81,7 +85,7 @@ def describe(session: Session, include_fenced_brokers: bool) -> int:
 
 @cluster.command("list-endpoints", help="Show the brokers (Kafka's name for describe).")
 @click.option("--include-fenced-brokers", is_flag=True, help="Also those that are registered and not there.")
-@cluster_options
+@controller_options
 def list_endpoints(session: Session, include_fenced_brokers: bool) -> int:
     async def work(admin: AdminClient) -> None:
         found = await admin.cluster.describe(fenced=include_fenced_brokers)
@@ -101,7 +105,7 @@ def list_endpoints(session: Session, include_fenced_brokers: bool) -> int:
 @cluster.command("unregister", help="Forget a broker that will not come back.")
 @click.option("--id", "broker_id", type=click.IntRange(0), required=True, metavar="ID", help="The broker.")
 @yes_option
-@cluster_options
+@controller_options
 def unregister(session: Session, broker_id: int, yes: bool) -> int:
     async def work(admin: AdminClient) -> None:
         confirm(f"Forget broker {broker_id}?", yes=yes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ottla.cli.logic.words import parse_key_values
-from ottla.cli.session import Session, cluster_options, confirm, yes_option
+from ottla.cli.session import Session, confirm, controller_options, yes_option
 from ottla.cli.verbs import VerbGroup
 from ottla.client.admin import AdminClient
 from ottla.client.admin.nodes import UpgradeType
@@ -27,7 +27,7 @@ def features() -> None:
 
 
 @features.command("describe", help="Show every feature.")
-@cluster_options
+@controller_options
 def describe(session: Session) -> int:
     async def work(admin: AdminClient) -> None:
         await admin.connections.refresh([])
@@ -55,7 +55,7 @@ def describe(session: Session) -> int:
 @click.option("--release-version", "release", metavar="4.3-IV0", help="All features as this release has them.")
 @click.option("--metadata", metavar="LEVEL", help="Only metadata.version.")
 @click.option("--dry-run", is_flag=True, help="Check it, change nothing.")
-@cluster_options
+@controller_options
 def upgrade(session: Session, levels: tuple[str, ...], release: str | None, metadata: str | None, dry_run: bool) -> int:
     return _update(session, _levels(levels, release, metadata), UpgradeType.UPGRADE, dry_run=dry_run)
 
@@ -67,7 +67,7 @@ def upgrade(session: Session, levels: tuple[str, ...], release: str | None, meta
 @click.option("--unsafe", is_flag=True, help="Even where metadata would be lost.")
 @click.option("--dry-run", is_flag=True, help="Check it, change nothing.")
 @yes_option
-@cluster_options
+@controller_options
 def downgrade(
     session: Session,
     levels: tuple[str, ...],
@@ -89,7 +89,7 @@ def downgrade(
 @click.option("--feature", "names", multiple=True, required=True, metavar="NAME", help="May be repeated.")
 @click.option("--unsafe", is_flag=True, help="Even where metadata would be lost.")
 @click.option("--dry-run", is_flag=True, help="Check it, change nothing.")
-@cluster_options
+@controller_options
 def disable(session: Session, names: tuple[str, ...], unsafe: bool, dry_run: bool) -> int:
     kind = UpgradeType.UNSAFE_DOWNGRADE if unsafe else UpgradeType.SAFE_DOWNGRADE
     return _update(session, dict.fromkeys(names, 0), kind, dry_run=dry_run)

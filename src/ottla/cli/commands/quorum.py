@@ -6,25 +6,31 @@ import time
 
 import click
 
+from ottla.cli.failures import Failure
+from ottla.cli.logic.node_files import controller_listeners, metadata_directory_id, read_node_file
 from ottla.cli.output import duration
-from ottla.cli.session import Session, cluster_options
+from ottla.cli.session import Session, confirm, controller_options, yes_option
 from ottla.cli.verbs import VerbGroup
 from ottla.client.admin import AdminClient
 from ottla.client.admin.nodes import Quorum, QuorumReplica
+from ottla.host.files import OsFiles
+from ottla.model.ids import Uuid
 
 __all__ = ["quorum"]
 
 
-@click.group(cls=VerbGroup, default="describe", verbs={}, help="Show the metadata quorum (kafka-metadata-quorum).")
+@click.group(
+    cls=VerbGroup, default="describe", verbs={}, help="Show and change the metadata quorum (kafka-metadata-quorum)."
+)
 def quorum() -> None:
-    """The verb is below."""
+    """The verbs are below."""
 
 
 @quorum.command("describe", help="Show who leads and how far the others are.")
 @click.option("--status", "view", flag_value="status", default="status", help="A summary (the default).")
 @click.option("--replication", "--re", "view", flag_value="replication", help="Every node.")
 @click.option("--human-readable", "--hr", is_flag=True, help="Times as spans.")
-@cluster_options
+@controller_options
 def describe(session: Session, view: str, human_readable: bool) -> int:
     async def work(admin: AdminClient) -> None:
         found = await admin.cluster.quorum()
@@ -33,6 +39,70 @@ def describe(session: Session, view: str, human_readable: bool) -> int:
             _replication(session, found, human=human_readable)
         else:
             _status(session, found, cluster.cluster_id)
+
+    return session.run(work)
+
+
+@quorum.command("add-controller", help="Give a controller that runs a vote; see its file, with --config.")
+@click.option(
+    "-c",
+    "--config",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="The file of the controller that is added; Kafka's --command-config means the same here.",
+)
+@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
+@controller_options
+def add_controller(session: Session, config: str | None, dry_run: bool) -> int:
+    path = config or session.properties_file
+    if path is None:
+        raise click.UsageError("Name the file of the controller that is to be added, with --config.")
+    node = read_node_file(path)
+    if not node.is_controller:
+        raise Failure(f"{path} is not the file of a controller; look at process.roles in it.")
+    directory_id = metadata_directory_id(OsFiles(), node)
+    listeners = controller_listeners(node)
+
+    async def work(admin: AdminClient) -> None:
+        if not dry_run:
+            await admin.cluster.add_controller(node.node_id, directory_id, listeners)
+        where = ", ".join(f"{name}://{address}" for name, address in listeners.items())
+        does = "would vote" if dry_run else "votes now"
+        session.output.say(f"Controller {node.node_id} with directory {directory_id} at {where} {does}.")
+        session.output.emit({"added": not dry_run, "nodeId": node.node_id, "directoryId": str(directory_id)})
+
+    return session.run(work)
+
+
+@quorum.command("remove-controller", help="Take the vote from a controller.")
+@click.option("-i", "--controller-id", "node_id", type=click.IntRange(0), required=True, metavar="ID", help="Which.")
+@click.option(
+    "-d",
+    "--controller-directory-id",
+    "directory",
+    metavar="ID",
+    help="The id of its directory, as 'describe --replication' shows it; found where only one is possible.",
+)
+@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
+@yes_option
+@controller_options
+def remove_controller(session: Session, node_id: int, directory: str | None, dry_run: bool, yes: bool) -> int:
+    wanted = None if directory is None else Uuid.parse(directory)
+
+    async def work(admin: AdminClient) -> None:
+        voters = (await admin.cluster.quorum()).voters
+        found = [one.directory_id for one in voters if one.node_id == node_id and wanted in (None, one.directory_id)]
+        if len(found) != 1:
+            raise Failure(
+                f"There is no one voter {node_id} like that; 'ottla quorum describe --replication' shows all."
+            )
+        if not dry_run:
+            left = len(voters) - 1
+            confirm(f"Take the vote from controller {node_id}? {left} will be left.", yes=yes)
+            await admin.cluster.remove_controller(node_id, found[0])
+        does = "would lose its vote" if dry_run else "votes no more"
+        session.output.say(f"Controller {node_id} with directory {found[0]} {does}.")
+        session.output.emit({"removed": not dry_run, "nodeId": node_id, "directoryId": str(found[0])})
 
     return session.run(work)
 

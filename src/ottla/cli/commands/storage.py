@@ -9,12 +9,12 @@ from typing import Any
 import click
 
 from ottla.cli.failures import Failure
+from ottla.cli.logic.node_files import directories, metadata_directory, read_node_file
 from ottla.cli.output import Output
 from ottla.cli.verbs import VerbGroup
 from ottla.host.files import OsFiles
 from ottla.metadata.format import format_storage
 from ottla.metadata.new_quorum import QuorumPlanError, plan_features, plan_quorum
-from ottla.model.config import BrokerConfig, ConfigError, parse_properties
 from ottla.model.ids import Uuid
 from ottla.storage.errors import DirectoryRefused
 from ottla.storage.meta_properties import read_meta_properties
@@ -49,7 +49,7 @@ def info(config: str, as_json: bool) -> int:
     output = Output(as_json=as_json)
     files = OsFiles()
     rows: list[tuple[object, ...]] = []
-    for directory in _directories(_read(config)):
+    for directory in directories(read_node_file(config)):
         try:
             meta = read_meta_properties(files, directory)
         except (DirectoryRefused, OSError) as error:
@@ -89,10 +89,10 @@ def format_command(
     **voters: Any,
 ) -> int:
     Uuid.parse(cluster_id)
-    broker = _read(config)
+    broker = read_node_file(config)
     files = OsFiles()
-    directories = _directories(broker)
-    done = [one for one in directories if files.exists(f"{one}/meta.properties")]
+    places = directories(broker)
+    done = [one for one in places if files.exists(f"{one}/meta.properties")]
     if done and not ignore_formatted:
         raise Failure(f"{done[0]} is formatted already; add --ignore-formatted to accept that.")
     chance = random.SystemRandom()
@@ -105,7 +105,7 @@ def format_command(
         format_storage(
             files,
             log_dirs=tuple(broker.log_dirs),
-            metadata_log_dir=_metadata_directory(broker),
+            metadata_log_dir=metadata_directory(broker),
             node_id=broker.node_id,
             random=chance,
             now_ms=int(time.time() * 1000),
@@ -116,22 +116,6 @@ def format_command(
         )
     except (DirectoryRefused, QuorumPlanError) as error:
         raise Failure(str(error)) from None
-    for directory in directories:
+    for directory in places:
         click.echo(f"{directory} was {'formatted before' if directory in done else 'formatted'}.")
     return 0
-
-
-def _read(path: str) -> BrokerConfig:
-    with open(path, encoding="utf-8") as file:
-        try:
-            return BrokerConfig(parse_properties(file.read()))
-        except (ConfigError, ValueError) as error:
-            raise Failure(f"{path}: {error}") from None
-
-
-def _metadata_directory(config: BrokerConfig) -> str:
-    return config.metadata_log_dir or config.log_dirs[0]
-
-
-def _directories(config: BrokerConfig) -> list[str]:
-    return list(dict.fromkeys((*config.log_dirs, _metadata_directory(config))))

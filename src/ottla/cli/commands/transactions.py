@@ -19,17 +19,7 @@ from ottla.model.ids import TopicPartition
 __all__ = ["transactions"]
 
 
-class _AddressFirst(VerbGroup):
-    """Kafka's tool has the address before its verb: it goes behind it here."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        for position, word in enumerate(args):
-            if word in self.commands:
-                return super().parse_args(ctx, [word, *args[:position], *args[position + 1 :]])
-        return super().parse_args(ctx, args)
-
-
-@click.group(cls=_AddressFirst, verbs={}, help="Look at transactions, end hanging ones (kafka-transactions).")
+@click.group(cls=VerbGroup, verbs={}, help="Look at transactions, end hanging ones (kafka-transactions).")
 def transactions() -> None:
     """The verbs are below."""
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
-from ottla.client.cluster import Cluster
+from ottla.client.cluster import CONTROLLERS, Cluster
 from ottla.client.errors import ClientError, check
 from ottla.model.ids import Uuid
+from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse, Listener
 from ottla.wire.messages.api_versions import ApiVersionsResponse
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from ottla.wire.messages.describe_quorum import (
@@ -19,8 +20,10 @@ from ottla.wire.messages.describe_quorum import (
     RequestPartitionData,
     RequestTopicData,
 )
+from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from ottla.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
+from ottla.wire.peers import Endpoint
 
 __all__ = [
     "ClusterDescription",
@@ -33,6 +36,7 @@ __all__ = [
     "UpgradeType",
 ]
 
+BROKERS = 1
 METADATA_TOPIC = "__cluster_metadata"
 
 
@@ -94,8 +98,10 @@ class Nodes:
         self._cluster = cluster
 
     async def describe(self, *, fenced: bool = False) -> ClusterDescription:
+        """The brokers; through a controller, the controllers."""
+        kind = CONTROLLERS if self._cluster.settings.are_controllers else BROKERS
         response: DescribeClusterResponse = await self._cluster.ask_any(
-            DescribeClusterRequest(include_fenced_brokers=fenced)
+            DescribeClusterRequest(include_fenced_brokers=fenced, endpoint_type=kind)
         )
         check(response.error_code, response.error_message)
         return ClusterDescription(
@@ -167,6 +173,25 @@ class Nodes:
                 for node in response.nodes
             },
         )
+
+    async def add_controller(self, node_id: int, directory_id: Uuid, listeners: Mapping[str, Endpoint]) -> None:
+        """Gives a controller that follows the quorum a vote; committed when this returns."""
+        request = AddRaftVoterRequest(
+            cluster_id=(await self.describe()).cluster_id,
+            timeout_ms=self._cluster.settings.request_timeout_ms,
+            voter_id=node_id,
+            voter_directory_id=directory_id,
+            listeners=[Listener(name=name, host=one.host, port=one.port) for name, one in listeners.items()],
+        )
+        response: AddRaftVoterResponse = await self._cluster.ask_controller(request)
+        check(response.error_code, response.error_message)
+
+    async def remove_controller(self, node_id: int, directory_id: Uuid) -> None:
+        request = RemoveRaftVoterRequest(
+            cluster_id=(await self.describe()).cluster_id, voter_id=node_id, voter_directory_id=directory_id
+        )
+        response: RemoveRaftVoterResponse = await self._cluster.ask_controller(request)
+        check(response.error_code, response.error_message)
 
     async def unregister(self, broker_id: int) -> None:
         response: UnregisterBrokerResponse = await self._cluster.ask_controller(

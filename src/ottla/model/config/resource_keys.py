@@ -113,11 +113,11 @@ def validate_group(config: BrokerConfig, overrides: Mapping[str, str]) -> None:
         values[name] = GROUP_KEYS[name].parse(text)
     for name in values.keys() & _BOUNDED:
         kind, _, rest = name.partition(".")
-        low, high = config.get(f"group.{kind}.min.{rest}"), config.get(f"group.{kind}.max.{rest}")
-        _check_bounds(name, values[name], low, high)
+        _check_bound(config, name, values[name], f"group.{kind}.min.{rest}", is_lowest=True)
+        _check_bound(config, name, values[name], f"group.{kind}.max.{rest}")
     standby = "streams.num.standby.replicas"
     if standby in values:
-        _check_bounds(standby, values[standby], 0, config.get("group.streams.max.standby.replicas"))
+        _check_bound(config, standby, values[standby], "group.streams.max.standby.replicas")
     for kind in ("consumer", "share", "streams"):
         heartbeat, session = (
             values.get(name, config.get(f"group.{name}"))
@@ -127,18 +127,22 @@ def validate_group(config: BrokerConfig, overrides: Mapping[str, str]) -> None:
         assert isinstance(session, int)
         if heartbeat >= session:
             raise ConfigError(
-                f"{kind}.heartbeat.interval.ms is {heartbeat}, but it must be less than {kind}.session.timeout.ms, "
-                f"which is {session}.",
+                f"{kind}.session.timeout.ms must be greater than {kind}.heartbeat.interval.ms; they are {session} and "
+                f"{heartbeat}.",
                 key=f"{kind}.heartbeat.interval.ms",
             )
 
 
-def _check_bounds(name: str, value: ConfigValue, low: ConfigValue, high: ConfigValue) -> None:
+def _check_bound(
+    config: BrokerConfig, name: str, value: ConfigValue, bound: str, *, is_lowest: bool = False
+) -> None:
+    """`bound` is the broker's key: whoever is refused should know what would have to change."""
+    limit = config.get(bound)
     assert isinstance(value, int)
-    assert isinstance(low, int)
-    assert isinstance(high, int)
-    if not low <= value <= high:
-        raise ConfigError(f"{name} is {value}, but the brokers' bounds for it are {low} and {high}.", key=name)
+    assert isinstance(limit, int)
+    if value < limit if is_lowest else value > limit:
+        side = "greater" if is_lowest else "less"
+        raise ConfigError(f"{name} must be {side} than or equal to {bound}, {limit}, and not {value}.", key=name)
 
 
 def validate_client_metrics(overrides: Mapping[str, str]) -> None:

@@ -1,0 +1,47 @@
+"""What a node's properties file says about its directories and listeners, for commands that are given one."""
+
+from __future__ import annotations
+
+from ottla.cli.failures import Failure
+from ottla.model.config import BrokerConfig, ConfigError, parse_properties
+from ottla.model.ids import Uuid
+from ottla.model.ports import Files
+from ottla.storage.errors import DirectoryRefused
+from ottla.storage.meta_properties import read_meta_properties
+from ottla.wire.peers import Endpoint
+
+__all__ = ["controller_listeners", "directories", "metadata_directory", "metadata_directory_id", "read_node_file"]
+
+
+def read_node_file(path: str) -> BrokerConfig:
+    with open(path, encoding="utf-8") as file:
+        try:
+            return BrokerConfig(parse_properties(file.read()))
+        except (ConfigError, ValueError) as error:
+            raise Failure(f"{path}: {error}") from None
+
+
+def metadata_directory(config: BrokerConfig) -> str:
+    return config.metadata_log_dir or config.log_dirs[0]
+
+
+def directories(config: BrokerConfig) -> list[str]:
+    return list(dict.fromkeys((*config.log_dirs, metadata_directory(config))))
+
+
+def metadata_directory_id(files: Files, config: BrokerConfig) -> Uuid:
+    """The id by which a quorum knows a controller's directory."""
+    directory = metadata_directory(config)
+    try:
+        found = read_meta_properties(files, directory)
+    except DirectoryRefused as error:
+        raise Failure(str(error)) from None
+    if found is None or found.directory_id is None:
+        raise Failure(f"{directory} is not formatted; 'ottla storage format --no-initial-controllers' does it.")
+    return found.directory_id
+
+
+def controller_listeners(config: BrokerConfig) -> dict[str, Endpoint]:
+    """Where the other controllers will find this one, by the names of the listeners."""
+    found = {one.listener_name: one for one in (*config.controller_endpoints, *config.advertised_controller_endpoints)}
+    return {name: Endpoint(one.host or "localhost", one.port) for name, one in found.items()}
