@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -20,20 +20,45 @@ from ottla.cli.output import Output
 from ottla.client.admin import AdminClient
 from ottla.client.settings import ClientSettings, parse_bootstrap, settings_from_properties
 
-__all__ = ["Session", "cluster_options", "confirm", "controller_options", "run_async", "yes_option"]
+__all__ = [
+    "Session",
+    "cluster_options",
+    "cluster_options_with",
+    "confirm",
+    "controller_options",
+    "is_explicit",
+    "read_properties",
+    "run_async",
+    "yes_option",
+]
 
 T = TypeVar("T")
+
+# What Kafka's tools called --command-config before they all did so.
+_OLD_NAMES = ("--admin.config", "--producer.config", "--consumer.config")
 
 
 class Session:
     """One run of one command."""
 
-    def __init__(self, settings: ClientSettings, output: Output, properties: dict[str, str]) -> None:
+    def __init__(self, settings: ClientSettings, output: Output, *, is_told_where: bool = True) -> None:
         self.settings = settings
         self.output = output
+        # Whether the command line says where the cluster is: properties only say it where it does not.
+        self.is_told_where = is_told_where
         # What --command-config said, for what only this command understands, and which file that was.
-        self.properties = properties
+        self.properties: dict[str, str] = {}
         self.properties_file: str | None = None
+
+    def take(self, properties: Mapping[str, str]) -> dict[str, str]:
+        """Takes over a Java client's properties, those about the connection at once; gives all there are by now."""
+        self.properties |= properties
+        where = properties.get("bootstrap.servers")
+        if where is not None and not self.is_told_where:
+            servers = parse_bootstrap(where, option="bootstrap.servers")
+            self.settings = replace(self.settings, bootstrap_servers=servers)
+        self.settings = settings_from_properties(self.settings, properties)
+        return self.properties
 
     def run(self, work: Callable[[AdminClient], Awaitable[Any]]) -> int:
         """Runs `work` with a client, and gives the exit code."""
@@ -56,39 +81,57 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
 
 def cluster_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """The decorator that turns a function of a `Session` and options into one that click can call."""
+    return cluster_options_with(timeout="--timeout")(function)
 
-    @click.option(
-        "-b",
-        "--bootstrap-server",
-        "--bootstrap-servers",
-        "bootstrap",
-        envvar="OTTLA_BOOTSTRAP_SERVER",
-        metavar="HOST:PORT",
-        help="Where the cluster is; several with commas.  [default: localhost:9092]",
-    )
-    @click.option(
-        "--command-config",
-        "--config-file",
-        type=click.Path(exists=True, dir_okay=False),
-        metavar="FILE",
-        help="A Java client's properties file.",
-    )
-    @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
-    @click.option(
-        "--timeout",
-        "timeout_ms",
-        type=click.IntRange(1),
-        default=30_000,
-        metavar="MS",
-        help="How long one call may take.  [default: 30000]",
-    )
-    @functools.wraps(function)
-    def wrapper(bootstrap: str | None, command_config: str | None, as_json: bool, timeout_ms: int, **rest: Any) -> Any:
-        session = make_session(bootstrap, command_config, as_json, timeout_ms)
-        session.properties_file = command_config
-        return function(session, **rest)
 
-    return wrapper
+def cluster_options_with(
+    *, timeout: str, properties: Sequence[str] = ()
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`cluster_options` for a command whose `--timeout` is something else, or whose properties file has other names."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @click.option(
+            "-b",
+            "--bootstrap-server",
+            "--bootstrap-servers",
+            "bootstrap",
+            envvar="OTTLA_BOOTSTRAP_SERVER",
+            metavar="HOST:PORT",
+            help="Where the cluster is; several with commas.  [default: localhost:9092]",
+        )
+        @click.option(
+            "--command-config",
+            "--config-file",
+            type=click.Path(exists=True, dir_okay=False),
+            metavar="FILE",
+            help="A Java client's properties file.",
+        )
+        @click.option(*_OLD_NAMES, *properties, "older", type=click.Path(exists=True, dir_okay=False), hidden=True)
+        @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+        @click.option(
+            timeout,
+            "timeout_ms",
+            type=click.IntRange(1),
+            default=30_000,
+            metavar="MS",
+            help="How long one call may take.  [default: 30000]",
+        )
+        @functools.wraps(function)
+        def wrapper(
+            bootstrap: str | None,
+            command_config: str | None,
+            older: str | None,
+            as_json: bool,
+            timeout_ms: int,
+            **rest: Any,
+        ) -> Any:
+            if command_config is not None and older is not None:
+                raise click.UsageError("--command-config and the older names for it exclude each other.")
+            return function(make_session(bootstrap, command_config or older, as_json, timeout_ms), **rest)
+
+        return wrapper
+
+    return decorate
 
 
 def controller_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -103,8 +146,7 @@ def controller_options(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def wrapper(session: Session, controllers: str | None, **rest: Any) -> Any:
         if controllers is not None:
-            context = click.get_current_context()
-            if context.get_parameter_source("bootstrap") is click.core.ParameterSource.COMMANDLINE:
+            if is_explicit("bootstrap"):
                 raise click.UsageError("--bootstrap-server and --bootstrap-controller exclude each other.")
             session.settings = replace(
                 session.settings,
@@ -116,24 +158,32 @@ def controller_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return cluster_options(wrapper)
 
 
-def make_session(bootstrap: str | None, command_config: str | None, as_json: bool, timeout_ms: int) -> Session:
-    from ottla.model.config import parse_properties
-
-    properties: dict[str, str] = {}
-    if command_config is not None:
-        with open(command_config, encoding="utf-8") as file:
-            properties = parse_properties(file.read())
-    if bootstrap is None:
-        bootstrap = properties.get("bootstrap.servers", "localhost:9092")
+def make_session(bootstrap: str | None, properties_file: str | None, as_json: bool, timeout_ms: int) -> Session:
     settings = ClientSettings(
-        bootstrap_servers=parse_bootstrap(bootstrap),
+        bootstrap_servers=parse_bootstrap(bootstrap or "localhost:9092"),
         client_id="ottla-cli",
         api_timeout_ms=timeout_ms,
         bootstrap_timeout_ms=1_000,
+        request_timeout_ms=min(30_000, timeout_ms),
     )
-    settings = settings_from_properties(settings, properties)
-    settings = replace(settings, request_timeout_ms=min(settings.request_timeout_ms, timeout_ms))
-    return Session(settings, Output(as_json=as_json), properties)
+    session = Session(settings, Output(as_json=as_json), is_told_where=bootstrap is not None)
+    if properties_file is not None:
+        session.properties_file = properties_file
+        session.take(read_properties(properties_file))
+    return session
+
+
+def read_properties(path: str) -> dict[str, str]:
+    from ottla.model.config import parse_properties
+
+    with open(path, encoding="utf-8") as file:
+        return parse_properties(file.read())
+
+
+def is_explicit(option: str) -> bool:
+    """Whether an option of the running command was written on the command line: then it wins over properties."""
+    source = click.get_current_context().get_parameter_source(option)
+    return source is click.core.ParameterSource.COMMANDLINE
 
 
 def yes_option(function: Callable[..., Any]) -> Callable[..., Any]:

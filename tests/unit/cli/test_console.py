@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from typing import Any
 
 import pytest
@@ -80,6 +81,36 @@ BARE = ConsumedRecord("t", 2, 8, -1, 0, None, None, (), 4)
 )
 def test_formatters(name: str, properties: dict[str, str], record: ConsumedRecord, expected: bytes) -> None:
     assert make_formatter(name, properties)(record) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "shown"),
+    [
+        ("org.apache.kafka.common.serialization.LongDeserializer", (-5).to_bytes(8, "big", signed=True), b"-5"),
+        ("IntegerDeserializer", b"\x00\x00\x01\x00", b"256"),
+        ("short", b"\xff\xff", b"-1"),
+        ("DoubleDeserializer", struct.pack(">d", 1.5), b"1.5"),
+        ("DoubleDeserializer", struct.pack(">d", 1e10), b"1.0E10"),
+        ("DoubleDeserializer", struct.pack(">d", 1.25e-5), b"1.25E-5"),
+        ("FloatDeserializer", struct.pack(">f", 0.1), b"0.1"),
+        ("DoubleDeserializer", struct.pack(">d", float("-inf")), b"-Infinity"),
+        ("BooleanDeserializer", b"\x01", b"true"),
+        ("UUIDDeserializer", b"123e4567-e89b-12d3-a456-426614174000", b"123e4567-e89b-12d3-a456-426614174000"),
+        ("StringDeserializer", b"as it is", b"as it is"),
+    ],
+)
+def test_deserializers(name: str, content: bytes, shown: bytes) -> None:
+    record = RECORD._replace(key=content, value=None)
+    properties = {"print.key": "true", "key.deserializer": name, "value.deserializer": name}
+    assert make_formatter("default", properties)(record) == shown + b"\tnull\n"
+
+
+def test_what_a_deserializer_cannot_read() -> None:
+    write = make_formatter("default", {"value.deserializer": "LongDeserializer"})
+    with pytest.raises(ValueError, match="no long, which has 8"):
+        write(RECORD._replace(value=b"abc"))
+    with pytest.raises(ValueError, match="There is no deserializer 'com.example.Mine'"):
+        make_formatter("default", {"key.deserializer": "com.example.Mine"})
 
 
 def test_json_formatter() -> None:

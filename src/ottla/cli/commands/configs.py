@@ -8,7 +8,7 @@ import click
 
 from ottla.cli.failures import Failure
 from ottla.cli.logic.config_entities import DEFAULT, Entity, changes_of, named_entities
-from ottla.cli.session import Session, cluster_options
+from ottla.cli.session import Session, cluster_options, read_properties
 from ottla.cli.verbs import VerbGroup
 from ottla.client.admin import AdminClient
 from ottla.client.admin.configs import ConfigEntry, ConfigResource, ConfigSource, ResourceType
@@ -94,12 +94,7 @@ def alter(
     validate_only: bool,
     **given: Any,
 ) -> int:
-    from ottla.model.config import parse_properties
-
-    from_file: dict[str, str] = {}
-    if add_config_file is not None:
-        with open(add_config_file, encoding="utf-8") as file:
-            from_file = parse_properties(file.read())
+    from_file = {} if add_config_file is None else read_properties(add_config_file)
     changes = changes_of(add, from_file, remove)
     if not changes:
         raise click.UsageError("Say what to change, with --add-config or --delete-config.")

@@ -15,9 +15,9 @@ from ottla.cli.logic.client_properties import consumer_settings
 from ottla.cli.logic.formatters import Formatter, make_formatter
 from ottla.cli.logic.offset_times import parse_time
 from ottla.cli.logic.words import parse_key_values
-from ottla.cli.session import Session, cluster_options, run_async
+from ottla.cli.session import Session, cluster_options, read_properties, run_async
 from ottla.client.admin.offsets import EARLIEST, LATEST
-from ottla.client.consumer import Consumer, ConsumerSettings
+from ottla.client.consumer import ConsumedRecord, Consumer, ConsumerSettings
 from ottla.model.ids import TopicPartition
 from ottla.records.errors import CorruptRecords
 
@@ -56,7 +56,12 @@ class _Where(NamedTuple):
 @click.option("-k", "--keys", is_flag=True, help="Print keys, too.")
 @click.option("-v", "--verbose", is_flag=True, help="Print time, partition, offset, headers and key.")
 @click.option("--command-property", "--consumer-property", "extra", multiple=True, metavar="K=V", help="A client's.")
-@click.option("--consumer.config", "--formatter-config", type=click.Path(exists=True), hidden=True, expose_value=False)
+@click.option(
+    "--formatter-config",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="The formatter's, in a file.",
+)
 @click.option("--enable-systest-events", is_flag=True, hidden=True, expose_value=False)
 @cluster_options
 def consume(
@@ -77,17 +82,19 @@ def consume(
     keys: bool,
     verbose: bool,
     extra: tuple[str, ...],
+    formatter_config: str | None,
 ) -> int:
     where = _where(names + more, include, partition, offset)
     if offset is not None and from_beginning:
         raise click.UsageError("--offset and --from-beginning exclude each other.")
-    properties = parse_key_values(printing, option="--formatter-property")
+    properties = {} if formatter_config is None else read_properties(formatter_config)
+    properties |= parse_key_values(printing, option="--formatter-property")
     if keys or verbose:
         properties["print.key"] = "true"
     if verbose:
         properties |= {f"print.{what}": "true" for what in ("timestamp", "partition", "offset", "headers")}
     write = make_formatter("json" if session.output.as_json else formatter, properties)
-    given = {**session.properties, **parse_key_values(extra, option="--command-property")}
+    given = dict(session.take(parse_key_values(extra, option="--command-property")))
     if isolation_level is not None:
         given["isolation.level"] = isolation_level
     if from_beginning:
@@ -97,7 +104,7 @@ def consume(
     else:
         fresh = f"console-consumer-{random.randrange(100_000)}"
         given["group.id"] = group or given.get("group.id", fresh)
-        if group is None and "group.id" not in session.properties:
+        if given["group.id"] == fresh:
             given.setdefault("enable.auto.commit", "false")
     given["max.poll.records"] = str(max_messages if max_messages is not None and max_messages < 500 else 500)
     settings = consumer_settings(given)
@@ -135,7 +142,7 @@ async def _consume(
                     continue
                 if not records and idle_ms is not None:
                     break
-                out.write(b"".join([write(record) for record in records]))
+                out.write(_written(records, write, skip=skip))
                 out.flush()
                 count += len(records)
         except asyncio.CancelledError:
@@ -143,6 +150,20 @@ async def _consume(
             pass
     print(f"Processed a total of {count} messages", file=sys.stderr)
     return 0
+
+
+def _written(records: list[ConsumedRecord], write: Formatter, *, skip: bool) -> bytes:
+    """The records as they are printed; one whose bytes are not what a deserializer expects is skipped or the end."""
+    lines = []
+    for record in records:
+        try:
+            lines.append(write(record))
+        except ValueError as error:
+            where = f"{record.topic}-{record.partition} at {record.offset}"
+            if not skip:
+                raise Failure(f"{where}: {error}. --skip-message-on-error leaves it out.") from None
+            print(f"ottla: {where} left out: {error}.", file=sys.stderr)
+    return b"".join(lines)
 
 
 async def _begin(consumer: Consumer, where: _Where) -> None:

@@ -10,7 +10,12 @@ from datetime import datetime
 import click
 
 from ottla.cli.failures import Failure
-from ottla.cli.logic.client_properties import consumer_settings, producer_settings
+from ottla.cli.logic.client_properties import (
+    consumer_settings,
+    known_to_consumers,
+    known_to_producers,
+    producer_settings,
+)
 from ottla.cli.logic.latencies import Summary, summarize
 from ottla.cli.logic.words import parse_key_values
 from ottla.cli.output import Output
@@ -31,6 +36,7 @@ def perf() -> None:
 
 @perf.command("produce", help="Produce records of one size as fast as told.")
 @click.argument("name", required=False, metavar="[TOPIC]")
+@click.argument("more", nargs=-1, metavar="[K=V]...")
 @click.option("-t", "--topic", metavar="TOPIC", help="The topic.")
 @click.option("-n", "--num-records", type=click.IntRange(1), required=True, metavar="N", help="How many.")
 @click.option("-s", "--record-size", type=click.IntRange(1), default=100, metavar="BYTES", help="[default: 100]")
@@ -46,6 +52,7 @@ def perf() -> None:
 def produce(
     session: Session,
     name: str | None,
+    more: tuple[str, ...],
     topic: str | None,
     num_records: int,
     record_size: int,
@@ -55,6 +62,9 @@ def produce(
     transactional_id: str | None,
     transaction_duration_ms: int,
 ) -> int:
+    if topic is not None and name is not None:
+        # Kafka's --producer-props takes several words; those behind the first end up here.
+        more = (name, *more)
     chosen = topic or name
     if chosen is None:
         raise click.UsageError("Name a topic, as an argument or with --topic.")
@@ -62,7 +72,7 @@ def produce(
     if payload_file is not None:
         with open(payload_file, "rb") as file:
             payloads = [line.rstrip(b"\n") for line in file] or payloads
-    given = {**session.properties, **parse_key_values(extra, option="--command-property")}
+    given = dict(session.take(parse_key_values((*extra, *more), option="--command-property")))
     if transactional_id is not None:
         given["transactional.id"] = transactional_id
     settings = producer_settings(given)
@@ -191,8 +201,7 @@ def consume(
             "max.partition.fetch.bytes": str(fetch_size),
             "auto.offset.reset": "latest" if from_latest else "earliest",
             "max.poll.records": "5000",
-            **session.properties,
-            **parse_key_values(extra, option="--command-property"),
+            **session.take(parse_key_values(extra, option="--command-property")),
         }
     )
 
@@ -242,8 +251,10 @@ def end_to_end(
         raise click.UsageError("Name a topic, as an argument or with --topic.")
     if acks not in ("1", "all", "-1"):
         raise click.UsageError("--acks must be 1 or all: what is not acknowledged cannot be timed.")
-    producing = producer_settings({"acks": acks, "linger.ms": "0"})
-    consuming = consumer_settings({"auto.offset.reset": "latest", "fetch.max.wait.ms": "500"})
+    # One file is for both; what only one of them knows is no mistake of the other's.
+    producing = producer_settings({**known_to_producers(session.properties), "acks": acks, "linger.ms": "0"})
+    own = {"auto.offset.reset": "latest", "fetch.max.wait.ms": "500"}
+    consuming = consumer_settings({**known_to_consumers(session.properties), **own})
 
     async def whole() -> int:
         generator = random.Random(0)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
 
 import click
 
@@ -11,12 +13,29 @@ from ottla.cli.failures import Failure, sentence_of
 from ottla.cli.logic.client_properties import producer_settings
 from ottla.cli.logic.line_reader import LineFormat, line_format, parse_line
 from ottla.cli.logic.words import parse_key_values
-from ottla.cli.session import Session, cluster_options, run_async
+from ottla.cli.session import Session, cluster_options_with, is_explicit, read_properties, run_async
 from ottla.client.errors import ClientError
 from ottla.client.producer import Delivery, Producer, ProducerSettings
+from ottla.client.settings import parse_bootstrap
 from ottla.model.errors import KafkaError
 
 __all__ = ["produce"]
+
+# The producer's property that each flag stands for.
+_PROPERTIES = {
+    "acks": "acks",
+    "batch_size": "batch.size",
+    "compression_codec": "compression.type",
+    "linger_ms": "linger.ms",
+    "max_block_ms": "max.block.ms",
+    "max_memory_bytes": "buffer.memory",
+    "max_partition_memory_bytes": "batch.size",
+    "message_send_max_retries": "retries",
+    "metadata_expiry_ms": "metadata.max.age.ms",
+    "request_timeout_ms": "request.timeout.ms",
+    "retry_backoff_ms": "retry.backoff.ms",
+}
+_OF_CONNECTION = ("max.block.ms", "metadata.max.age.ms", "retry.backoff.ms")
 
 # Deliveries that are looked at together; what fails is said as soon as one of these is full.
 DELIVERIES_MAX = 10_000
@@ -38,20 +57,28 @@ DELIVERIES_MAX = 10_000
 )
 @click.option("-a", "--request-required-acks", "--acks", "acks", default="-1", metavar="0|1|all", help="[default: all]")
 @click.option("--batch-size", type=click.IntRange(1), default=16_384, metavar="BYTES", help="[default: 16384]")
-@click.option("--linger-ms", "linger_ms", type=click.IntRange(0), default=1000, metavar="MS", help="[default: 1000]")
-@click.option("--request-timeout-ms", type=click.IntRange(1), default=1500, hidden=True)
+@click.option("--max-partition-memory-bytes", type=click.IntRange(1), hidden=True)
+@click.option(
+    "--linger-ms",
+    "--timeout",
+    "linger_ms",
+    type=click.IntRange(0),
+    default=1000,
+    metavar="MS",
+    help="How long a record may wait for others.  [default: 1000]",
+)
+@click.option("--request-timeout-ms", type=click.IntRange(1), default=1500, metavar="MS", help="[default: 1500]")
 @click.option("--message-send-max-retries", type=click.IntRange(0), default=3, metavar="N", help="[default: 3]")
-@click.option("--max-block-ms", type=int, hidden=True)
-@click.option("--max-memory-bytes", type=int, hidden=True)
-@click.option("--max-partition-memory-bytes", type=int, hidden=True)
-@click.option("--metadata-expiry-ms", type=int, hidden=True)
-@click.option("--retry-backoff-ms", type=int, hidden=True)
-@click.option("--socket-buffer-size", type=int, hidden=True)
+@click.option("--retry-backoff-ms", type=click.IntRange(0), hidden=True)
+@click.option("--max-block-ms", type=click.IntRange(1), hidden=True)
+@click.option("--max-memory-bytes", type=click.IntRange(1), hidden=True)
+@click.option("--metadata-expiry-ms", type=click.IntRange(1), hidden=True)
+@click.option("--socket-buffer-size", type=int, hidden=True, expose_value=False)
 @click.option("--reader-property", "--property", "reader", multiple=True, metavar="K=V", help="parse.key=true, ...")
 @click.option("--command-property", "--producer-property", "extra", multiple=True, metavar="K=V", help="A client's.")
-@click.option("--producer.config", "--reader-config", type=click.Path(exists=True), hidden=True, expose_value=False)
+@click.option("--reader-config", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Those in a file.")
 @click.option("--broker-list", "brokers", hidden=True)
-@cluster_options
+@cluster_options_with(timeout="--call-timeout")
 def produce(
     session: Session,
     name: str | None,
@@ -59,41 +86,36 @@ def produce(
     sync: bool,
     partition: int | None,
     key_separator: str | None,
-    compression_codec: str | None,
-    acks: str,
-    batch_size: int,
-    linger_ms: int,
-    message_send_max_retries: int,
     reader: tuple[str, ...],
+    reader_config: str | None,
     extra: tuple[str, ...],
     brokers: str | None,
-    **_ignored: object,
+    **flags: object,
 ) -> int:
     chosen = topic or name
     if chosen is None:
         raise click.UsageError("Name a topic, as an argument or with --topic.")
-    properties = parse_key_values(reader, option="--reader-property")
+    properties = {} if reader_config is None else read_properties(reader_config)
+    properties |= parse_key_values(reader, option="--reader-property")
     if key_separator is not None:
         properties |= {"parse.key": "true", "key.separator": key_separator}
-    settings = producer_settings(
-        {
-            "acks": acks,
-            "batch.size": str(batch_size),
-            "linger.ms": "0" if sync else str(linger_ms),
-            "retries": str(message_send_max_retries),
-            "compression.type": compression_codec or "none",
-            **session.properties,
-            **parse_key_values(extra, option="--command-property"),
-        }
-    )
     if brokers is not None:
-        from dataclasses import replace
-
-        from ottla.client.settings import parse_bootstrap
-
-        session.settings = replace(session.settings, bootstrap_servers=parse_bootstrap(brokers))
+        session.settings = replace(session.settings, bootstrap_servers=parse_bootstrap(brokers, option="--broker-list"))
+        session.is_told_where = True
+    session.take(parse_key_values(extra, option="--command-property"))
+    settings = producer_settings(_properties(session, flags, sync=sync))
     how = line_format(properties)
     return run_async(_produce(session, chosen, how, settings, sync=sync, partition=partition))
+
+
+def _properties(session: Session, flags: Mapping[str, object], *, sync: bool) -> dict[str, str]:
+    """A flag that was written wins over a property, and a property over a flag's default."""
+    given = {name: str(value) for name, value in flags.items() if value is not None}
+    defaults = {_PROPERTIES[name]: value for name, value in given.items() if not is_explicit(name)}
+    explicit = {_PROPERTIES[name]: value for name, value in given.items() if is_explicit(name)}
+    session.take({name: value for name, value in explicit.items() if name in _OF_CONNECTION})
+    whole = {"compression.type": "none", **defaults, **session.properties, **explicit}
+    return whole | {"linger.ms": "0"} if sync else whole
 
 
 async def _produce(

@@ -9,7 +9,7 @@ from ottla.client.producer import ProducerSettings
 from ottla.client.producer.partitioner import round_robin
 from ottla.records.compression import Codec
 
-__all__ = ["consumer_settings", "producer_settings"]
+__all__ = ["consumer_settings", "known_to_consumers", "known_to_producers", "producer_settings"]
 
 _CODECS = {codec.name.lower(): codec for codec in Codec}
 # Understood by `settings_from_properties`, or without a meaning here.
@@ -75,6 +75,14 @@ _PRODUCER_NUMBERS = {
     "compression.lz4.level": "compression_level",
     "compression.zstd.level": "compression_level",
 }
+_PRODUCER_NAMES = {
+    "acks",
+    "compression.type",
+    "enable.idempotence",
+    "transactional.id",
+    "partitioner.class",
+    *_PRODUCER_NUMBERS,
+}
 _CONSUMER_NUMBERS = {
     "auto.commit.interval.ms": "auto_commit_interval_ms",
     "fetch.min.bytes": "fetch_min_bytes",
@@ -96,6 +104,15 @@ _CONSUMER_FLAGS = {
     "enable.auto.commit": "auto_commit",
     "check.crcs": "check_crcs",
     "allow.auto.create.topics": "allow_auto_create",
+}
+_CONSUMER_NAMES = {
+    "group.protocol",
+    "auto.offset.reset",
+    "isolation.level",
+    "partition.assignment.strategy",
+    *_CONSUMER_NUMBERS,
+    *_CONSUMER_WORDS,
+    *_CONSUMER_FLAGS,
 }
 _JAVA_ASSIGNORS = {
     "RangeAssignor": "range",
@@ -128,6 +145,15 @@ def consumer_settings(properties: Mapping[str, str]) -> ConsumerSettings:
         elif name not in _SHARED:
             raise ValueError(f"The consumer property {name!r} is not known here.")
     return ConsumerSettings(**given)  # type: ignore[arg-type]
+
+
+def known_to_producers(properties: Mapping[str, str]) -> dict[str, str]:
+    """Those of a file for several clients that a producer has a use for."""
+    return {name: value for name, value in properties.items() if name in _SHARED or name in _PRODUCER_NAMES}
+
+
+def known_to_consumers(properties: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in properties.items() if name in _SHARED or name in _CONSUMER_NAMES}
 
 
 def _acks(text: str) -> int:

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Callable, Mapping
 
 from ottla.cli.logic.coordinator_records import describe_group_record, describe_transaction_record
+from ottla.cli.logic.deserializers import Deserializer, deserializer
 from ottla.client.consumer import ConsumedRecord
 
 __all__ = ["FORMATTERS", "Formatter", "make_formatter"]
@@ -64,6 +65,14 @@ def _default(properties: Mapping[str, str]) -> Formatter:
     end = given["line.separator"].replace("\\n", "\n").encode()
     between = given["headers.separator"].encode()
     null = given["null.literal"].encode()
+    read_key, read_value, read_header = (
+        deserializer(given[f"{part}.deserializer"]) for part in ("key", "value", "headers")
+    )
+
+    def shown(content: bytes | None, read: Deserializer | None) -> bytes:
+        if content is None:
+            return null
+        return content if read is None else read(content)
 
     def write(record: ConsumedRecord) -> bytes:
         pieces: list[bytes] = []
@@ -76,11 +85,14 @@ def _default(properties: Mapping[str, str]) -> Formatter:
         if asked["print.epoch"]:
             pieces.append(b"Epoch:%d" % record.leader_epoch)
         if asked["print.headers"]:
-            pieces.append(_headers(record, between, null))
+            pieces.append(
+                between.join(name.encode() + b":" + shown(content, read_header) for name, content in record.headers)
+                or b"NO_HEADERS"
+            )
         if asked["print.key"]:
-            pieces.append(null if record.key is None else record.key)
+            pieces.append(shown(record.key, read_key))
         if asked["print.value"]:
-            pieces.append(null if record.value is None else record.value)
+            pieces.append(shown(record.value, read_value))
         return separator.join(pieces) + end
 
     return write
@@ -90,14 +102,6 @@ def _timestamp(record: ConsumedRecord) -> bytes:
     if record.timestamp < 0:
         return b"NO_TIMESTAMP"
     return b"%s:%d" % (b"LogAppendTime" if record.timestamp_type else b"CreateTime", record.timestamp)
-
-
-def _headers(record: ConsumedRecord, between: bytes, null: bytes) -> bytes:
-    if not record.headers:
-        return b"NO_HEADERS"
-    return between.join(
-        name.encode() + b":" + (null if content is None else content) for name, content in record.headers
-    )
 
 
 def _logging(properties: Mapping[str, str]) -> Formatter:
