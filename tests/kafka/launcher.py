@@ -8,7 +8,7 @@
 
 The only broker of a cluster is also its controller; several have one beside them, node 3000 as in Kafka's framework,
 so that every broker may be stopped. Its address is left in DIR/controller; DIR/disks may say how many directories each
-broker has. Only the command line that runs a node, and whether its storage must be formatted first, differ between
+broker has, and DIR/release the release whose features the cluster begins with. Only the command line that runs a node, and whether its storage must be formatted first, differ between
 Ottla and Apache Kafka; `ottla-launcher` and `kafka-launcher` are the two doors.
 """
 
@@ -69,6 +69,10 @@ def start(kind: str, directory: Path, *, broker_count: int, properties: Path) ->
         (directory / f"{node}.port").write_text(str(port))
         if kind == "kafka":
             format_storage(directory, node, is_controller=node == CONTROLLER_ID or broker_count == 1)
+        elif (release := release_of(directory)) is not None:
+            command = [str(Path(sys.executable).parent / "ottla"), "storage", "format", "-t", CLUSTER_ID]
+            command += ["-c", str(directory / f"{node}.properties"), "-r", release]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     for node in nodes:
         spawn(kind, directory, node)
     for node in nodes:
@@ -134,6 +138,12 @@ def disk_suffixes(directory: Path, node: int) -> list[str]:
     return ["", *(f"-{number}" for number in range(1, count))]
 
 
+def release_of(directory: Path) -> str | None:
+    """DIR/release holds the release that a test wants to begin with, where it is not the newest."""
+    file = directory / "release"
+    return file.read_text() if file.exists() else None
+
+
 def as_lines(settings: Mapping[str, object]) -> str:
     return "".join(f"{key}={value}\n" for key, value in settings.items())
 
@@ -158,8 +168,9 @@ def java(*options: str) -> list[str]:
 
 def format_storage(directory: Path, node: int, *, is_controller: bool) -> None:
     """Formatting costs a JVM, so a formatted directory is kept in the cache and copied."""
+    release = release_of(directory)
     for suffix in disk_suffixes(directory, node):
-        name = f"{jars.fetch(jars.TOOLS).name}-{node}{'-controller' if is_controller else ''}"
+        name = f"{jars.fetch(jars.TOOLS).name}-{node}{'-controller' if is_controller else ''}{release or ''}"
         kept = jars.cache_directory() / "formatted" / f"{name}{suffix}"
         place = directory / f"data{node}{suffix}"
         if not kept.is_dir():
@@ -167,6 +178,7 @@ def format_storage(directory: Path, node: int, *, is_controller: bool) -> None:
             properties = directory / f"{node}.format"
             properties.write_text((directory / f"{node}.properties").read_text() + as_lines(settings))
             command = [*java("-Xmx128m"), "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)]
+            command += [] if release is None else ["-r", release]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
             shutil.copytree(place, kept)
         shutil.copytree(kept, place, dirs_exist_ok=True)

@@ -20,6 +20,7 @@ import org.apache.kafka.common.test.api.Type;
 import org.apache.kafka.coordinator.group.GroupCoordinator;
 import org.apache.kafka.metadata.LeaderAndIsr;
 import org.apache.kafka.metadata.MetadataCache;
+import org.apache.kafka.server.common.MetadataVersion;
 import org.apache.kafka.server.fault.FaultHandlerException;
 
 import org.mockito.Mockito;
@@ -182,6 +183,9 @@ public class ExternalCluster implements ClusterInstance {
             String reporters = settings.remove("metric.reporters");
             write(props, settings);
             Files.writeString(dir.resolve("disks"), Integer.toString(config.numDisksPerBroker()));
+            if (config.metadataVersion().isLessThan(MetadataVersion.latestProduction())) {
+                Files.writeString(dir.resolve("release"), config.metadataVersion().version());
+            }
             for (Map.Entry<Integer, Map<String, String>> e : config.perServerOverrideProperties().entrySet()) {
                 write(dir.resolve("server.properties." + e.getKey()), e.getValue());
             }
