@@ -1,7 +1,7 @@
 """`Producer` and what it is told. See README.md."""
 
-from ottla.client.producer.batch import Delivery, RecordMetadata
+from ottla.client.producer.batch import Delivery, EncodedRecords, RecordMetadata
 from ottla.client.producer.producer import Producer
 from ottla.client.producer.settings import ProducerSettings
 
-__all__ = ["Delivery", "Producer", "ProducerSettings", "RecordMetadata"]
+__all__ = ["Delivery", "EncodedRecords", "Producer", "ProducerSettings", "RecordMetadata"]

@@ -16,7 +16,7 @@ from ottla.records.compression import Codec
 from ottla.records.header import HEADER_SIZE
 from ottla.records.varint import append_varint
 
-__all__ = ["Delivery", "ProducerBatch", "RecordMetadata"]
+__all__ = ["Delivery", "EncodedRecords", "ProducerBatch", "RecordMetadata"]
 
 _TABLE_SIZE = 8192
 
@@ -39,6 +39,15 @@ class RecordMetadata(NamedTuple):
     partition: int
     offset: int
     timestamp: int
+
+
+class EncodedRecords(NamedTuple):
+    """Records of one batch that somebody has encoded already, one after the other."""
+
+    payload: bytes
+    record_count: int
+    base_timestamp: int
+    max_timestamp: int
 
 
 class Delivery:
@@ -105,7 +114,7 @@ class ProducerBatch:
         self.level = level
         self.created = created
         self.done = done
-        self.payload = bytearray()
+        self.payload: bytearray | bytes = bytearray()
         # What the batch takes of the producer's buffer.
         self.buffered = 0
         self.count = 0
@@ -125,6 +134,12 @@ class ProducerBatch:
     def has_room(self, size: int) -> bool:
         """Whether a record of about this size fits; the first one always does."""
         return not self.count or HEADER_SIZE + len(self.payload) + size <= self.limit
+
+    def fill(self, records: EncodedRecords) -> None:
+        """Takes over records that are encoded already, instead of any others."""
+        assert not self.count
+        self.payload, self.count, self.base_timestamp, self.max_timestamp = records
+        self.buffered = len(records.payload)
 
     def append(
         self,

@@ -12,23 +12,23 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
+from ottla.client.admin.groups import CommittedOffset
 from ottla.client.cluster import Cluster
 from ottla.client.connection import Connection
-from ottla.client.errors import ClientClosed, ClientError, ConnectionLost, TimedOut, check, error_of
+from ottla.client.errors import ClientClosed, ClientError, ConnectionLost, TimedOut, error_of
 from ottla.client.metadata import TopicInfo
-from ottla.client.producer.batch import Delivery, ProducerBatch, RecordMetadata
+from ottla.client.producer.batch import Delivery, EncodedRecords, ProducerBatch, RecordMetadata
 from ottla.client.producer.partitioner import Partitioner, StickyPartitioner
 from ottla.client.producer.queue import PartitionQueue
-from ottla.client.producer.sequences import ProducerIdentity
+from ottla.client.producer.sequences import ProducerIdentity, ask_identity
 from ottla.client.producer.settings import ProducerSettings
 from ottla.client.producer.transactions import TransactionManager
 from ottla.client.settings import ClientSettings
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition, Uuid
-from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -92,6 +92,22 @@ class Producer:
     async def send_and_wait(self, topic: str, value: bytes | None = None, key: bytes | None = None) -> RecordMetadata:
         return await (await self.send(topic, value, key))
 
+    async def send_encoded(self, one: TopicPartition, records: EncodedRecords) -> asyncio.Future[tuple[int, int]]:
+        """Puts a whole batch of records that are encoded already behind what was sent to its partition before."""
+        if one.topic not in self._cluster.metadata.topics or self._sender is None:
+            await self._prepare(one.topic)
+        while not self._room.is_set():
+            await self._room.wait()
+        self._transactions.check_open()
+        queue = self._queues.setdefault(one, PartitionQueue())
+        batch = self._next_batch(one, queue)
+        batch.fill(records)
+        self._buffered += batch.buffered
+        if self._buffered >= self.settings.buffer_bytes:
+            self._room.clear()
+        self._close_batch(queue)
+        return batch.done
+
     async def flush(self) -> None:
         """Waits until everything sent so far is acknowledged or has failed; failures are the deliveries' business."""
         self._flushing += 1
@@ -135,7 +151,9 @@ class Producer:
     def begin_transaction(self) -> None:
         self._transactions.begin()
 
-    async def send_offsets(self, group_id: str, offsets: dict[TopicPartition, int], **member: Any) -> None:
+    async def send_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, int | CommittedOffset], **member: Any
+    ) -> None:
         """Commits a group's offsets as part of the transaction; `member` names generation, member and instance."""
         await self._transactions.send_offsets(group_id, offsets, **member)
 
@@ -165,17 +183,7 @@ class Producer:
         if self.settings.transactional_id is not None:
             raise ClientError("A transactional producer begins with init_transactions().")
 
-        async def attempt() -> InitProducerIdResponse:
-            connection = await self._cluster.any_connection()
-            response: InitProducerIdResponse = await connection.ask(
-                InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2_147_483_647),
-                timeout_ms=self.settings.request_timeout_ms,
-            )
-            check(response.error_code)
-            return response
-
-        response = await self._cluster.retry(attempt)
-        self._identity.set(response.producer_id, response.producer_epoch)
+        await ask_identity(self._cluster, self._identity, timeout_ms=self.settings.request_timeout_ms)
 
     def _append(
         self,
@@ -199,9 +207,7 @@ class Producer:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {info.name}-{partition}.")
         one = TopicPartition(info.name, partition)
         self._transactions.check_open()
-        queue = self._queues.get(one)
-        if queue is None:
-            queue = self._queues[one] = PartitionQueue()
+        queue = self._queues.get(one) or self._queues.setdefault(one, PartitionQueue())
         batch = queue.open
         if batch is None or not batch.has_room(size):
             batch = self._next_batch(one, queue)

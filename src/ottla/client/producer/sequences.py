@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from ottla.client.cluster import Cluster
+from ottla.client.errors import check
 from ottla.model.ids import TopicPartition
+from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
-__all__ = ["ProducerIdentity"]
+__all__ = ["ProducerIdentity", "ask_identity"]
 
 _WRAP = 0x80000000
 
@@ -37,3 +40,18 @@ class ProducerIdentity:
         first = self._next.get(partition, 0)
         self._next[partition] = (first + count) % _WRAP
         return first
+
+
+async def ask_identity(cluster: Cluster, identity: ProducerIdentity, *, timeout_ms: int) -> None:
+    """A producer id of an idempotent producer without transactions; any broker gives one."""
+
+    async def attempt() -> InitProducerIdResponse:
+        connection = await cluster.any_connection()
+        response: InitProducerIdResponse = await connection.ask(
+            InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2_147_483_647), timeout_ms=timeout_ms
+        )
+        check(response.error_code)
+        return response
+
+    response = await cluster.retry(attempt)
+    identity.set(response.producer_id, response.producer_epoch)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
+from ottla.client.admin.groups import CommittedOffset
 from ottla.client.cluster import Cluster
 from ottla.client.connection import Connection
 from ottla.client.errors import ClientError, check
@@ -136,13 +137,17 @@ class TransactionManager:
     async def send_offsets(
         self,
         group_id: str,
-        offsets: Mapping[TopicPartition, int],
+        offsets: Mapping[TopicPartition, int | CommittedOffset],
         *,
         generation: int = -1,
         member_id: str = "",
         instance_id: str | None = None,
     ) -> None:
         self.check_open()
+        commits = {
+            one: offset if isinstance(offset, CommittedOffset) else CommittedOffset(offset)
+            for one, offset in offsets.items()
+        }
         connection = await self._cluster.any_connection()
         second = self.adds_by_itself(connection)
         if not second:
@@ -161,8 +166,9 @@ class TransactionManager:
                     partitions=[
                         TxnOffsetCommitRequestPartition(
                             partition_index=one,
-                            committed_offset=offsets[TopicPartition(name, one)],
-                            committed_metadata="",
+                            committed_offset=commits[TopicPartition(name, one)].offset,
+                            committed_leader_epoch=commits[TopicPartition(name, one)].leader_epoch,
+                            committed_metadata=commits[TopicPartition(name, one)].metadata,
                         )
                         for one in numbers
                     ],

@@ -1,0 +1,92 @@
+"""Arrow columns to record batches: `TopicEncoder` takes the rows of one topic and gives back full batches.
+
+The work is done by `_native`, compiled where the package is installed, or by its twin `python` where that was not
+possible; `COMPILED` says which. See README.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.records.varint import append_varint
+from ottla.spark.encode import python
+from ottla.spark.encode.columns import bytes_column, headers_column, partition_column, timestamp_column
+
+try:
+    from ottla.spark.encode import _native
+except ImportError:
+    COMPILED = False
+else:
+    COMPILED = True
+
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["COMPILED", "EncodedBatch", "TopicEncoder"]
+
+
+class EncodedBatch(NamedTuple):
+    """The records of a batch, encoded one after the other; header, compression and checksum are the producer's part."""
+
+    partition: int
+    payload: bytes
+    count: int
+    base_timestamp: int
+    max_timestamp: int
+
+
+class TopicEncoder:
+    """The open batches of one topic.
+
+    `available` are the partitions that keyless records may go to; `extra_headers` are added to every record.
+    """
+
+    def __init__(
+        self,
+        *,
+        partitions: int,
+        available: Sequence[int],
+        batch_bytes: int,
+        seed: int,
+        extra_headers: Sequence[tuple[str, bytes]] = (),
+        compiled: bool = COMPILED,
+    ) -> None:
+        kind = _native.Encoder if compiled else python.Encoder
+        self._encoder: _native.Encoder | python.Encoder = kind(
+            partitions=partitions,
+            limit=batch_bytes,
+            available=tuple(available) or tuple(range(partitions)),
+            seed=seed,
+        )
+        self._suffix = _encoded_headers(extra_headers)
+        self._suffix_count = len(extra_headers)
+
+    def encode(self, rows: pyarrow.RecordBatch, *, now_ms: int) -> list[EncodedBatch]:
+        """Adds rows, of which `key`, `value`, `headers`, `timestamp` and `partition` are looked at."""
+        names = rows.schema.names
+        full = self._encoder.encode(
+            rows=rows.num_rows,
+            key=bytes_column(rows.column("key")) if "key" in names else None,
+            value=bytes_column(rows.column("value")),
+            headers=headers_column(rows.column("headers")) if "headers" in names else None,
+            timestamp=timestamp_column(rows.column("timestamp")) if "timestamp" in names else None,
+            partition=partition_column(rows.column("partition")) if "partition" in names else None,
+            suffix=self._suffix,
+            suffix_count=self._suffix_count,
+            now_ms=now_ms,
+        )
+        return [EncodedBatch(*one) for one in full]
+
+    def finish(self) -> list[EncodedBatch]:
+        """What is left in open batches."""
+        return [EncodedBatch(*one) for one in self._encoder.finish()]
+
+
+def _encoded_headers(headers: Sequence[tuple[str, bytes]]) -> bytes:
+    target = bytearray()
+    for name, content in headers:
+        for piece in (name.encode(), content):
+            append_varint(target, len(piece))
+            target += piece
+    return bytes(target)

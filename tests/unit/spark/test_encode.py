@@ -1,0 +1,199 @@
+"""Arrow rows to record batches: both encoders, against what comes back when the batches are read."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ottla.client.producer.partitioner import partition_of_key
+from ottla.records.build import assemble_batch
+from ottla.records.header import HEADER_SIZE
+from ottla.records.iterate import iterate_batches, iterate_records
+from ottla.spark.encode import COMPILED, EncodedBatch, TopicEncoder
+
+HEADERS = pyarrow.list_(pyarrow.struct([("key", pyarrow.string()), ("value", pyarrow.binary())]))
+SCHEMA = pyarrow.schema(
+    [
+        ("key", pyarrow.binary()),
+        ("value", pyarrow.binary()),
+        ("headers", HEADERS),
+        ("timestamp", pyarrow.timestamp("us", "UTC")),
+        ("partition", pyarrow.int32()),
+    ]
+)
+NOW = 1_700_000_000_000
+KINDS = [False, pytest.param(True, marks=pytest.mark.skipif(not COMPILED, reason="the encoder is not compiled here"))]
+
+
+def encoder(compiled: bool, **changes: Any) -> TopicEncoder:
+    known: dict[str, Any] = {"partitions": 4, "available": (0, 1, 2, 3), "batch_bytes": 400, "seed": 7}
+    return TopicEncoder(**{**known, **changes}, compiled=compiled)
+
+
+def rows_of(rows: Sequence[dict[str, Any]], schema: pyarrow.Schema = SCHEMA) -> pyarrow.RecordBatch:
+    return pyarrow.RecordBatch.from_pylist(list(rows), schema=schema)
+
+
+def records(batches: Sequence[EncodedBatch]) -> list[tuple[int, int, Any, Any, list[Any]]]:
+    """(partition, timestamp, key, value, headers) of every record."""
+    found = []
+    for one in batches:
+        batch = assemble_batch(
+            one.payload,
+            base_offset=0,
+            last_offset_delta=one.count - 1,
+            record_count=one.count,
+            attributes=0,
+            base_timestamp=one.base_timestamp,
+            max_timestamp=one.max_timestamp,
+        )
+        read = [record for each in iterate_batches(memoryview(batch)) for record in iterate_records(each)]
+        assert [record.offset for record in read] == list(range(one.count))
+        assert max(record.timestamp for record in read) == one.max_timestamp
+        found += [
+            (
+                one.partition,
+                record.timestamp,
+                None if record.key is None else bytes(record.key),
+                None if record.value is None else bytes(record.value),
+                [(name, None if content is None else bytes(content)) for name, content in record.headers],
+            )
+            for record in read
+        ]
+    return found
+
+
+pieces = st.one_of(st.none(), st.binary(max_size=40))
+rows_strategy = st.lists(
+    st.fixed_dictionaries(
+        {
+            "key": pieces,
+            "value": st.one_of(pieces, st.binary(min_size=120, max_size=600)),
+            "headers": st.one_of(
+                st.none(), st.lists(st.fixed_dictionaries({"key": st.text(max_size=5), "value": pieces}), max_size=3)
+            ),
+            "timestamp": st.one_of(
+                st.none(),
+                st.integers(0, 4_000_000_000_000_000).map(
+                    lambda micros: (
+                        datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(microseconds=micros)
+                    )
+                ),
+            ),
+            "partition": st.one_of(st.none(), st.integers(0, 3)),
+        }
+    ),
+    max_size=30,
+)
+
+
+@pytest.mark.skipif(not COMPILED, reason="the encoder is not compiled here")
+@given(first=rows_strategy, second=rows_strategy, cut=st.integers(0, 5))
+@settings(max_examples=40, deadline=None)
+def test_both_encoders_give_the_same_batches(
+    first: list[dict[str, Any]], second: list[dict[str, Any]], cut: int
+) -> None:
+    said = []
+    for compiled in (False, True):
+        one = encoder(compiled, extra_headers=[("origin", b"here")] if cut % 2 else [])
+        # A slice shares the buffers of the whole, from its own first row on.
+        full = one.encode(rows_of(first).slice(cut), now_ms=NOW)
+        full += one.encode(rows_of(second), now_ms=NOW)
+        said.append(full + one.finish())
+    assert said[0] == said[1]
+
+
+@pytest.mark.parametrize("compiled", KINDS)
+@given(rows=rows_strategy)
+@settings(max_examples=40, deadline=None)
+def test_every_row_comes_back_as_it_was(compiled: bool, rows: list[dict[str, Any]]) -> None:
+    one = encoder(compiled)
+    found = records([*one.encode(rows_of(rows), now_ms=NOW), *one.finish()])
+    assert len(found) == len(rows)
+    wanted: dict[int, list[Any]] = {}
+    got: dict[int, list[Any]] = {}
+    for row in rows:
+        micros = row["timestamp"]
+        when = NOW if micros is None else int((micros.timestamp() * 1_000_000 + 0.5)) // 1000
+        headers = [(each["key"], each["value"]) for each in row["headers"] or ()]
+        key = row["key"]
+        number = row["partition"]
+        if number is None and key is not None:
+            number = partition_of_key(key, 4)
+        wanted.setdefault(-1 if number is None else number, []).append((key, row["value"], headers, when))
+    chosen = {(number, key, value) for number, _, key, value, _ in found}
+    for number, when, key, value, headers in found:
+        got.setdefault(number, []).append((key, value, headers, when))
+    for number, several in wanted.items():
+        if number >= 0:
+            # Order holds within a partition; keyless rows lie between.
+            left = iter(got[number])
+            assert all(any(_same(row, other) for other in left) for row in several)
+    assert len(chosen) <= len(rows)
+
+
+def _same(one: Any, other: Any) -> bool:
+    # Floating point loses a millisecond of a far future, the encoder does not.
+    return one[:3] == other[:3] and abs(one[3] - other[3]) <= 1
+
+
+@pytest.mark.parametrize("compiled", KINDS)
+def test_keyless_rows_stick_to_a_partition_until_its_batch_is_full(compiled: bool) -> None:
+    one = encoder(compiled, available=(1, 3))
+    full = one.encode(rows_of([{"value": b"x" * 90}] * 40), now_ms=NOW) + one.finish()
+    assert all(HEADER_SIZE + len(batch.payload) <= 400 for batch in full)
+    assert {batch.partition for batch in full} == {1, 3}
+    assert all(batch.count == 3 for batch in full[:-1])
+
+
+@pytest.mark.parametrize("compiled", KINDS)
+def test_a_record_larger_than_a_batch_goes_alone(compiled: bool) -> None:
+    one = encoder(compiled, partitions=1, available=(0,))
+    full = one.encode(rows_of([{"value": b"a"}, {"value": b"b" * 5000}, {"value": b"c"}]), now_ms=NOW) + one.finish()
+    assert [batch.count for batch in full] == [1, 1, 1]
+    assert [value for _, _, _, value, _ in records(full)] == [b"a", b"b" * 5000, b"c"]
+
+
+@pytest.mark.parametrize("compiled", KINDS)
+@pytest.mark.parametrize(
+    ("row", "sentence"),
+    [
+        ({"value": b"", "partition": 4}, "there is no partition 4, the topic has 4"),
+        ({"value": b"", "headers": [{"key": None, "value": b""}]}, "the header key of row 0 is null"),
+        ({"value": b"", "timestamp": -1}, "lies before 1970"),
+    ],
+)
+def test_what_kafka_cannot_hold_is_refused(compiled: bool, row: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        encoder(compiled).encode(rows_of([row]), now_ms=NOW)
+
+
+@pytest.mark.parametrize("compiled", KINDS)
+def test_large_and_text_columns_are_read_as_well(compiled: bool) -> None:
+    schema = pyarrow.schema(
+        [
+            ("key", pyarrow.large_string()),
+            ("value", pyarrow.string()),
+            ("headers", pyarrow.large_list(pyarrow.struct([("key", pyarrow.string()), ("value", pyarrow.null())]))),
+            ("timestamp", pyarrow.timestamp("ms", "UTC")),
+            ("partition", pyarrow.int64()),
+        ]
+    )
+    row = {"key": "schlüssel", "value": "wert", "headers": [{"key": "a", "value": None}], "partition": 2}
+    one = encoder(compiled)
+    full = one.encode(rows_of([row], schema), now_ms=NOW) + one.finish()
+    assert records(full) == [(2, NOW, "schlüssel".encode(), b"wert", [("a", None)])]
+
+
+@pytest.mark.parametrize("compiled", KINDS)
+def test_columns_that_are_null_throughout_or_absent(compiled: bool) -> None:
+    schema = pyarrow.schema([("key", pyarrow.null()), ("value", pyarrow.binary())])
+    one = encoder(compiled, extra_headers=[("run", b"7")])
+    full = one.encode(rows_of([{"value": None}], schema), now_ms=NOW) + one.finish()
+    assert [record[1:] for record in records(full)] == [(NOW, None, None, [("run", b"7")])]
