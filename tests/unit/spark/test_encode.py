@@ -45,17 +45,17 @@ def records(batches: Sequence[EncodedBatch]) -> list[tuple[int, int, Any, Any, l
     found = []
     for one in batches:
         batch = assemble_batch(
-            one.payload,
+            one.records.payload,
             base_offset=0,
-            last_offset_delta=one.count - 1,
-            record_count=one.count,
+            last_offset_delta=one.records.record_count - 1,
+            record_count=one.records.record_count,
             attributes=0,
-            base_timestamp=one.base_timestamp,
-            max_timestamp=one.max_timestamp,
+            base_timestamp=one.records.base_timestamp,
+            max_timestamp=one.records.max_timestamp,
         )
         read = [record for each in iterate_batches(memoryview(batch)) for record in iterate_records(each)]
-        assert [record.offset for record in read] == list(range(one.count))
-        assert max(record.timestamp for record in read) == one.max_timestamp
+        assert [record.offset for record in read] == list(range(one.records.record_count))
+        assert max(record.timestamp for record in read) == one.records.max_timestamp
         found += [
             (
                 one.partition,
@@ -120,7 +120,7 @@ def test_every_row_comes_back_as_it_was(compiled: bool, rows: list[dict[str, Any
     got: dict[int, list[Any]] = {}
     for row in rows:
         micros = row["timestamp"]
-        when = NOW if micros is None else int((micros.timestamp() * 1_000_000 + 0.5)) // 1000
+        when = NOW if micros is None else int(micros.timestamp() * 1_000_000 + 0.5) // 1000
         headers = [(each["key"], each["value"]) for each in row["headers"] or ()]
         key = row["key"]
         number = row["partition"]
@@ -147,16 +147,16 @@ def _same(one: Any, other: Any) -> bool:
 def test_keyless_rows_stick_to_a_partition_until_its_batch_is_full(compiled: bool) -> None:
     one = encoder(compiled, available=(1, 3))
     full = one.encode(rows_of([{"value": b"x" * 90}] * 40), now_ms=NOW) + one.finish()
-    assert all(HEADER_SIZE + len(batch.payload) <= 400 for batch in full)
+    assert all(HEADER_SIZE + len(batch.records.payload) <= 400 for batch in full)
     assert {batch.partition for batch in full} == {1, 3}
-    assert all(batch.count == 3 for batch in full[:-1])
+    assert all(batch.records.record_count == 3 for batch in full[:-1])
 
 
 @pytest.mark.parametrize("compiled", KINDS)
 def test_a_record_larger_than_a_batch_goes_alone(compiled: bool) -> None:
     one = encoder(compiled, partitions=1, available=(0,))
     full = one.encode(rows_of([{"value": b"a"}, {"value": b"b" * 5000}, {"value": b"c"}]), now_ms=NOW) + one.finish()
-    assert [batch.count for batch in full] == [1, 1, 1]
+    assert [batch.records.record_count for batch in full] == [1, 1, 1]
     assert [value for _, _, _, value, _ in records(full)] == [b"a", b"b" * 5000, b"c"]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.client.producer import EncodedRecords
 from ottla.records.varint import append_varint
 from ottla.spark.encode import python
 from ottla.spark.encode.columns import bytes_column, headers_column, partition_column, timestamp_column
@@ -27,13 +28,10 @@ __all__ = ["COMPILED", "EncodedBatch", "TopicEncoder"]
 
 
 class EncodedBatch(NamedTuple):
-    """The records of a batch, encoded one after the other; header, compression and checksum are the producer's part."""
+    """The records of a batch; header, compression and checksum are the producer's part."""
 
     partition: int
-    payload: bytes
-    count: int
-    base_timestamp: int
-    max_timestamp: int
+    records: EncodedRecords
 
 
 class TopicEncoder:
@@ -76,11 +74,11 @@ class TopicEncoder:
             suffix_count=self._suffix_count,
             now_ms=now_ms,
         )
-        return [EncodedBatch(*one) for one in full]
+        return [EncodedBatch(one[0], EncodedRecords(*one[1:])) for one in full]
 
     def finish(self) -> list[EncodedBatch]:
         """What is left in open batches."""
-        return [EncodedBatch(*one) for one in self._encoder.finish()]
+        return [EncodedBatch(one[0], EncodedRecords(*one[1:])) for one in self._encoder.finish()]
 
 
 def _encoded_headers(headers: Sequence[tuple[str, bytes]]) -> bytes:

@@ -1,5 +1,3 @@
-from collections.abc import Buffer
-
 from ottla.spark.encode.python import BytesColumn, EncodedBatch, HeadersColumn, NumbersColumn
 
 class Encoder:

@@ -7,6 +7,7 @@ its key, else the one that keyless records stick to at the moment: it changes wi
 
 from __future__ import annotations
 
+import itertools
 import struct
 from typing import Any, NamedTuple
 
@@ -174,7 +175,7 @@ def _pieces(column: BytesColumn | None, rows: int) -> list[bytes | None]:
         return [None] * rows
     validity, offsets, data, start, large = column
     found = struct.unpack_from(f"<{rows + 1}{'q' if large else 'i'}", offsets, start * (8 if large else 4))
-    if found[0] < 0 or any(after < before for before, after in zip(found, found[1:], strict=False)):
+    if found[0] < 0 or any(after < before for before, after in itertools.pairwise(found)):
         raise ValueError("offsets of a column go backwards")
     content = memoryview(b"" if data is None else data)
     if found[-1] > len(content):
@@ -198,7 +199,7 @@ def _lists(column: HeadersColumn | None, rows: int) -> list[list[tuple[bytes, by
         return [[] for _ in range(rows)]
     (validity, offsets, start), large, keys, values = column
     found = struct.unpack_from(f"<{rows + 1}{'q' if large else 'i'}", offsets, start * (8 if large else 4))
-    if found[0] < 0 or any(after < before for before, after in zip(found, found[1:], strict=False)):
+    if found[0] < 0 or any(after < before for before, after in itertools.pairwise(found)):
         raise ValueError("offsets of the headers go backwards")
     names, contents = _pieces(keys, found[-1]), _pieces(values, found[-1])
     lists: list[list[tuple[bytes, bytes | None]]] = []
