@@ -94,8 +94,8 @@ class Cluster:
         # One node takes whatever port is free when it binds; several have to know each other's before.
         assert 1 <= controllers <= nodes, "controllers are nodes"
         ports = [0, 0] if nodes == 1 else free_ports(nodes + controllers)
-        broker_ports, controller_ports = ports[:nodes], ports[nodes:]
-        self._nodes = [Node(self, node_id, broker_ports, controller_ports) for node_id in range(1, nodes + 1)]
+        self._ports, self._controller_ports = ports[:nodes], ports[nodes:]
+        self._nodes = [Node(self, node_id, self._ports, self._controller_ports) for node_id in range(1, nodes + 1)]
 
     @property
     def bootstrap(self) -> str:
@@ -109,6 +109,15 @@ class Cluster:
     def node(self, node_id: int) -> Node:
         """A node by its id, from 1."""
         return self._nodes[node_id - 1]
+
+    def add_node(self) -> Node:
+        """One more broker, while the others run; returns when it is part of the cluster."""
+        assert len(self._nodes) > 1, "a node that was started alone does not know of others"
+        self._ports.extend(free_ports(1))
+        node = Node(self, len(self._ports), self._ports, self._controller_ports)
+        self._nodes.append(node)
+        node.start()
+        return node
 
     @property
     def controllers(self) -> list[Node]:

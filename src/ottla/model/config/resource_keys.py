@@ -133,9 +133,7 @@ def validate_group(config: BrokerConfig, overrides: Mapping[str, str]) -> None:
             )
 
 
-def _check_bound(
-    config: BrokerConfig, name: str, value: ConfigValue, bound: str, *, is_lowest: bool = False
-) -> None:
+def _check_bound(config: BrokerConfig, name: str, value: ConfigValue, bound: str, *, is_lowest: bool = False) -> None:
     """`bound` is the broker's key: whoever is refused should know what would have to change."""
     limit = config.get(bound)
     assert isinstance(value, int)

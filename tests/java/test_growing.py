@@ -1,0 +1,262 @@
+"""A cluster grows by a broker and gives one away again while clients write and read: they notice nothing.
+
+Three nodes, each a controller too, under load of librdkafka and of Kafka's Java clients. A fourth broker joins;
+kafka-reassign-partitions moves the partitions of one topic to it, `ottla reassign` those of the other; then one of the
+first three gives up all it has, internal topics included, stops and is unregistered.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Self
+
+import pytest
+from confluent_kafka import Consumer
+
+import ottla.testing
+from ottla.wire.messages.describe_cluster import DescribeClusterRequest
+from ottla.wire.messages.metadata import MetadataRequest
+from tests.integration.cluster_calls import ask, broker_ids, create_topic, partitions_of
+from tests.java.conftest import require_java
+from tests.support import jars
+from tests.support.fault_workload import FAULT_SETTINGS, JavaWriter, NativeWriter, Writer, check, wait_until
+from tests.support.java import PROGRAMS, ToolServer, java_command
+
+PARTITIONS = 4
+BEFORE = [1, 2, 3]
+# Who is there at the end; the third node is the one that goes.
+LEAVING = 3
+AFTER = [1, 2, 4]
+
+Plan = dict[str, list[list[int]]]
+
+
+class Reader:
+    """Reads a topic as the only member of its group from the first record on; a context manager."""
+
+    def __init__(self, topic: str) -> None:
+        # How often each offset of each partition was read.
+        self.read: Counter[tuple[int, int]] = Counter()
+        self._topic = topic
+        self._thread = threading.Thread(target=self._run)
+
+    def check(self, writer: Writer) -> None:
+        """Everything that was acknowledged has been read, once."""
+        wanted = {(partition, offset) for partition, found in writer.acknowledged.items() for offset in found}
+        wait_until(lambda: wanted.issubset(self.read), f"everything of {self._topic} is read")
+        twice = [place for place, count in list(self.read.items()) if count > 1]
+        assert twice == [], f"{len(twice)} records of {self._topic} were read twice: {twice[:5]}"
+
+    def stop(self) -> None:
+        raise NotImplementedError
+
+    def _run(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        self._thread.join()
+
+
+class NativeReader(Reader):
+    """librdkafka."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        super().__init__(topic)
+        self._is_stopped = False
+        settings = {"group.id": f"{topic}-readers", "auto.offset.reset": "earliest", "log_level": 0}
+        self._consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
+        self._consumer.subscribe([topic])
+
+    def stop(self) -> None:
+        self._is_stopped = True
+
+    def _run(self) -> None:
+        while not self._is_stopped:
+            for message in self._consumer.consume(1_000, timeout=0.1):
+                if message.error() is None:
+                    partition, offset = message.partition(), message.offset()
+                    assert partition is not None
+                    assert offset is not None
+                    self.read[partition, offset] += 1
+        self._consumer.close()
+
+
+class JavaReader(Reader):
+    """Kafka's VerifiableConsumer, which prints a line for every record."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        super().__init__(topic)
+        command = [java_command(), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        command += [f"-Dlog4j2.configurationFile={PROGRAMS / 'log4j2.properties'}", "-cp", jars.class_path(jars.TOOLS)]
+        command += ["org.apache.kafka.tools.VerifiableConsumer", "--bootstrap-server", bootstrap, "--topic", topic]
+        command += ["--group-id", f"{topic}-readers", "--reset-policy", "earliest", "--verbose"]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+    def stop(self) -> None:
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(20)
+        finally:
+            self._process.kill()
+
+    def _run(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as lines:
+            for line in lines:
+                if line.startswith("{") and (said := json.loads(line))["name"] == "record_data":
+                    self.read[said["partition"], said["offset"]] += 1
+
+
+@pytest.fixture
+def nodes() -> Iterator[ottla.testing.Cluster]:
+    require_java()
+    settings = {**FAULT_SETTINGS, "offsets.topic.num.partitions": "4", "group.initial.rebalance.delay.ms": "0"}
+    with ottla.testing.cluster(nodes=3, settings=settings) as cluster:
+        for node in cluster.nodes:
+            wait_until(lambda node=node: broker_ids(node) == BEFORE, "every node knows all three")
+        yield cluster
+
+
+def replicas(nodes: ottla.testing.Cluster, topic: str) -> list[list[int]]:
+    found = partitions_of(nodes.node(1), topic)
+    return [found[index].replica_nodes for index in sorted(found)]
+
+
+def leaders(nodes: ottla.testing.Cluster, topic: str) -> list[int]:
+    found = partitions_of(nodes.node(1), topic)
+    return [found[index].leader_id for index in sorted(found)]
+
+
+def written(path: Path, plan: Plan) -> Path:
+    entries = [
+        {"topic": topic, "partition": index, "replicas": brokers}
+        for topic, partitions in plan.items()
+        for index, brokers in enumerate(partitions)
+    ]
+    path.write_text(json.dumps({"version": 1, "partitions": entries}))
+    return path
+
+
+def wait_until_moved(nodes: ottla.testing.Cluster, plan: Plan) -> None:
+    """Until every partition is where the plan says, in sync there and nowhere else."""
+
+    def is_moved() -> bool:
+        for topic, partitions in plan.items():
+            found = partitions_of(nodes.node(1), topic)
+            for index, brokers in enumerate(partitions):
+                if found[index].replica_nodes != brokers or sorted(found[index].isr_nodes) != sorted(brokers):
+                    return False
+        return True
+
+    wait_until(is_moved, "all replicas have moved")
+
+
+def our_command(nodes: ottla.testing.Cluster, *arguments: str | Path) -> str:
+    command = [sys.executable, "-m", "ottla.cli.main", *map(str, arguments), "-b", nodes.bootstrap]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def kafkas_command(java: ToolServer, nodes: ottla.testing.Cluster, tool: str, *arguments: str | Path) -> str:
+    done = java.run(tool, *map(str, arguments), "--bootstrap-server", nodes.bootstrap)
+    assert done.status == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_a_broker_joins_and_another_leaves_under_load(
+    nodes: ottla.testing.Cluster, java: ToolServer, tmp_path: Path
+) -> None:
+    for topic in ("native", "java"):
+        create_topic(nodes.node(1), topic, partitions=PARTITIONS, replication_factor=3)
+    with ExitStack() as stack:
+        readers: dict[str, Reader] = {
+            "native": stack.enter_context(NativeReader(nodes.bootstrap, "native")),
+            "java": stack.enter_context(JavaReader(nodes.bootstrap, "java")),
+        }
+        writers: dict[str, Writer] = {
+            "native": stack.enter_context(NativeWriter(nodes.bootstrap, "native", PARTITIONS)),
+            "java": stack.enter_context(JavaWriter(nodes.bootstrap, "java", tmp_path)),
+        }
+
+        def go_on() -> None:
+            """What was done before is behind the clients: they write on."""
+            for writer in writers.values():
+                writer.wait_for(200)
+
+        go_on()
+        wait_until(lambda: all(reader.read for reader in readers.values()), "both readers have begun")
+        grow(nodes, java, tmp_path, go_on)
+        shrink(nodes, java, tmp_path, go_on)
+        for topic, writer in writers.items():
+            writer.stop()
+            check(nodes.bootstrap, topic, writer)
+            readers[topic].check(writer)
+
+
+def grow(nodes: ottla.testing.Cluster, java: ToolServer, directory: Path, go_on: Callable[[], object]) -> None:
+    nodes.add_node()
+    wait_until(lambda: all(broker_ids(node) == [1, 2, 3, 4] for node in nodes.nodes), "all know the fourth")
+    go_on()
+    # Kafka's tool: the fourth broker takes a place in every partition and is the preferred leader of half of them.
+    plan = {"java": [[4, 1, 2], [1, 4, 3], [4, 2, 3], [2, 3, 4]]}
+    file = written(directory / "java.json", plan)
+    kafkas_command(java, nodes, "ReassignPartitionsCommand", "--execute", "--reassignment-json-file", file)
+    wait_until_moved(nodes, plan)
+    said = kafkas_command(java, nodes, "ReassignPartitionsCommand", "--verify", "--reassignment-json-file", file)
+    assert said.count("is completed.") == PARTITIONS, said
+    # Ours: it proposes, and what it proposes is done.
+    said = our_command(nodes, "reassign", "generate", "--topic", "native", "--broker-list", "1,2,3,4")
+    entries = json.loads(said.strip().splitlines()[-1])["partitions"]
+    plan = {"native": [entry["replicas"] for entry in sorted(entries, key=lambda entry: int(entry["partition"]))]}
+    assert any(4 in brokers for brokers in plan["native"]), plan
+    file = written(directory / "native.json", plan)
+    our_command(nodes, "reassign", "execute", "--reassignment-json-file", file, "--yes")
+    wait_until_moved(nodes, plan)
+    said = our_command(nodes, "reassign", "verify", "--reassignment-json-file", file)
+    assert said.count(" done") == PARTITIONS, said
+    kafkas_command(java, nodes, "LeaderElectionCommand", "--election-type", "PREFERRED", "--all-topic-partitions")
+    wait_until(lambda: leaders(nodes, "java") == [4, 1, 4, 2], "the fourth broker leads its share")
+    go_on()
+
+
+def shrink(nodes: ottla.testing.Cluster, java: ToolServer, directory: Path, go_on: Callable[[], object]) -> None:
+    """Everything that is on the broker goes elsewhere, then it is stopped and forgotten."""
+    topics = [topic.name for topic in ask(nodes.node(1), MetadataRequest(topics=None), 12).topics]
+    assert "__consumer_offsets" in topics
+    plan: Plan = {}
+    for topic in topics:
+        # Whoever takes the place of the one that goes is not there already.
+        plan[topic] = [
+            [next(other for other in AFTER if other not in brokers) if each == LEAVING else each for each in brokers]
+            for brokers in replicas(nodes, topic)
+        ]
+    file = written(directory / "drain.json", plan)
+    kafkas_command(java, nodes, "ReassignPartitionsCommand", "--execute", "--reassignment-json-file", file)
+    wait_until_moved(nodes, plan)
+    go_on()
+    leaving = nodes.node(LEAVING)
+    wait_until(lambda: not any(leaving.directory.glob("data/[!_]*-[0-9]/*.log")), "its logs are deleted")
+    leaving.stop()
+    wait_until(lambda: broker_ids(nodes.node(1)) == AFTER, "the others go on alone")
+    kafkas_command(java, nodes, "ClusterTool", "unregister", "--id", str(LEAVING))
+    fenced_too = DescribeClusterRequest(include_fenced_brokers=True)
+    wait_until(
+        lambda: [broker.broker_id for broker in ask(nodes.node(1), fenced_too, 2).brokers] == AFTER,
+        "nobody knows it any more",
+    )
+    go_on()
