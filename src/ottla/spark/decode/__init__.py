@@ -1,0 +1,7 @@
+"""From record batches to Arrow record batches, without an object for each record. See README.md."""
+
+from __future__ import annotations
+
+from ottla.spark.decode.arrow import ArrowDecoder, columns_type, is_native
+
+__all__ = ["ArrowDecoder", "columns_type", "is_native"]

@@ -1,0 +1,301 @@
+"""The options of `format("ottla")`, read once into values that travel to the workers.
+
+Names are those of Spark's own Kafka connector where it has them; Spark folds their case. Whatever Kafka's clients know
+may be given with or without the prefix `kafka.`. What nobody knows is refused, because a misspelt option that is
+silently ignored is found too late.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ottla.client.settings import ClientSettings, parse_bootstrap, settings_from_properties
+from ottla.model.ids import TopicPartition
+
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "OptionError",
+    "Point",
+    "Selection",
+    "SourceOptions",
+    "boolean",
+    "client_settings",
+    "number",
+    "source_options",
+    "without_prefix",
+]
+
+LATEST = -1
+EARLIEST = -2
+"""Kafka's own numbers for the two ends of a partition, also in the JSON of `startingOffsets`."""
+
+
+FETCH_BYTES = 8 * 1024 * 1024
+BATCH_BYTES = 4 * 1024 * 1024
+
+
+class OptionError(ValueError):
+    """An option is missing, unknown or means nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which topics are read: exactly one of the three."""
+
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    partitions: tuple[TopicPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Where reading begins or ends. Numbers are offsets (or EARLIEST, LATEST), times are milliseconds since 1970."""
+
+    everywhere: int | None = None
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    time_ms: int | None = None
+    times_ms: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    client: ClientSettings
+    selection: Selection
+    starting: Point
+    ending: Point
+    # Where the group of `group_id` stands; `starting` is for partitions of which it knows nothing.
+    starting_committed: bool = False
+    # Where a time lies behind the youngest record: "latest", or an error.
+    late_time: str = "error"
+    read_committed: bool = True
+    include_headers: bool = True
+    max_offsets_per_trigger: int | None = None
+    max_bytes_per_trigger: int | None = None
+    min_partitions: int | None = None
+    # fail, earliest or report.
+    on_data_loss: str = "fail"
+    group_id: str | None = None
+    fetch_bytes: int = FETCH_BYTES
+    # How much of the records' own bytes goes into one Arrow batch.
+    batch_bytes: int = BATCH_BYTES
+    # Which implementation opens records: "" (whichever there is), "native" or "python".
+    decoder: str = ""
+
+
+_SOURCE_NAMES = {
+    "bootstrap.servers",
+    "subscribe",
+    "subscribepattern",
+    "assign",
+    "startingoffsets",
+    "startingtimestamp",
+    "startingoffsetsbytimestamp",
+    "startingoffsetsbytimestampstrategy",
+    "endingoffsets",
+    "endingtimestamp",
+    "endingoffsetsbytimestamp",
+    "maxoffsetspertrigger",
+    "maxbytespertrigger",
+    "minpartitions",
+    "failondataloss",
+    "auto.offset.reset",
+    "ondataloss",
+    "includeheaders",
+    "isolation.level",
+    "group.id",
+    "decoder",
+    "fetch.max.bytes",
+    "max.partition.fetch.bytes",
+    "batch.bytes",
+    "query.name",
+    # Accepted and without effect: what Spark's connector needs and this one does not.
+    "fetchoffset.numretries",
+    "fetchoffset.retryintervalms",
+    "groupidprefix",
+    "kafkaconsumer.polltimeoutms",
+}
+_CLIENT_NAMES = {
+    "client.id",
+    "request.timeout.ms",
+    "default.api.timeout.ms",
+    "retry.backoff.ms",
+    "retry.backoff.max.ms",
+    "metadata.max.age.ms",
+    "socket.connection.setup.timeout.max.ms",
+    "security.protocol",
+}
+
+
+def without_prefix(options: Mapping[str, str]) -> dict[str, str]:
+    """Options in lower case, without `kafka.`, which is only another spelling."""
+    found: dict[str, str] = {}
+    for name, value in options.items():
+        key = name.lower()
+        found[key.removeprefix("kafka.")] = value
+    return found
+
+
+def client_settings(options: Mapping[str, str], *, client_id: str = "ottla-spark") -> ClientSettings:
+    """Where the cluster is and how long to wait, from options that `without_prefix` made."""
+    servers = options.get("bootstrap.servers")
+    if not servers:
+        raise OptionError("Option 'bootstrap.servers' is missing: name one like localhost:9092.")
+    settings = ClientSettings(
+        bootstrap_servers=parse_bootstrap(servers, option="option 'bootstrap.servers'"), client_id=client_id
+    )
+    return settings_from_properties(settings, {key: options[key] for key in _CLIENT_NAMES if key in options})
+
+
+def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
+    """Reads the options of a source; raises OptionError in words that name the option."""
+    given = without_prefix(options)
+    unknown = sorted(set(given) - _SOURCE_NAMES - _CLIENT_NAMES)
+    if unknown:
+        raise OptionError(f"Nobody knows option {unknown[0]!r} of an ottla source.")
+    if streaming:
+        for name in ("endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp"):
+            if name in given:
+                raise OptionError(f"Option {name!r} is for batch queries: a stream has no end.")
+    strategy = given.get("startingoffsetsbytimestampstrategy", "error").lower()
+    if strategy not in ("error", "latest"):
+        raise OptionError(f"startingOffsetsByTimestampStrategy={strategy!r} is neither 'error' nor 'latest'.")
+    isolation = given.get("isolation.level", "read_committed")
+    if isolation not in ("read_committed", "read_uncommitted"):
+        raise OptionError(f"isolation.level={isolation!r} is neither 'read_committed' nor 'read_uncommitted'.")
+    decoder = given.get("decoder", "")
+    if decoder not in ("", "native", "python"):
+        raise OptionError(f"decoder={decoder!r} is neither 'native' nor 'python'.")
+    return SourceOptions(
+        client=client_settings(given),
+        selection=_selection(given),
+        starting=_point(given, "starting", default=LATEST if streaming else EARLIEST, last=False, streaming=streaming),
+        ending=_point(given, "ending", default=LATEST, last=True, streaming=streaming),
+        starting_committed=given.get("startingoffsets", "").strip().lower() == "committed",
+        late_time=strategy,
+        read_committed=isolation == "read_committed",
+        include_headers=boolean(given, "includeheaders", True),
+        max_offsets_per_trigger=number(given, "maxoffsetspertrigger"),
+        max_bytes_per_trigger=number(given, "maxbytespertrigger"),
+        min_partitions=number(given, "minpartitions"),
+        on_data_loss=_data_loss(given),
+        group_id=given.get("group.id") or None,
+        fetch_bytes=number(given, "max.partition.fetch.bytes") or FETCH_BYTES,
+        batch_bytes=number(given, "batch.bytes") or BATCH_BYTES,
+        decoder=decoder,
+    )
+
+
+def number(options: Mapping[str, str], name: str) -> int | None:
+    """A positive number, or None where it is not given."""
+    text = options.get(name)
+    if text is None:
+        return None
+    if not text.strip().isdecimal() or int(text) == 0:
+        raise OptionError(f"Option {name!r} is {text!r}, not a positive number.")
+    return int(text)
+
+
+def boolean(options: Mapping[str, str], name: str, default: bool) -> bool:
+    text = options.get(name, str(default)).strip().lower()
+    if text not in ("true", "false"):
+        raise OptionError(f"Option {name!r} is {text!r}, neither true nor false.")
+    return text == "true"
+
+
+def _selection(given: Mapping[str, str]) -> Selection:
+    names = [name for name in ("subscribe", "subscribepattern", "assign") if given.get(name)]
+    if len(names) != 1:
+        raise OptionError("Exactly one of the options subscribe, subscribePattern and assign says what is read.")
+    value = given[names[0]]
+    if names[0] == "subscribe":
+        topics = tuple(dict.fromkeys(name.strip() for name in value.split(",") if name.strip()))
+        if not topics:
+            raise OptionError("Option 'subscribe' names no topic.")
+        return Selection(topics=topics)
+    if names[0] == "subscribepattern":
+        try:
+            re.compile(value)
+        except re.error as error:
+            raise OptionError(f"subscribePattern={value!r} is no regular expression: {error}.") from None
+        return Selection(pattern=value)
+    found = _json(value, "assign")
+    partitions = []
+    for topic, numbers in found.items():
+        if not isinstance(numbers, list) or not all(isinstance(one, int) for one in numbers):
+            raise OptionError("Option 'assign' looks like {\"topic\": [0, 1]}.")
+        partitions += [TopicPartition(topic, one) for one in numbers]
+    return Selection(partitions=tuple(partitions))
+
+
+def _point(given: Mapping[str, str], which: str, *, default: int, last: bool, streaming: bool) -> Point:
+    # The same precedence as Spark's connector has: one time, times, offsets.
+    time = given.get(f"{which}timestamp")
+    if time is not None:
+        return Point(time_ms=_time(time, f"{which}Timestamp"))
+    times = given.get(f"{which}offsetsbytimestamp")
+    if times is not None:
+        return Point(everywhere=default, times_ms=_numbers(times, f"{which}OffsetsByTimestamp"))
+    text = given.get(f"{which}offsets")
+    if text is None:
+        return Point(everywhere=default)
+    word = text.strip().lower()
+    if word == "latest":
+        if not last and not streaming:
+            raise OptionError("startingOffsets=latest leaves nothing for a batch query to read.")
+        return Point(everywhere=LATEST)
+    if word == "committed" and not last:
+        reset = given.get("auto.offset.reset", "earliest")
+        if not streaming or not given.get("group.id") or reset not in ("earliest", "latest"):
+            raise OptionError(
+                "startingOffsets=committed is for streams with a group.id; auto.offset.reset says the rest."
+            )
+        return Point(everywhere=EARLIEST if reset == "earliest" else LATEST)
+    if word == "earliest":
+        if last:
+            raise OptionError("endingOffsets=earliest leaves nothing to read.")
+        return Point(everywhere=EARLIEST)
+    return Point(everywhere=LATEST if last else EARLIEST, offsets=_numbers(text, f"{which}Offsets"))
+
+
+def _numbers(text: str, name: str) -> dict[TopicPartition, int]:
+    found: dict[TopicPartition, int] = {}
+    for topic, values in _json(text, name).items():
+        if topic.startswith("@"):
+            # What a checkpoint of this source holds beside offsets.
+            continue
+        if not isinstance(values, dict):
+            raise OptionError(f'Option {name!r} looks like {{"topic": {{"0": 23}}}}.')
+        for partition, value in values.items():
+            if not partition.isdecimal() or not isinstance(value, int):
+                raise OptionError(f'Option {name!r} looks like {{"topic": {{"0": 23}}}}.')
+            found[TopicPartition(topic, int(partition))] = value
+    return found
+
+
+def _json(text: str, name: str) -> dict[str, object]:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise OptionError(f"Option {name!r} is no JSON: {error}.") from None
+    if not isinstance(found, dict):
+        raise OptionError(f"Option {name!r} is no JSON object.")
+    return found
+
+
+def _time(text: str, name: str) -> int:
+    if not text.strip().isdecimal():
+        raise OptionError(f"Option {name!r} is {text!r}, not milliseconds since 1970.")
+    return int(text)
+
+
+def _data_loss(given: Mapping[str, str]) -> str:
+    policy = given.get("ondataloss")
+    if policy is None:
+        return "fail" if boolean(given, "failondataloss", True) else "earliest"
+    if policy not in ("fail", "earliest", "report"):
+        raise OptionError(f"onDataLoss={policy!r} is none of fail, earliest and report.")
+    return policy

@@ -1,0 +1,1 @@
+"""The source of `format("ottla")`: planning on the driver, reading in the workers. See README.md."""

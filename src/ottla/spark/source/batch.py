@@ -1,0 +1,49 @@
+"""`spark.read.format("ottla")`: what is in the topics between two points."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from ottla.model.ids import TopicPartition
+from ottla.spark.options import SourceOptions
+from ottla.spark.source.limits import Lag
+from ottla.spark.source.loss import on_loss
+from ottla.spark.source.planner import Planner
+from ottla.spark.source.ranges import Range, ranges, read_range
+
+__all__ = ["OttlaBatchReader"]
+
+
+class OttlaBatchReader(DataSourceReader):
+    """The two points are looked up once, when the query is planned."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        options = self._options
+        planner = Planner(options)
+        topics = planner.existing_topics()
+        starts = planner.resolve(options.starting, topics.partitions)
+        ends = planner.resolve(options.ending, topics.partitions)
+        earliest = planner.earliest(topics.partitions)
+        latest = planner.latest(topics.partitions)
+        lags: dict[TopicPartition, Lag] = {}
+        for one in topics.partitions:
+            start, end = starts[one], min(ends[one], latest[one])
+            if start < earliest[one]:
+                what = f"{one}: offsets {start} to {earliest[one] - 1} are not there any more."
+                on_loss(options, what)
+                start = earliest[one]
+            if end > start:
+                lags[one] = Lag(start, end)
+        return ranges(lags, dict(topics.ids), options.min_partitions)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        # Spark makes a partition without value up where there is none.
+        if not isinstance(partition, Range):
+            return iter(())
+        return read_range(self._options, partition)

@@ -1,0 +1,321 @@
+"""Reads the batches of one range of one partition: the worker's side of the source.
+
+The next fetch is posted before the batches of the last one are handed on, so that broker and kernel work while the
+records are being opened. How much a fetch asks for follows from what is left to read, because small micro-batches
+should not pull megabytes that nobody wants.
+
+Reading ends where the range ends, whether or not its last offsets still have records: compaction removes them, and
+control batches and aborted transactions are left out here. A leader that moved, a node that is gone and a connection
+that broke are tried again for as long as the cluster's `default.api.timeout.ms`, counted from the last progress.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ottla.client.connection import Connection
+from ottla.client.errors import ClientError, ConnectionLost, TimedOut, error_of
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import TopicPartition, Uuid
+from ottla.records.control import ControlType, read_control_type
+from ottla.records.errors import CorruptRecords
+from ottla.records.header import BatchHeader
+from ottla.records.iterate import Batch, iterate_batches, iterate_records, verify_checksum
+from ottla.spark.client import WaitingClient
+from ottla.spark.options import EARLIEST, LATEST, SourceOptions
+from ottla.spark.source.loss import on_loss
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+
+__all__ = ["FetchedBatch", "RangeReader"]
+
+# The last version with names, for clusters without topic ids.
+_NAMES_VERSION_MAX = 12
+_WAIT_MAX_MS = 500
+_FETCH_BYTES_MIN = 64 * 1024
+_FETCH_BYTES_FIRST_MAX = 1024 * 1024
+# A posted request may lie there for as long as Spark takes no more rows; who waits for it has a limit of his own.
+_NEVER_MS = 7 * 24 * 3600 * 1000
+# For how long a topic may be missing before it counts as gone: brokers learn of topics at different times.
+_GONE_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedBatch:
+    header: BatchHeader
+    view: memoryview
+
+
+class RangeReader:
+    """Iterating gives, for each answer of the broker, its batches that have something of the range."""
+
+    def __init__(
+        self, client: WaitingClient, options: SourceOptions, one: TopicPartition, topic_id: str, start: int, end: int
+    ) -> None:
+        self._client = client
+        self._cluster = client.cluster
+        self._options = options
+        self._one = one
+        self._topic_id = Uuid.parse(topic_id) if topic_id else Uuid.ZERO
+        self._position = start
+        self._end = end
+        self._fetch_bytes = max(_FETCH_BYTES_MIN, min(_FETCH_BYTES_FIRST_MAX, (end - start) * 1024))
+        self._posted: asyncio.Future[Any] | None = None
+        self._connection: Connection | None = None
+        self._replica = -1
+
+    def __iter__(self) -> Iterator[list[FetchedBatch]]:
+        while self._position < self._end:
+            data = self._client.run(self._next())
+            if data is None:
+                return
+            found = self._take(data)
+            if self._position < self._end:
+                self._client.run(self._post())
+            if found:
+                yield found
+
+    def peek(self, fetch_bytes: int) -> list[FetchedBatch]:
+        """What lies at the beginning of the range, in one answer."""
+        self._fetch_bytes = fetch_bytes
+        data = self._client.run(self._next())
+        return [] if data is None else self._take(data)
+
+    # Asking.
+
+    async def _next(self) -> PartitionData | None:
+        """The answer at the position; None where the rest of the range does not exist."""
+        now = self._client.loop.time
+        end = now() + self._cluster.settings.api_timeout_ms / 1000
+        backoff_ms = self._cluster.settings.retry_backoff_ms
+        failing_since = now()
+        while True:
+            try:
+                data = await self._ask()
+                error = error_of(data.error_code)
+                if error is None:
+                    if data.preferred_read_replica >= 0 and data.preferred_read_replica != self._replica:
+                        self._replica = data.preferred_read_replica
+                        continue
+                    if data.records is not None and len(data.records):
+                        return data
+                    if self._is_exhausted(data):
+                        return None
+                    last: Exception = TimedOut(f"{self._one} has no record at offset {self._position}, nor behind it.")
+                elif error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    if self._replica >= 0:
+                        self._replica = -1
+                        continue
+                    if not await self._moved_into_range():
+                        return None
+                    last = error
+                else:
+                    last = error
+            except (ConnectionLost, ClientError) as error_:
+                last = error_
+            if isinstance(last, KafkaError) and not last.code.retriable and last.code not in _MOVED:
+                raise KafkaError(last.code, f"{self._one}: {last.message}")
+            self._replica = -1
+            pause = backoff_ms / 1000
+            if now() + pause >= end:
+                raise last
+            await asyncio.sleep(pause)
+            backoff_ms = min(backoff_ms * 2, self._cluster.settings.retry_backoff_max_ms)
+            if await self._is_gone(last, now() - failing_since):
+                return None
+
+    async def _ask(self) -> PartitionData:
+        if self._posted is None:
+            await self._post()
+        posted, self._posted = self._posted, None
+        assert posted is not None
+        try:
+            async with asyncio.timeout(self._cluster.settings.request_timeout_ms / 1000):
+                response: FetchResponse = await posted
+        except TimeoutError:
+            if self._connection is not None:
+                # Answers come in order: whatever is asked next would wait behind this one.
+                self._connection.close("a fetch was not answered in time")
+            raise ConnectionLost(f"the leader of {self._one} does not answer") from None
+        if response.error_code:
+            raise ConnectionLost(f"the leader of {self._one} answers with error {response.error_code}")
+        for topic in response.responses:
+            for data in topic.partitions:
+                if data.partition_index == self._one.partition:
+                    return data
+        raise ConnectionLost(f"the leader of {self._one} does not speak of it")
+
+    async def _post(self) -> None:
+        topic, partition = self._one
+        info = self._cluster.metadata.topics.get(topic)
+        node_id = self._replica if self._replica >= 0 else self._cluster.metadata.leader_of(topic, partition)
+        if node_id < 0 or info is None or partition not in info.partitions:
+            await self._cluster.refresh([topic])
+            info = self._cluster.metadata.topics.get(topic)
+            node_id = self._cluster.metadata.leader_of(topic, partition)
+            if node_id < 0 or info is None or partition not in info.partitions:
+                self._posted = _failed(self._client.loop, f"{self._one} has no leader at the moment")
+                return
+        request = FetchRequest(
+            max_wait_ms=_WAIT_MAX_MS,
+            min_bytes=1,
+            max_bytes=self._fetch_bytes,
+            isolation_level=1 if self._options.read_committed else 0,
+            topics=[
+                FetchTopic(
+                    topic=topic,
+                    topic_id=self._topic_id,
+                    partitions=[
+                        FetchPartition(
+                            partition=partition,
+                            current_leader_epoch=info.partitions[partition].leader_epoch,
+                            fetch_offset=self._position,
+                            partition_max_bytes=self._fetch_bytes,
+                        )
+                    ],
+                )
+            ],
+        )
+        try:
+            self._connection = await self._cluster.node_connection(node_id, "fetch")
+            self._posted = self._connection.post(
+                request, timeout_ms=_NEVER_MS, version_max=32767 if self._topic_id else _NAMES_VERSION_MAX
+            )
+        except ConnectionLost as error:
+            self._posted = _failed(self._client.loop, str(error))
+
+    # When it is not there.
+
+    def _is_exhausted(self, data: PartitionData) -> bool:
+        """Nothing came although the log is whole up to the end of the range: its last offsets have no records."""
+        known = data.last_stable_offset if self._options.read_committed else data.high_watermark
+        return known >= self._end
+
+    async def _moved_into_range(self) -> bool:
+        """After a fetch outside the log: whether there is still something to read, from the log's new beginning."""
+        bounds = {}
+        for which in (EARLIEST, LATEST):
+            found = (await self._client.admin.offsets.find({self._one: which}))[self._one]
+            if isinstance(found, KafkaError):
+                # Asked again with the fetch; what is wrong will show there.
+                return True
+            bounds[which] = found.offset
+        if bounds[EARLIEST] <= self._position:
+            # Before the log's end: a replica that lags. Behind it: the leader may not know yet how far it is.
+            return True
+        gone = min(bounds[EARLIEST], self._end)
+        on_loss(
+            self._options, f"{self._one}: offsets {self._position} to {gone - 1} were deleted before they were read."
+        )
+        self._position = gone
+        return self._position < self._end
+
+    async def _is_gone(self, last: Exception, failing_for: float) -> bool:
+        """Learns anew who leads; whether the topic is not the one that was to be read, which may be an error."""
+        topic = self._one.topic
+        try:
+            await self._cluster.refresh([topic])
+        except ClientError:
+            return False
+        info = self._cluster.metadata.topics.get(topic)
+        if info is not None and info.error is None:
+            if not self._topic_id or info.topic_id == self._topic_id:
+                return False
+            on_loss(
+                self._options, f"Topic {topic} was deleted and made again before it was read to offset {self._end}."
+            )
+            return True
+        unknown = isinstance(last, KafkaError) and last.code in _UNKNOWN
+        if not unknown or failing_for < _GONE_SECONDS:
+            return False
+        on_loss(self._options, f"Topic {topic} was deleted before it was read to offset {self._end}.")
+        return True
+
+    # Taking.
+
+    def _take(self, data: PartitionData) -> list[FetchedBatch]:
+        """The batches of an answer that have records of the range, and the position behind them."""
+        records = data.records
+        assert isinstance(records, memoryview)
+        aborted = _Aborted(data) if self._options.read_committed else None
+        found: list[FetchedBatch] = []
+        position, first = self._position, self._position
+        taken = 0
+        for batch in iterate_batches(records):
+            header = batch.header
+            if header.magic < 2:
+                position = self._take_legacy(batch, found, position)
+            elif header.next_offset > position:
+                if header.base_offset >= self._end:
+                    position = self._end
+                    break
+                if not verify_checksum(batch.view, header):
+                    raise CorruptRecords(f"{self._one}: the batch at offset {header.base_offset} has a wrong checksum.")
+                if header.is_control:
+                    if aborted is not None:
+                        aborted.on_control(batch)
+                elif (aborted is None or not aborted.covers(batch)) and header.record_count:
+                    found.append(FetchedBatch(header, batch.view))
+                position = header.next_offset
+            taken += header.size
+        if position == first:
+            raise CorruptRecords(f"{self._one}: the answer at offset {first} holds no whole batch behind it.")
+        self._position = min(position, self._end)
+        left = self._end - self._position
+        guess = left * taken // max(1, position - first) * 5 // 4
+        self._fetch_bytes = max(_FETCH_BYTES_MIN, min(self._options.fetch_bytes, guess))
+        return found
+
+    def _take_legacy(self, batch: Batch, found: list[FetchedBatch], position: int) -> int:
+        if not verify_checksum(batch.view, batch.header):
+            raise CorruptRecords(f"{self._one}: the message at offset {batch.header.base_offset} has a wrong checksum.")
+        # A wrapper's own offset is that of its last message.
+        if batch.header.base_offset < position:
+            return position
+        found.append(FetchedBatch(batch.header, batch.view))
+        return batch.header.base_offset + 1
+
+
+_MOVED = {
+    ErrorCode.OFFSET_OUT_OF_RANGE,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.INCONSISTENT_TOPIC_ID,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+}
+_UNKNOWN = _MOVED - {ErrorCode.OFFSET_OUT_OF_RANGE}
+
+
+class _Aborted:
+    """Which batches of one answer belong to aborted transactions (KIP-98)."""
+
+    __slots__ = ("_open", "_waiting")
+
+    def __init__(self, data: PartitionData) -> None:
+        listed = [(one.first_offset, one.producer_id) for one in data.aborted_transactions or ()]
+        self._waiting = deque(sorted(listed))
+        self._open: set[int] = set()
+
+    def covers(self, batch: Batch) -> bool:
+        header = batch.header
+        self._advance(header.last_offset)
+        return header.is_transactional and header.producer_id in self._open
+
+    def on_control(self, batch: Batch) -> None:
+        # An abort marker ends what it aborts; the producer's next transaction is another one.
+        self._advance(batch.header.last_offset)
+        for record in iterate_records(batch):
+            if read_control_type(record.key) == ControlType.ABORT:
+                self._open.discard(batch.header.producer_id)
+
+    def _advance(self, offset: int) -> None:
+        while self._waiting and self._waiting[0][0] <= offset:
+            self._open.add(self._waiting.popleft()[1])
+
+
+def _failed(loop: asyncio.AbstractEventLoop, reason: str) -> asyncio.Future[Any]:
+    future: asyncio.Future[Any] = loop.create_future()
+    future.set_exception(ConnectionLost(reason))
+    return future

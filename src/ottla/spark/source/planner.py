@@ -1,0 +1,163 @@
+"""What a query reads: topics, their ends, points in time, and how much of it fits into one batch.
+
+Everything here runs on the driver's side, in the process that Spark keeps for a stream or starts to plan a batch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ottla.client.metadata import TopicInfo
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import TopicPartition
+from ottla.spark.client import WaitingClient, client_of
+from ottla.spark.options import EARLIEST, LATEST, OptionError, Point, SourceOptions
+from ottla.spark.source.fetch import RangeReader
+from ottla.spark.source.limits import Lag
+
+__all__ = ["Planner", "Topics"]
+
+# How much of a partition is looked at to learn how large its records are.
+_SAMPLE_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """The selected topics as they are now."""
+
+    ids: Mapping[str, str]
+    partitions: tuple[TopicPartition, ...]
+
+
+class Planner:
+    """Asks the cluster; every call is fresh."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._client: WaitingClient = client_of(options.client)
+
+    def topics(self) -> Topics:
+        """The topics of the selection that exist."""
+        selection = self._options.selection
+        cluster = self._client.cluster
+        if selection.pattern is not None:
+            self._client.run(cluster.refresh(None))
+            matches = re.compile(selection.pattern).fullmatch
+            names = [name for name, info in cluster.metadata.topics.items() if matches(name) and not info.is_internal]
+        else:
+            names = list(selection.topics or dict.fromkeys(one.topic for one in selection.partitions))
+            self._client.run(cluster.refresh(names))
+        found: dict[str, TopicInfo] = {}
+        for name in sorted(names):
+            info = cluster.metadata.topics.get(name)
+            if info is None:
+                continue
+            if info.error is None:
+                found[name] = info
+            elif not info.error.code.retriable and info.error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise KafkaError(info.error.code, f"{name}: {info.error.message}")
+        partitions = [TopicPartition(name, number) for name, info in found.items() for number in info.partitions]
+        if selection.partitions:
+            wanted = set(selection.partitions)
+            partitions = [one for one in partitions if one in wanted]
+        ids = {name: str(info.topic_id) if info.topic_id else "" for name, info in found.items()}
+        return Topics(ids, tuple(partitions))
+
+    def existing_topics(self) -> Topics:
+        """The same for a query that begins: what it names must be there."""
+        topics = self.topics()
+        selection = self._options.selection
+        named = selection.topics or tuple(dict.fromkeys(one.topic for one in selection.partitions))
+        missing = [name for name in named if name not in topics.ids]
+        if missing:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {missing[0]!r}.")
+        gone = set(selection.partitions) - set(topics.partitions)
+        if gone:
+            one = min(gone)
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic {one.topic!r} has no partition {one.partition}."
+            )
+        return topics
+
+    def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The ends, as far as the isolation level lets one see."""
+        return self._numbers(dict.fromkeys(partitions, LATEST))
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The beginnings of the logs."""
+        return self._numbers(dict.fromkeys(partitions, EARLIEST))
+
+    def resolve(self, point: Point, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """A point as offsets; those that were given as numbers are taken as they are."""
+        partitions = list(partitions)
+        unknown = sorted({*point.offsets, *point.times_ms} - set(partitions))
+        if unknown:
+            raise OptionError(f"An offset is given for {unknown[0]}, which the query does not read.")
+        found: dict[TopicPartition, int] = {}
+        times: dict[TopicPartition, int] = {}
+        for one in partitions:
+            time_ms = point.times_ms.get(one, point.time_ms)
+            if time_ms is not None:
+                times[one] = time_ms
+                continue
+            number = point.offsets.get(one, point.everywhere)
+            assert number is not None
+            if number >= 0:
+                found[one] = number
+            elif number in (EARLIEST, LATEST):
+                times[one] = number
+            else:
+                raise OptionError(f"{number} is no offset of {one}: only -1 (latest) and -2 (earliest) are below zero.")
+        if times:
+            found |= self._at(times)
+        return found
+
+    def bytes_per_offset(self, one: TopicPartition, topic_id: str, start: int, end: int) -> float:
+        """How many bytes of the log an offset takes at a place, from a look at it."""
+        batches = RangeReader(self._client, self._options, one, topic_id, start, end).peek(_SAMPLE_BYTES)
+        if not batches:
+            return 0.0
+        offsets = batches[-1].header.next_offset - batches[0].header.base_offset
+        return sum(batch.header.size for batch in batches) / max(1, offsets)
+
+    def lags(self, begin: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> dict[TopicPartition, Lag]:
+        return {one: Lag(begin[one], end[one]) for one in end if end[one] > begin[one]}
+
+    def _numbers(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        found = self._found(times)
+        return {one: offset for one, (offset, _) in found.items()}
+
+    def _at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        found: dict[TopicPartition, int] = {}
+        late: list[TopicPartition] = []
+        for one, (offset, _) in self._found(times).items():
+            if offset < 0:
+                late.append(one)
+            else:
+                found[one] = offset
+        if late and self._options.late_time == "error" and not all(self._is_end(one) for one in late):
+            raise OptionError(
+                f"{late[0]} has no record as young as {times[late[0]]} ms; set option "
+                "startingOffsetsByTimestampStrategy to 'latest' to begin behind its last one."
+            )
+        if late:
+            found |= self.latest(late)
+        return found
+
+    def _is_end(self, one: TopicPartition) -> bool:
+        """Whether a time is where the query ends: then what is younger than the youngest record is its end."""
+        point = self._options.ending
+        return point.time_ms is not None or one in point.times_ms
+
+    def _found(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int]]:
+        if not times:
+            return {}
+        answers = self._client.run(self._client.admin.offsets.find(times, committed=self._options.read_committed))
+        found = {}
+        for one, answer in answers.items():
+            if isinstance(answer, KafkaError):
+                raise KafkaError(answer.code, f"{one}: {answer.message}")
+            found[one] = (answer.offset, answer.timestamp)
+        return found

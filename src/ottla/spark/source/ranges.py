@@ -1,0 +1,60 @@
+"""A task's share of a query, and how a worker reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from ottla.model.ids import TopicPartition
+from ottla.spark.client import client_of
+from ottla.spark.decode import ArrowDecoder
+from ottla.spark.options import SourceOptions
+from ottla.spark.source.fetch import RangeReader
+from ottla.spark.source.limits import Lag, split
+
+__all__ = ["Range", "ranges", "read_range"]
+
+# Spark itself hands ten thousand rows at a time to Python; larger batches cost less for each row, up to the caches.
+_ROWS_MAX = 32_768
+
+
+@dataclass
+class Range(InputPartition):
+    """Offsets from `start` up to and without `end` of one partition of the topic that had this id."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    start: int
+    end: int
+
+
+def ranges(lags: dict[TopicPartition, Lag], topic_ids: dict[str, str], at_least: int | None) -> list[InputPartition]:
+    return [
+        Range(one.topic, topic_ids.get(one.topic, ""), one.partition, lag.start, lag.end)
+        for one, lag in split(lags, at_least)
+    ]
+
+
+def read_range(options: SourceOptions, piece: Range) -> Iterator[pa.RecordBatch]:
+    """The records of a range as Arrow batches, in the order of their offsets."""
+    decoder = ArrowDecoder(
+        piece.topic, piece.partition, include_headers=options.include_headers, decoder=options.decoder
+    )
+    client = client_of(options.client)
+    one = TopicPartition(piece.topic, piece.partition)
+    for batches in RangeReader(client, options, one, piece.topic_id, piece.start, piece.end):
+        for batch in batches:
+            if batch.header.magic < 2:
+                if decoder.rows:
+                    yield decoder.finish()
+                yield decoder.legacy(batch.header, batch.view, piece.start, piece.end)
+                continue
+            decoder.add(batch.header, batch.view, piece.start, piece.end)
+            if decoder.size >= options.batch_bytes or decoder.rows >= _ROWS_MAX:
+                yield decoder.finish()
+    if decoder.rows:
+        yield decoder.finish()

@@ -1,0 +1,233 @@
+"""`spark.readStream.format("ottla")`: the topics as they grow.
+
+Spark keeps one Python process for each stream, and in it one reader: it is asked where the stream begins, how far the
+next batch goes (`latestOffset`, at each trigger) and how to cut it into tasks (`partitions`). The tasks are read by
+workers, which get a copy of the reader that knows its options alone.
+
+What a topic may do under a running query: grow (new partitions are read from their first record), be trimmed
+(`loss.py`), disappear and come back under another id. A topic that came back is read from its beginning, whatever
+offsets the old one had; until it has a record the stream stands where it stood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from ottla.model.ids import TopicPartition
+from ottla.spark.options import SourceOptions
+from ottla.spark.source.hooks import ProgressHook, hooks_of
+from ottla.spark.source.limits import Lag, limit_offsets
+from ottla.spark.source.loss import on_loss
+from ottla.spark.source.offsets import SourceOffset
+from ottla.spark.source.planner import Planner, Topics
+from ottla.spark.source.ranges import Range, ranges, read_range
+
+__all__ = ["OttlaStreamReader"]
+
+
+class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Made anew in every process that needs one: nothing is opened before it is used."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._target: dict[TopicPartition, int] | None = None
+        self._latest: dict[str, Any] | None = None
+        self._done: dict[str, Any] | None = None
+        self._planner_made: Planner | None = None
+        self._hooks_made: list[ProgressHook] | None = None
+
+    # Where, and how far.
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        options = self._options
+        topics = self._planner.existing_topics()
+        known: dict[TopicPartition, int] = {}
+        if options.starting_committed:
+            for hook in self._hooks:
+                known |= hook.starting(topics.partitions)
+        unknown = [one for one in topics.partitions if one not in known]
+        offsets = known | self._planner.resolve(options.starting, unknown)
+        return SourceOffset(offsets, dict(topics.ids)).to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        # One limit is all that can be said here; `latestOffset` keeps both.
+        if self._options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(self._options.max_offsets_per_trigger)
+        if self._options.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(self._options.max_bytes_per_trigger)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._target = self._planner.latest(self._planner.topics().partitions)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        return self._latest
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        self._tell_hooks(start)
+        before = SourceOffset.from_json(start)
+        topics = self._topics(before)
+        latest = self._planner.latest(topics.partitions)
+        self._latest = SourceOffset(latest, dict(topics.ids)).to_json()
+        if self._target is not None:
+            latest = {one: min(offset, self._target[one]) for one, offset in latest.items() if one in self._target}
+        begin = self._begin(before, topics, latest)
+        lags = {one: Lag(begin[one], end) for one, end in latest.items() if one in begin and end > begin[one]}
+        lost = self._find_losses(before, topics, lags)
+        if not lags:
+            return start
+        ends = self._limited(lags, topics, limit)
+        after = SourceOffset(before.offsets | ends, dict(before.topic_ids), lost)
+        self._take_over_topics(after, topics, begin, ends)
+        if self._options.on_data_loss != "report":
+            after.lost.clear()
+        return after.to_json()
+
+    # Reading.
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        before, after = SourceOffset.from_json(start), SourceOffset.from_json(end)
+        wanted = {one: offset for one, offset in after.offsets.items() if _moved(before, after, one)}
+        if not wanted:
+            return []
+        topics = self._planner.topics()
+        # Of topics that are gone or another one by now the workers will find nothing, and say so.
+        present = [one for one in wanted if one in topics.partitions and _same(after, topics, one.topic)]
+        earliest = self._planner.earliest(present)
+        lags: dict[TopicPartition, Lag] = {}
+        for one, offset in wanted.items():
+            known = one in before.offsets and _same_id(before, after, one.topic)
+            begin = before.offsets[one] if known else earliest.get(one, 0)
+            if one in earliest and begin < earliest[one]:
+                gone = min(earliest[one], offset)
+                on_loss(self._options, f"{one}: offsets {begin} to {gone - 1} were deleted before they were read.")
+                begin = gone
+            if offset > begin:
+                lags[one] = Lag(begin, offset)
+        return ranges(lags, after.topic_ids, self._options.min_partitions)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Range)
+        return read_range(self._options, partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        self._tell_hooks(end)
+
+    def stop(self) -> None:
+        for hook in self._hooks_made or ():
+            hook.stop()
+
+    # Helpers.
+
+    @property
+    def _planner(self) -> Planner:
+        if self._planner_made is None:
+            self._planner_made = Planner(self._options)
+        return self._planner_made
+
+    @property
+    def _hooks(self) -> list[ProgressHook]:
+        if self._hooks_made is None:
+            self._hooks_made = hooks_of(self._options)
+        return self._hooks_made
+
+    def _tell_hooks(self, offset: dict[str, Any]) -> None:
+        """Spark asks for what comes after an offset only when everything before it is done."""
+        if self._options.group_id is not None and offset != self._done:
+            done = SourceOffset.from_json(offset)
+            for hook in self._hooks:
+                hook.done(done)
+            self._done = offset
+
+    def _topics(self, before: SourceOffset) -> Topics:
+        """What is there now; a topic that is not is a loss, or is waited for."""
+        topics = self._planner.topics()
+        missing = sorted({one.topic for one in before.offsets} - set(topics.ids))
+        if missing and self._options.on_data_loss == "fail":
+            on_loss(self._options, f"Topic {missing[0]} was deleted while the query was reading it.")
+        return topics
+
+    def _begin(
+        self, before: SourceOffset, topics: Topics, latest: dict[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """Where each partition goes on: where it stood, or at its first record where it is new."""
+        renewed = {topic for topic in topics.ids if not _same(before, topics, topic)}
+        for topic in sorted(renewed):
+            if any(one.topic == topic for one in before.offsets) and self._options.on_data_loss == "fail":
+                on_loss(self._options, f"Topic {topic} was deleted and made again while the query was reading it.")
+        fresh = [one for one in latest if one not in before.offsets or one.topic in renewed]
+        begin = {one: before.offsets[one] for one in latest if one in before.offsets}
+        return begin | (self._planner.earliest(fresh) if fresh else {})
+
+    def _find_losses(
+        self, before: SourceOffset, topics: Topics, lags: dict[TopicPartition, Lag]
+    ) -> dict[TopicPartition, int]:
+        """Moves what lies before a log's beginning up to it; how much was left out, by partition."""
+        lost: dict[TopicPartition, int] = {}
+        known = [one for one in lags if one in before.offsets and _same(before, topics, one.topic)]
+        for one, first in self._planner.earliest(known).items():
+            lag = lags[one]
+            if first > lag.start:
+                gone = min(first, lag.end)
+                on_loss(self._options, f"{one}: offsets {lag.start} to {gone - 1} were deleted before they were read.")
+                lost[one] = gone - lag.start
+                lags[one] = Lag(gone, lag.end)
+        return lost
+
+    def _limited(self, lags: dict[TopicPartition, Lag], topics: Topics, limit: ReadLimit) -> dict[TopicPartition, int]:
+        if isinstance(limit, ReadAllAvailable):
+            return {one: lag.end for one, lag in lags.items()}
+        options = self._options
+        if options.max_offsets_per_trigger is not None:
+            ends = limit_offsets(lags, options.max_offsets_per_trigger)
+            lags = {one: Lag(lag.start, ends[one]) for one, lag in lags.items()}
+        if options.max_bytes_per_trigger is not None:
+            sizes = {
+                one: self._planner.bytes_per_offset(one, topics.ids[one.topic], lag.start, lag.end)
+                for one, lag in lags.items()
+                if lag.size
+            }
+            ends = limit_offsets(lags, options.max_bytes_per_trigger, sizes)
+            lags = {one: Lag(lag.start, ends[one]) for one, lag in lags.items()}
+        return {one: lag.end for one, lag in lags.items()}
+
+    def _take_over_topics(
+        self, after: SourceOffset, topics: Topics, begin: dict[TopicPartition, int], ends: dict[TopicPartition, int]
+    ) -> None:
+        """A topic of which something is read is known by its id from now on."""
+        for topic in {one.topic for one in ends}:
+            known, now = after.topic_ids.get(topic, ""), topics.ids[topic]
+            after.topic_ids[topic] = now
+            if known in ("", now):
+                continue
+            on_loss(self._options, f"Topic {topic} was deleted and made again; it is read from its beginning.")
+            partitions = [one for one in begin if one.topic == topic]
+            after.offsets = {one: offset for one, offset in after.offsets.items() if one.topic != topic}
+            after.offsets |= {one: ends.get(one, begin[one]) for one in partitions}
+            after.lost |= dict.fromkeys(partitions, -1)
+
+
+def _same(offset: SourceOffset, topics: Topics, topic: str) -> bool:
+    """Whether a topic is still the one it was; where either side knows no ids it is taken to be."""
+    return offset.topic_ids.get(topic, "") in ("", topics.ids.get(topic, "")) or not topics.ids.get(topic, "")
+
+
+def _same_id(before: SourceOffset, after: SourceOffset, topic: str) -> bool:
+    return before.topic_ids.get(topic, "") in ("", after.topic_ids.get(topic, ""))
+
+
+def _moved(before: SourceOffset, after: SourceOffset, one: TopicPartition) -> bool:
+    if not _same_id(before, after, one.topic):
+        return True
+    return before.offsets.get(one) != after.offsets[one]

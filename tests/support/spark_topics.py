@@ -1,0 +1,79 @@
+"""Topics for tests of Spark: made, filled and read with our own clients."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+
+from ottla.client.admin.topics import NewTopic
+from ottla.client.blocking import BlockingAdmin, BlockingProducer
+from ottla.client.producer import ProducerSettings
+from ottla.client.settings import ClientSettings, parse_bootstrap
+from ottla.model.errors import KafkaError
+
+__all__ = ["Content", "Topics"]
+
+Content = tuple[bytes | None, bytes | None, Sequence[tuple[str, bytes | None]]]
+
+_numbers = itertools.count(1)
+
+
+class Topics:
+    """What a test does to the cluster besides what Spark does."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self.settings = ClientSettings(bootstrap_servers=parse_bootstrap(bootstrap))
+        self.admin = BlockingAdmin(self.settings)
+        self._producer = BlockingProducer(self.settings)
+
+    def close(self) -> None:
+        self._producer.close()
+        self.admin.close()
+
+    def name(self, prefix: str = "spark") -> str:
+        """One that no other test has."""
+        return f"{prefix}-{next(_numbers)}"
+
+    def create(self, name: str | None = None, *, partitions: int = 1, **configs: str) -> str:
+        name = name or self.name()
+        settings = {key.replace("_", "."): value for key, value in configs.items()}
+        new = NewTopic(name=name, partitions=partitions, configs=settings)
+        self._check(self.admin.call(lambda admin: admin.topics.create([new])))
+        return name
+
+    def delete(self, name: str) -> None:
+        self._check(self.admin.call(lambda admin: admin.topics.delete([name])))
+
+    def grow(self, name: str, partitions: int) -> None:
+        self._check(self.admin.call(lambda admin: admin.topics.grow({name: partitions})))
+
+    def send(
+        self, name: str, contents: Iterable[Content | bytes], *, partition: int = 0, timestamp_ms: int | None = None
+    ) -> None:
+        """Each content is (key, value, headers), or a value alone."""
+        futures = []
+        for content in contents:
+            key, value, headers = (None, content, ()) if isinstance(content, bytes) else content
+            futures.append(
+                self._producer.send(name, value, key, headers=headers, partition=partition, timestamp_ms=timestamp_ms)
+            )
+        for future in futures:
+            future.result(30)
+
+    def send_transaction(self, name: str, values: Iterable[bytes], *, commit: bool, partition: int = 0) -> None:
+        with BlockingProducer(self.settings, ProducerSettings(transactional_id=f"{name}-{next(_numbers)}")) as producer:
+            producer.init_transactions()
+            producer.begin_transaction()
+            for future in [producer.send(name, value, partition=partition) for value in values]:
+                future.result(30)
+            if commit:
+                producer.commit_transaction()
+            else:
+                producer.abort_transaction()
+
+    def _check(self, answers: object) -> None:
+        assert isinstance(answers, dict)
+        for answer in answers.values():
+            if isinstance(answer, KafkaError):
+                raise answer
