@@ -8,6 +8,7 @@ with REPLICA_NOT_AVAILABLE; the directory is not remembered for later, as Apache
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
@@ -24,11 +25,26 @@ from ottla.wire.messages.alter_replica_log_dirs import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["handle"]
+__all__ = ["error_response", "handle"]
 
 
 def handle(request: AlterReplicaLogDirsRequest, context: RequestContext, broker: Broker) -> AlterReplicaLogDirsResponse:
-    is_allowed = context.allows(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME)
+    if not context.allows(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
+        return _answer(request, lambda *_: ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return _answer(request, lambda topic_partition, path: _move(topic_partition, path, broker))
+
+
+def error_response(
+    request: AlterReplicaLogDirsRequest,
+    version: int,  # noqa: ARG001
+    error: KafkaError,
+) -> AlterReplicaLogDirsResponse:
+    return _answer(request, lambda *_: error.code)
+
+
+def _answer(
+    request: AlterReplicaLogDirsRequest, code_of: Callable[[TopicPartition, str], ErrorCode]
+) -> AlterReplicaLogDirsResponse:
     results: dict[str, AlterReplicaLogDirTopicResult] = {}
     for directory in request.dirs:
         for topic in directory.topics:
@@ -36,10 +52,8 @@ def handle(request: AlterReplicaLogDirsRequest, context: RequestContext, broker:
             if result is None:
                 result = results[topic.name] = AlterReplicaLogDirTopicResult(topic_name=topic.name)
             for index in topic.partitions:
-                error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-                if is_allowed:
-                    error = _move(TopicPartition(topic.name, index), directory.path, broker)
-                result.partitions.append(AlterReplicaLogDirPartitionResult(partition_index=index, error_code=error))
+                code = code_of(TopicPartition(topic.name, index), directory.path)
+                result.partitions.append(AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code))
     return AlterReplicaLogDirsResponse(results=list(results.values()))
 
 

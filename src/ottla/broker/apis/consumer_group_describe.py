@@ -13,7 +13,7 @@ from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.consumer_protocol import is_consumer_protocol_enabled
 from ottla.broker.context import RequestContext
 from ottla.model.deferred import Deferred
-from ottla.model.errors import ErrorCode
+from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -23,7 +23,7 @@ from ottla.wire.messages.consumer_group_describe import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["handle"]
+__all__ = ["error_response", "handle"]
 
 _HIDDEN = "Members of the group read topics that may not be shown to you."
 
@@ -32,12 +32,7 @@ def handle(
     request: ConsumerGroupDescribeRequest, context: RequestContext, broker: Broker
 ) -> ConsumerGroupDescribeResponse | Deferred[ConsumerGroupDescribeResponse]:
     if not is_consumer_protocol_enabled(broker):
-        return ConsumerGroupDescribeResponse(
-            groups=[
-                DescribedGroup(group_id=group_id, error_code=ErrorCode.UNSUPPORTED_VERSION)
-                for group_id in request.group_ids
-            ]
-        )
+        return error_response(request, context.api_version, KafkaError(ErrorCode.UNSUPPORTED_VERSION))
     allowed: list[str] = []
     forbidden: list[DescribedGroup] = []
     for group_id in request.group_ids:
@@ -57,6 +52,15 @@ def handle(
         return ConsumerGroupDescribeResponse(groups=[*forbidden, *described])
 
     return broker.groups.describe_consumer_groups(allowed).then(respond)
+
+
+def error_response(
+    request: ConsumerGroupDescribeRequest,
+    version: int,  # noqa: ARG001
+    error: KafkaError,
+) -> ConsumerGroupDescribeResponse:
+    groups = [DescribedGroup(group_id=group_id, error_code=error.code) for group_id in request.group_ids]
+    return ConsumerGroupDescribeResponse(groups=groups)
 
 
 def _visible(group: DescribedGroup, context: RequestContext) -> DescribedGroup:

@@ -18,7 +18,7 @@ from ottla.wire.messages.describe_producers import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["handle"]
+__all__ = ["error_response", "handle"]
 
 
 def handle(request: DescribeProducersRequest, context: RequestContext, broker: Broker) -> DescribeProducersResponse:
@@ -33,6 +33,24 @@ def handle(request: DescribeProducersRequest, context: RequestContext, broker: B
         ]
         topics.append(TopicResponse(name=topic.name, partitions=answers))
     return DescribeProducersResponse(topics=topics)
+
+
+def error_response(
+    request: DescribeProducersRequest,
+    version: int,  # noqa: ARG001
+    error: KafkaError,
+) -> DescribeProducersResponse:
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(
+                name=topic.name,
+                partitions=[
+                    PartitionResponse(partition_index=index, error_code=error.code) for index in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
 
 
 def _describe(topic: str, index: int, broker: Broker) -> PartitionResponse:

@@ -18,7 +18,7 @@ from ottla.wire.messages.describe_transactions import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["handle"]
+__all__ = ["error_response", "handle"]
 
 
 def handle(
@@ -45,6 +45,15 @@ def handle(
             described = Deferred.failed(KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
         described.when_done(partial(on_described, place))
     return answer
+
+
+def error_response(
+    request: DescribeTransactionsRequest,
+    version: int,  # noqa: ARG001
+    error: KafkaError,
+) -> DescribeTransactionsResponse:
+    states = [TransactionState(transactional_id=each, error_code=error.code) for each in request.transactional_ids]
+    return DescribeTransactionsResponse(transaction_states=states)
 
 
 def _visible(state: TransactionState, context: RequestContext) -> TransactionState:
