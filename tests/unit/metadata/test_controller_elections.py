@@ -124,6 +124,7 @@ def test_a_look_makes_a_bounded_number_of_changes(harness: ControllerHarness) ->
 def test_the_timers_look_and_look_again_at_once_while_there_is_more() -> None:
     virtual = VirtualWorld(immediate_workers=True)
     looks: list[str] = []
+    written: list[int] = []
 
     class Controller:
         def balance_leaders(self) -> Deferred[bool]:
@@ -134,7 +135,12 @@ def test_the_timers_look_and_look_again_at_once_while_there_is_more() -> None:
             looks.append("unclean")
             return Deferred.failed(KafkaError(ErrorCode.NOT_CONTROLLER))
 
+        def write_nothing(self) -> Deferred[bool]:
+            written.append(virtual.scheduler.now_ms())
+            return Deferred.resolved(False)
+
     properties = {"leader.imbalance.check.interval.seconds": "10", "unclean.leader.election.interval.ms": "15000"}
+    properties["metadata.max.idle.interval.ms"] = "0"
     upkeep = LeaderUpkeep(world=virtual.world, controller=Controller(), config=BrokerConfig.embedded(properties))
     upkeep.start()
     virtual.scheduler.advance(9_000)
@@ -160,6 +166,20 @@ def test_the_timers_look_and_look_again_at_once_while_there_is_more() -> None:
     virtual.scheduler.advance(31_000)
     assert looks == ["unclean", "unclean"]
     still.stop()
+    assert written == []
+
+
+def test_an_empty_record_is_written_as_often_as_configured(harness: ControllerHarness) -> None:
+    virtual = VirtualWorld(immediate_workers=True)
+    before = harness.image
+    upkeep = LeaderUpkeep(world=virtual.world, controller=harness.controller, config=BrokerConfig.embedded({}))
+    upkeep.start()
+    virtual.scheduler.advance(2_100)
+    upkeep.stop()
+    virtual.scheduler.advance(10_000)
+    assert harness.image.offset == before.offset + 4
+    assert harness.image.brokers is before.brokers
+    assert harness.image.topics is before.topics
 
 
 def test_elections_on_demand_are_answered_partition_by_partition(harness: ControllerHarness) -> None:

@@ -23,6 +23,7 @@ from ottla.metadata.controller import (
 )
 from ottla.metadata.controller.decision import Decision, DecisionContext, Liveness
 from ottla.model.deferred import Deferred
+from ottla.wire.messages.metadata_records import NoOpRecord
 
 if TYPE_CHECKING:
     from ottla.metadata.controller.controller import ControllerContext
@@ -114,6 +115,10 @@ class AdminOperations:
     def elect_unclean_leaders(self) -> Deferred[bool]:
         """To be called now and then, and when unclean elections are allowed; true as above."""
         return self.submit(elections.decide_unclean_elections)
+
+    def write_nothing(self) -> Deferred[bool]:
+        """To be called every `metadata.max.idle.interval.ms` (KIP-835): an empty record, which changes nothing."""
+        return self.submit(lambda _: Decision([NoOpRecord()], False))
 
     def alter_partition_reassignments(
         self, request: AlterPartitionReassignmentsRequest, context: ControllerContext | None = None

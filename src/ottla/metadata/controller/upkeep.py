@@ -1,9 +1,10 @@
-"""What the active controller does by itself, on timers: give leadership back, and look for leaders that are missing.
+"""What the active controller does by itself, on timers: give leadership back, look for missing leaders, show life.
 
 Leaders drift away from the preferred replicas whenever brokers restart; every `leader.imbalance.check.interval.seconds`
 they are brought back (`auto.leader.rebalance.enable`). Every `unclean.leader.election.interval.ms` partitions without
 a leader are looked at where an unclean election is allowed. A look that made as many changes as it may is followed by
-the next at once, so that other requests get their turn in between.
+the next at once, so that other requests get their turn in between. Every `metadata.max.idle.interval.ms` an empty
+record is written (KIP-835): who watches the committed offset grow knows that a majority can still write.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ __all__ = ["LeaderUpkeep"]
 
 
 class Electing(Protocol):
-    """The part of the controller that is needed here; both say whether they should be called again at once."""
+    """The part of the controller that is needed here; each says whether it should be called again at once."""
 
     def balance_leaders(self) -> Deferred[bool]: ...
 
     def elect_unclean_leaders(self) -> Deferred[bool]: ...
+
+    def write_nothing(self) -> Deferred[bool]: ...
 
 
 class LeaderUpkeep:
@@ -44,6 +47,9 @@ class LeaderUpkeep:
             self._plan("balance", interval, interval, self._controller.balance_leaders)
         interval = self._config.unclean_leader_election_interval_ms / 1000
         self._plan("unclean", interval, interval, self._controller.elect_unclean_leaders)
+        if self._config.metadata_max_idle_interval_ms:
+            interval = self._config.metadata_max_idle_interval_ms / 1000
+            self._plan("idle", interval, interval, self._controller.write_nothing)
 
     def stop(self) -> None:
         for timer in self._timers.values():

@@ -22,7 +22,6 @@ from ottla.model.config.keys import HONOURED, REQUIRED, ConfigKey
 from ottla.model.config.statuses import (
     FIXED_PARTS,
     GROUP_COMMIT,
-    NO_IDLE_RECORDS,
     ONE_LOOP,
     PLUG_INS,
     UNSTABLE,
@@ -102,8 +101,8 @@ NODE_KEYS: Final = (
               "Bytes of metadata records after which a snapshot is written."),
     ConfigKey("metadata.log.max.snapshot.interval.ms", LONG, 3_600_000, at_least(0), HIGH, READ_ONLY, HONOURED,
               "Longest time between two snapshots of the metadata; 0 switches it off."),
-    ConfigKey("metadata.max.idle.interval.ms", INT, 500, at_least(0), LOW, READ_ONLY, NO_IDLE_RECORDS,
-              "Time after which an idle controller writes an empty record; 0 switches it off."),
+    ConfigKey("metadata.max.idle.interval.ms", INT, 500, at_least(0), LOW, READ_ONLY, HONOURED,
+              "How often the active controller writes an empty record; 0 switches it off."),
     ConfigKey("metadata.max.retention.bytes", LONG, 100 << 20, None, HIGH, READ_ONLY, HONOURED,
               "Size of metadata log and snapshots above which the oldest go."),
     ConfigKey("metadata.max.retention.ms", LONG, 604_800_000, None, HIGH, READ_ONLY, HONOURED,

@@ -19,7 +19,6 @@ __all__ = [
     "NEW_GROUPS",
     "NO_AUTHENTICATION",
     "NO_AUTHORIZER",
-    "NO_IDLE_RECORDS",
     "ONE_LOOP",
     "ONE_NODE",
     "ONE_PROCESS",
@@ -43,7 +42,6 @@ LISTENERS_TOGETHER: Final = inert("all listeners open together once the node is 
 METRICS: Final = inert("metrics are counted from the start on, without windows")
 NEW_GROUPS: Final = inert("share groups and streams groups are not available yet")
 NO_AUTHENTICATION: Final = inert("there is no authentication yet that could fail")
-NO_IDLE_RECORDS: Final = inert("an idle leader is known by the answers to fetches, so it writes no empty records")
 ONE_LOOP: Final = inert("one thread owns a node's state and a host runs one node per core, so there is no pool to size")
 ONE_NODE: Final = inert("a connection to another node that was not made in time is tried again at the asker's own pace")
 ONE_PROCESS: Final = inert("a failed directory is told with the next heartbeat that reaches the controller")
