@@ -23,12 +23,12 @@ from ottla.model.ids import TopicPartition
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-__all__ = ["BlockingAdmin", "BlockingConsumer", "BlockingProducer"]
+__all__ = ["BlockingAdmin", "BlockingConsumer", "BlockingProducer", "LoopThread"]
 
 T = TypeVar("T")
 
 
-class _LoopThread:
+class LoopThread:
     """An event loop in a daemon thread, and the bridge to it."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class _LoopThread:
 
 class _Blocking:
     def __init__(self) -> None:
-        self._thread = _LoopThread()
+        self._thread = LoopThread()
 
     def __enter__(self) -> Self:
         return self

@@ -16,6 +16,7 @@ from ottla.client.settings import ClientSettings, parse_bootstrap, settings_from
 from ottla.model.ids import TopicPartition
 
 __all__ = [
+    "CLIENT_NAMES",
     "EARLIEST",
     "LATEST",
     "OptionError",
@@ -118,7 +119,7 @@ _SOURCE_NAMES = {
     "groupidprefix",
     "kafkaconsumer.polltimeoutms",
 }
-_CLIENT_NAMES = {
+CLIENT_NAMES = {
     "client.id",
     "request.timeout.ms",
     "default.api.timeout.ms",
@@ -147,13 +148,13 @@ def client_settings(options: Mapping[str, str], *, client_id: str = "ottla-spark
     settings = ClientSettings(
         bootstrap_servers=parse_bootstrap(servers, option="option 'bootstrap.servers'"), client_id=client_id
     )
-    return settings_from_properties(settings, {key: options[key] for key in _CLIENT_NAMES if key in options})
+    return settings_from_properties(settings, {key: options[key] for key in CLIENT_NAMES if key in options})
 
 
 def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     """Reads the options of a source; raises OptionError in words that name the option."""
     given = without_prefix(options)
-    unknown = sorted(set(given) - _SOURCE_NAMES - _CLIENT_NAMES)
+    unknown = sorted(set(given) - _SOURCE_NAMES - CLIENT_NAMES)
     if unknown:
         raise OptionError(f"Nobody knows option {unknown[0]!r} of an ottla source.")
     if streaming:

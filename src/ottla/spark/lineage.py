@@ -1,0 +1,90 @@
+"""Where a record comes from, in its headers: query, batch, and the ranges of input that the batch was made of.
+
+    ottla.query    the id of the query, which survives restarts
+    ottla.batch    the number of the batch
+    ottla.input    {"source 0": {"orders": {"0": [17, 42]}}}: from the first offset up to but not including the second
+
+Ranges are what Spark wrote into its offset log before it ran the batch (`<checkpoint>/offsets/<batch>`): they are known
+for every kind of source that has offsets, also behind a shuffle, where a task sees rows of many ranges. A source that
+is not ours or Kafka's appears with its offsets as they are, `[before, after]`. Ranges in which nothing came are left
+out, and what would be longer than 4 KiB is cut: a header is paid for by every record.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = ["input_ranges", "lineage_headers"]
+
+INPUT_BYTES_MAX = 4096
+
+
+def lineage_headers(*, query_id: str, batch_id: int, checkpoint: str | None) -> Sequence[tuple[str, bytes]]:
+    """The headers that every record of a batch has in common."""
+    headers = [("ottla.query", query_id.encode()), ("ottla.batch", str(batch_id).encode())]
+    if checkpoint is not None:
+        ranges = json.dumps(input_ranges(checkpoint, batch_id), separators=(",", ":"), sort_keys=True).encode()
+        if len(ranges) > INPUT_BYTES_MAX:
+            ranges = json.dumps({"cut": f"{len(ranges)} bytes of ranges"}).encode()
+        headers.append(("ottla.input", ranges))
+    return headers
+
+
+@functools.lru_cache(maxsize=8)
+def input_ranges(checkpoint: str, batch_id: int) -> dict[str, Any]:
+    """What each source of a batch contributed, by the offset log of a checkpoint."""
+    after = _offsets(checkpoint, batch_id)
+    before = _offsets(checkpoint, batch_id - 1) if batch_id else []
+    found: dict[str, Any] = {}
+    for number, end in enumerate(after):
+        start = before[number] if number < len(before) else None
+        ranges = _between(start, end)
+        if ranges:
+            found[f"source {number}"] = ranges
+    return found
+
+
+def _between(start: Any, end: Any) -> Any:
+    """Offsets by topic and partition become ranges; what has another shape is told as it is."""
+    if end is None or start == end:
+        return None
+    if not _is_by_partition(end) or not (start is None or _is_by_partition(start)):
+        return [start, end]
+    found: dict[str, dict[str, list[int | None]]] = {}
+    for topic, numbers in end.items():
+        for partition, last in numbers.items():
+            first = (start or {}).get(topic, {}).get(partition)
+            if first != last:
+                found.setdefault(topic, {})[partition] = [first, last]
+    return found
+
+
+def _is_by_partition(offsets: Any) -> bool:
+    return isinstance(offsets, dict) and all(
+        isinstance(numbers, dict) and all(isinstance(one, int) for one in numbers.values())
+        for numbers in offsets.values()
+    )
+
+
+def _offsets(checkpoint: str, batch_id: int) -> list[Any]:
+    """One entry of the log: a version, a line about the batch, then one line for each source."""
+    from pyarrow import fs
+
+    if "://" in checkpoint:
+        system, root = fs.FileSystem.from_uri(checkpoint)
+    else:
+        system, root = fs.LocalFileSystem(), checkpoint.removeprefix("file:")
+    with system.open_input_stream(f"{root.rstrip('/')}/offsets/{batch_id}") as stream:
+        lines = stream.read().decode().splitlines()
+    return [None if line == "-" else _json(line) for line in lines[2:]]
+
+
+def _json(line: str) -> Any:
+    """Ours keeps more than offsets, under names with an @, which are not ranges."""
+    found = json.loads(line)
+    if isinstance(found, dict):
+        return {name: value for name, value in found.items() if not name.startswith("@")}
+    return found

@@ -1,0 +1,93 @@
+"""The connections of a worker: one cluster and one event loop in a thread of its own, kept for the tasks to come.
+
+A thread, because a task that waits for its rows must not keep requests from leaving and answers from arriving.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from ottla.client.admin import AdminClient
+from ottla.client.blocking import LoopThread
+from ottla.client.producer import Producer, ProducerSettings
+from ottla.client.settings import ClientSettings
+
+__all__ = ["SinkClient", "sink_client"]
+
+T = TypeVar("T")
+
+_CLIENTS_MAX = 16
+
+_clients: dict[tuple[int, ClientSettings], SinkClient] = {}
+
+
+class SinkClient:
+    """A cluster's administration and producers, for code that waits."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self._thread = LoopThread()
+        self.admin = self.call(self._made(settings))
+        self.cluster = self.admin.connections
+        self._shared: dict[ProducerSettings, Producer] = {}
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._thread.call(work)
+
+    def producer(self, settings: ProducerSettings) -> Producer:
+        """A new one, on the connections that are there."""
+
+        async def made() -> Producer:
+            return Producer(self.cluster, settings)
+
+        return self.call(made())
+
+    def shared_producer(self, settings: ProducerSettings) -> Producer:
+        """The one that tasks without transactions use in turn, so that its producer id is asked for only once."""
+        found = self._shared.get(settings)
+        if found is None:
+            found = self._shared[settings] = self.producer(settings)
+        return found
+
+    def forget_producer(self, producer: Producer) -> None:
+        """After a failure: the next task begins with a new one."""
+        for settings, one in list(self._shared.items()):
+            if one is producer:
+                del self._shared[settings]
+        self.close_producer(producer)
+
+    def close_producer(self, producer: Producer) -> None:
+        """Without waiting for what it has not sent."""
+
+        async def closed() -> None:
+            task = asyncio.ensure_future(producer.close())
+            await asyncio.wait([task], timeout=1.0)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        self.call(closed())
+
+    def close(self) -> None:
+        for producer in self._shared.values():
+            self.close_producer(producer)
+        self.call(self.admin.close(1_000))
+        self._thread.close()
+
+    async def _made(self, settings: ClientSettings) -> AdminClient:
+        return AdminClient(settings)
+
+
+def sink_client(settings: ClientSettings) -> SinkClient:
+    """This process's client of a cluster; after a fork the child makes its own."""
+    key = (os.getpid(), settings)
+    found = _clients.get(key)
+    if found is None:
+        while len(_clients) >= _CLIENTS_MAX:
+            oldest = next(iter(_clients))
+            client = _clients.pop(oldest)
+            if oldest[0] == os.getpid():
+                client.close()
+        found = _clients[key] = SinkClient(settings)
+    return found

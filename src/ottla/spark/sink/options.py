@@ -1,0 +1,209 @@
+"""What a sink is told, read once in the driver and sent to the workers.
+
+Names are those of Spark's own connector and of Kafka's producer (with or without the prefix `kafka.`), and few of our
+own: `delivery`, `query.name`, `query.id`, `batch.id`, `lineage`, `extra.records`, `markers.topic`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from ottla.client.settings import ClientSettings
+from ottla.records.compression import Codec
+from ottla.spark.options import CLIENT_NAMES, OptionError, boolean, client_settings, number, without_prefix
+
+__all__ = ["MARKERS_TOPIC", "ExtraRecord", "SinkOptions", "extra_records_option", "sink_options"]
+
+MARKERS_TOPIC = "__ottla_batches"
+"""A topic without records: offsets that sinks commit for its partitions say which batches they have written."""
+
+# Far below what a topic accepts by default (1 MiB), and large enough that nothing is paid per record.
+BATCH_BYTES = 256 * 1024
+BUFFER_BYTES = 32 * 1024 * 1024
+# Longer than a task of a healthy query takes, and how long readers of committed records wait in the worst case.
+TRANSACTION_TIMEOUT_MS = 300_000
+RETRY_BACKOFF_MS = 20
+
+_SINK_NAMES = {
+    "acks",
+    "batch.id",
+    "batch.size",
+    "bootstrap.servers",
+    "buffer.memory",
+    "compression.level",
+    "compression.type",
+    "delivery",
+    "delivery.timeout.ms",
+    "extra.records",
+    "lineage",
+    "markers.topic",
+    "query.id",
+    "query.name",
+    "topic",
+    "transaction.timeout.ms",
+    # Spark's own, which it gives to every sink.
+    "checkpointlocation",
+    "outputmode",
+    "path",
+    "queryname",
+    # Accepted and without effect: batches are as large as they get, and idempotence is always on.
+    "enable.idempotence",
+    "includeheaders",
+    "linger.ms",
+}
+
+
+class ExtraRecord(NamedTuple):
+    """A record that is not a row, written in the same transaction as the rows of the first task."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    partition: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkOptions:
+    client: ClientSettings
+    # Where every row goes, whatever its column says; None: the column says it.
+    topic: str | None = None
+    exactly_once: bool = False
+    # Whose batches these are: names transactional ids and the group of the markers.
+    query_name: str | None = None
+    # Which life of that query: markers of another one do not count.
+    query_id: str | None = None
+    # Of batch writes only; a streaming query knows its own.
+    batch_id: int | None = None
+    lineage: bool = False
+    checkpoint: str | None = None
+    extra_records: tuple[ExtraRecord, ...] = ()
+    markers_topic: str = MARKERS_TOPIC
+    acks: int = -1
+    compression: Codec = Codec.NONE
+    compression_level: int | None = None
+    batch_bytes: int = BATCH_BYTES
+    buffer_bytes: int = BUFFER_BYTES
+    delivery_timeout_ms: int = 120_000
+    transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS
+
+
+def sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
+    """Reads the options of a sink; raises OptionError in words that name the option."""
+    given = without_prefix(options)
+    unknown = sorted(set(given) - _SINK_NAMES - CLIENT_NAMES)
+    if unknown:
+        raise OptionError(f"Nobody knows option {unknown[0]!r} of an ottla sink.")
+    client = client_settings(given, client_id=given.get("client.id", "ottla-spark-sink"))
+    if "retry.backoff.ms" not in given:
+        client = replace(client, retry_backoff_ms=RETRY_BACKOFF_MS)
+    exactly_once = _delivery(given, streaming=streaming)
+    name = given.get("query.name") or given.get("queryname") or None
+    if streaming and "batch.id" in given:
+        raise OptionError("Option 'batch.id' is for batch writes: a streaming query counts its batches itself.")
+    batch_id = _batch_id(given)
+    if batch_id is not None and name is None:
+        raise OptionError("Option 'batch.id' needs 'query.name': batches are counted for each query.")
+    acks = _acks(given)
+    if exactly_once and acks != -1:
+        raise OptionError("delivery=exactly-once needs acks=all.")
+    extra = _extra_records(given)
+    if extra and not exactly_once:
+        raise OptionError("Option 'extra.records' needs delivery=exactly-once: they share the rows' transaction.")
+    return SinkOptions(
+        client=client,
+        topic=given.get("topic") or None,
+        exactly_once=exactly_once,
+        query_name=name,
+        query_id=given.get("query.id") or None,
+        batch_id=batch_id,
+        lineage=boolean(given, "lineage", False),
+        checkpoint=given.get("checkpointlocation") or None,
+        extra_records=extra,
+        markers_topic=given.get("markers.topic") or MARKERS_TOPIC,
+        acks=acks,
+        compression=_codec(given),
+        compression_level=_level(given),
+        batch_bytes=number(given, "batch.size") or BATCH_BYTES,
+        buffer_bytes=number(given, "buffer.memory") or BUFFER_BYTES,
+        delivery_timeout_ms=number(given, "delivery.timeout.ms") or 120_000,
+        transaction_timeout_ms=number(given, "transaction.timeout.ms") or TRANSACTION_TIMEOUT_MS,
+    )
+
+
+def extra_records_option(records: list[ExtraRecord]) -> str:
+    """The text of the option `extra.records`."""
+
+    def encoded(content: bytes | None) -> str | None:
+        return None if content is None else base64.b64encode(content).decode()
+
+    return json.dumps(
+        [
+            {"topic": one.topic, "key": encoded(one.key), "value": encoded(one.value), "partition": one.partition}
+            for one in records
+        ]
+    )
+
+
+def _extra_records(given: Mapping[str, str]) -> tuple[ExtraRecord, ...]:
+    text = given.get("extra.records")
+    if not text:
+        return ()
+
+    def decoded(content: str | None) -> bytes | None:
+        return None if content is None else base64.b64decode(content, validate=True)
+
+    try:
+        return tuple(
+            ExtraRecord(one["topic"], decoded(one.get("key")), decoded(one.get("value")), one.get("partition"))
+            for one in json.loads(text)
+        )
+    except (ValueError, TypeError, KeyError, AttributeError, binascii.Error) as error:
+        raise OptionError(f"Option 'extra.records' cannot be read: {error}.") from None
+
+
+def _delivery(given: Mapping[str, str], *, streaming: bool) -> bool:
+    wanted = given.get("delivery")
+    if wanted is None:
+        return streaming or "batch.id" in given or "extra.records" in given
+    if wanted not in ("exactly-once", "at-least-once"):
+        raise OptionError(f"delivery={wanted!r} is neither 'exactly-once' nor 'at-least-once'.")
+    return wanted == "exactly-once"
+
+
+def _batch_id(given: Mapping[str, str]) -> int | None:
+    text = given.get("batch.id")
+    if text is None:
+        return None
+    if not text.strip().isdecimal():
+        raise OptionError(f"Option 'batch.id' is {text!r}, not a number.")
+    return int(text)
+
+
+def _acks(given: Mapping[str, str]) -> int:
+    text = given.get("acks", "all")
+    known = {"all": -1, "-1": -1, "1": 1, "0": 0}
+    if text not in known:
+        raise OptionError(f"acks={text!r} is none of all, 1 and 0.")
+    return known[text]
+
+
+def _codec(given: Mapping[str, str]) -> Codec:
+    text = given.get("compression.type", "none")
+    try:
+        return Codec[text.upper()]
+    except KeyError:
+        raise OptionError(f"compression.type={text!r} is none of none, gzip, snappy, lz4 and zstd.") from None
+
+
+def _level(given: Mapping[str, str]) -> int | None:
+    text = given.get("compression.level")
+    if text is None:
+        return None
+    if not text.lstrip("-").isdecimal():
+        raise OptionError(f"Option 'compression.level' is {text!r}, not a number.")
+    return int(text)

@@ -1,0 +1,44 @@
+"""Which columns make records: checked in the driver, before any task runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.spark.options import OptionError
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+__all__ = ["check_schema"]
+
+# What a source gives and a sink has no use for.
+_IGNORED = {"offset", "timestampType"}
+
+_WANTED = {
+    "key": ("binary", "string", "void"),
+    "value": ("binary", "string", "void"),
+    "topic": ("string",),
+    "partition": ("int", "void"),
+    "timestamp": ("timestamp", "timestamp_ntz", "void"),
+    "headers": ("array<struct<key:string,value:binary>>", "void"),
+}
+
+
+def check_schema(schema: StructType, *, topic: str | None) -> None:
+    """Raises OptionError where rows of this schema are no records."""
+    types = {field.name: field.dataType.simpleString() for field in schema.fields}
+    if "value" not in types:
+        raise OptionError("The column 'value' is missing: it holds what a record says. Name one with `AS value`.")
+    if "topic" not in types and topic is None:
+        raise OptionError("Nothing says which topic to write to: set the option 'topic' or add a column 'topic'.")
+    for name, kind in types.items():
+        if name in _IGNORED:
+            continue
+        if name not in _WANTED:
+            raise OptionError(
+                f"A record has no {name!r}: drop the column, or put it into value, key or headers. "
+                f"Columns are {', '.join(_WANTED)}."
+            )
+        if kind not in _WANTED[name]:
+            wanted = " or ".join(one for one in _WANTED[name] if one != "void")
+            raise OptionError(f"The column {name!r} is {kind}; it must be {wanted}. Convert it with CAST or to_json.")

@@ -1,0 +1,118 @@
+"""Rows to a producer: Arrow batches are divided by topic, encoded, and handed over as whole record batches."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from ottla.client.producer import Producer
+from ottla.model.ids import TopicPartition
+from ottla.spark.encode import EncodedBatch, TopicEncoder
+from ottla.spark.sink.client import SinkClient
+from ottla.spark.sink.options import ExtraRecord, SinkOptions
+
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["RecordStream", "SinkError"]
+
+
+class SinkError(Exception):
+    """Rows could not be written; the message says why, and what to do about it."""
+
+
+class RecordStream:
+    """What one task writes. `add` any number of times, then `finish`, which waits until everything is acknowledged."""
+
+    def __init__(
+        self,
+        client: SinkClient,
+        producer: Producer,
+        options: SinkOptions,
+        *,
+        headers: Sequence[tuple[str, bytes]] = (),
+    ) -> None:
+        self._client = client
+        self._producer = producer
+        self._options = options
+        self._headers = headers
+        self._encoders: dict[str, TopicEncoder] = {}
+        self._failure: BaseException | None = None
+        self.records = 0
+        self.bytes = 0
+
+    def add(self, rows: pyarrow.RecordBatch) -> None:
+        for topic, some in self._by_topic(rows):
+            encoder = self._encoders.get(topic)
+            if encoder is None:
+                encoder = self._encoders[topic] = self._encoder(topic)
+            try:
+                full = encoder.encode(some, now_ms=int(time.time() * 1000))
+            except ValueError as error:
+                raise SinkError(f"A row cannot be written to topic {topic!r}: {error}.") from None
+            self._send(topic, full)
+            self.records += some.num_rows
+
+    def add_extra(self, records: Iterable[ExtraRecord]) -> None:
+        """Records that are not rows; their number is small."""
+
+        async def send() -> None:
+            for one in records:
+                delivery = await self._producer.send(one.topic, one.value, one.key, partition=one.partition)
+                delivery.batch.done.add_done_callback(self._landed)
+
+        self._client.call(send())
+
+    def finish(self) -> None:
+        for topic, encoder in self._encoders.items():
+            self._send(topic, encoder.finish())
+        self._client.call(self._producer.flush())
+        if self._failure is not None:
+            raise self._failure
+
+    def _by_topic(self, rows: pyarrow.RecordBatch) -> list[tuple[str, pyarrow.RecordBatch]]:
+        if not rows.num_rows:
+            return []
+        if self._options.topic is not None:
+            return [(self._options.topic, rows)]
+        from pyarrow import compute
+
+        column = rows.column("topic")
+        if column.null_count:
+            raise SinkError("A row has no topic: its column 'topic' is null, and no option 'topic' says another.")
+        names = compute.unique(column).to_pylist()
+        if len(names) == 1:
+            return [(names[0], rows)]
+        return [(name, rows.filter(compute.equal(column, name))) for name in names]
+
+    def _encoder(self, topic: str) -> TopicEncoder:
+        # Asked for anew by every task: topics grow, and may be deleted and created again.
+        info = self._client.call(self._client.cluster.fresh_topic(topic, create=True))
+        return TopicEncoder(
+            partitions=len(info.partitions),
+            available=[one.partition for one in info.partitions.values() if one.leader >= 0],
+            batch_bytes=self._options.batch_bytes,
+            seed=random.getrandbits(63),
+            extra_headers=self._headers,
+        )
+
+    def _send(self, topic: str, batches: list[EncodedBatch]) -> None:
+        if self._failure is not None:
+            raise self._failure
+        if not batches:
+            return
+        self.bytes += sum(len(one.records.payload) for one in batches)
+
+        async def send() -> None:
+            for one in batches:
+                done = await self._producer.send_encoded(TopicPartition(topic, one.partition), one.records)
+                done.add_done_callback(self._landed)
+
+        self._client.call(send())
+
+    def _landed(self, done: asyncio.Future[tuple[int, int]]) -> None:
+        if not done.cancelled() and self._failure is None:
+            self._failure = done.exception()

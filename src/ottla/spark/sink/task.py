@@ -1,0 +1,230 @@
+"""What one Spark task writes, exactly once.
+
+1. InitProducerId for `<query>-<task>`. A producer lives for one task: whoever had the id before is either done, or a
+   zombie that is fenced here, its open transaction aborted. So two workers that run the same task number in different
+   batches never meet with stale epochs.
+2. Read the marker. It is stable now: nobody else can change it without fencing this producer. If it is past this
+   batch, the batch was written by an attempt whose success Spark has not learnt of. The rows are drained, because a
+   stateful operator above this one stores its state only when its rows are taken.
+3. Write the rows, the extra records and the marker, and commit.
+
+A rival (a speculative attempt, or the same task of a driver that took over) fences this producer sooner or later. That
+is no failure yet: if the rival writes the marker, its result is the result. Only when it does not, this attempt
+fails and Spark repeats it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ottla.client.errors import ClientError
+from ottla.client.producer import Producer, ProducerSettings
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import TopicPartition
+from ottla.spark.sink.client import SinkClient
+from ottla.spark.sink.markers import ensure_partition, marker_of, written_up_to
+from ottla.spark.sink.options import SinkOptions
+from ottla.spark.sink.recovery import transactional_id
+from ottla.spark.sink.stream import RecordStream, SinkError
+
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["TaskIdentity", "Written", "write_at_least_once", "write_exactly_once"]
+
+_FENCED = (
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.PRODUCER_FENCED,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    ErrorCode.INVALID_TXN_STATE,
+    ErrorCode.TRANSACTION_ABORTABLE,
+)
+# How long a fenced attempt waits for its rival's result.
+RIVAL_SECONDS = 30.0
+_LOOK_SECONDS = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskIdentity:
+    """Which task of which batch of which query."""
+
+    query_name: str
+    query_id: str
+    batch_id: int
+    partition: int
+
+    def __str__(self) -> str:
+        return f"task {self.partition} of batch {self.batch_id} of query {self.query_name!r}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    records: int = 0
+    bytes: int = 0
+    # Somebody had written this batch's share of the task before.
+    skipped: bool = False
+
+
+Steps = Callable[[str], None]
+"""Called as a task passes "begun", "written", "marked" and "committed"; tests end processes there."""
+
+
+def write_exactly_once(
+    client: SinkClient,
+    options: SinkOptions,
+    task: TaskIdentity,
+    batches: Iterator[pyarrow.RecordBatch],
+    *,
+    headers: Sequence[tuple[str, bytes]] = (),
+    steps: Steps = lambda _: None,
+) -> Written:
+    first = next((rows for rows in batches if rows.num_rows), None)
+    extra = options.extra_records if task.partition == 0 else ()
+    if first is None and not extra:
+        # Nothing to write, now or in a repetition, so no marker: a hundred empty tasks shall cost nothing.
+        return Written()
+    one = _Transaction(client, options, task)
+    try:
+        one.begin()
+        if one.is_written():
+            _drain(batches)
+            return Written(skipped=True)
+        steps("begun")
+        stream = RecordStream(client, one.producer, options, headers=headers)
+        if first is not None:
+            stream.add(first)
+            for rows in batches:
+                stream.add(rows)
+        stream.add_extra(extra)
+        stream.finish()
+        steps("written")
+        one.mark()
+        steps("marked")
+        one.commit()
+        steps("committed")
+        return Written(records=stream.records, bytes=stream.bytes)
+    except KafkaError as error:
+        if error.code not in _FENCED:
+            one.abort()
+            raise SinkError(f"{task} could not be written: {error.message}") from error
+        _drain(batches)
+        return one.rivals_result(error)
+    except ClientError as error:
+        one.abort()
+        raise SinkError(f"{task} could not be written: {error}") from error
+    except SinkError:
+        one.abort()
+        raise
+    finally:
+        client.close_producer(one.producer)
+
+
+def write_at_least_once(
+    client: SinkClient,
+    options: SinkOptions,
+    batches: Iterator[pyarrow.RecordBatch],
+    *,
+    headers: Sequence[tuple[str, bytes]] = (),
+) -> Written:
+    """A task that fails half-way is written again from its beginning."""
+    producer = client.shared_producer(_settings(options))
+    stream = RecordStream(client, producer, options, headers=headers)
+    try:
+        for rows in batches:
+            stream.add(rows)
+        stream.finish()
+    except (KafkaError, ClientError) as error:
+        client.forget_producer(producer)
+        said = error.message if isinstance(error, KafkaError) else error
+        raise SinkError(f"Rows could not be written: {said}") from error
+    except BaseException:
+        client.forget_producer(producer)
+        raise
+    return Written(records=stream.records, bytes=stream.bytes)
+
+
+class _Transaction:
+    """One transaction and its marker."""
+
+    def __init__(self, client: SinkClient, options: SinkOptions, task: TaskIdentity) -> None:
+        self._client = client
+        self._task = task
+        self._marker = TopicPartition(options.markers_topic, task.partition)
+        self._id = transactional_id(task.query_name, task.partition)
+        self._timeout_ms = options.transaction_timeout_ms
+        self.producer: Producer = client.producer(_settings(options, self._id))
+
+    def begin(self) -> None:
+        self._client.call(self.producer.init_transactions())
+
+        async def begin() -> None:
+            self.producer.begin_transaction()
+
+        self._client.call(begin())
+
+    def is_written(self) -> bool:
+        return self._client.call(self._written_up_to()) > self._task.batch_id
+
+    def mark(self) -> None:
+        task = self._task
+        self._client.call(ensure_partition(self._client.admin, self._marker))
+        marker = {self._marker: marker_of(task.batch_id, task.query_id)}
+        self._client.call(self.producer.send_offsets(task.query_name, marker))
+
+    def commit(self) -> None:
+        self._client.call(self.producer.commit_transaction())
+
+    def abort(self) -> None:
+        """As well as it can be done now: what stays open is ended by the next attempt, or by the driver."""
+        try:
+            self._client.call(self.producer.abort_transaction())
+        except (KafkaError, ClientError):
+            return
+
+    def rivals_result(self, error: KafkaError) -> Written:
+        """Waits for the one who fenced us to write the marker; where nobody does, the attempt has failed."""
+
+        async def wait() -> bool:
+            end = asyncio.get_running_loop().time() + RIVAL_SECONDS
+            while asyncio.get_running_loop().time() < end:
+                if await self._written_up_to() > self._task.batch_id:
+                    return True
+                await asyncio.sleep(_LOOK_SECONDS)
+            return False
+
+        if self._client.call(wait()):
+            return Written(skipped=True)
+        raise SinkError(
+            f"{self._task} was fenced ({error.code.name}) and nobody else has written it. Either it took longer than "
+            f"transaction.timeout.ms ({self._timeout_ms}), or another query runs under the same name."
+        ) from error
+
+    async def _written_up_to(self) -> int:
+        return await written_up_to(
+            self._client.admin,
+            group_id=self._task.query_name,
+            marker=self._marker,
+            query_id=self._task.query_id,
+        )
+
+
+def _settings(options: SinkOptions, transactional_id: str | None = None) -> ProducerSettings:
+    return ProducerSettings(
+        acks=options.acks,
+        linger_ms=0,
+        batch_size=options.batch_bytes,
+        compression=options.compression,
+        compression_level=options.compression_level,
+        buffer_bytes=options.buffer_bytes,
+        delivery_timeout_ms=options.delivery_timeout_ms,
+        transactional_id=transactional_id,
+        transaction_timeout_ms=options.transaction_timeout_ms,
+    )
+
+
+def _drain(batches: Iterator[pyarrow.RecordBatch]) -> None:
+    for _ in batches:
+        pass

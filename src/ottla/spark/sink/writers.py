@@ -1,0 +1,159 @@
+"""The sink as Spark's Python data source API wants it: Arrow batches in, one object for the driver and the workers."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from ottla.model.errors import KafkaError
+from ottla.spark.lineage import lineage_headers
+from ottla.spark.options import OptionError
+from ottla.spark.sink.client import sink_client
+from ottla.spark.sink.options import SinkOptions, sink_options
+from ottla.spark.sink.recovery import end_open_transactions
+from ottla.spark.sink.schema import check_schema
+from ottla.spark.sink.stream import SinkError
+from ottla.spark.sink.task import TaskIdentity, Written, write_at_least_once, write_exactly_once
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql.types import StructType
+
+__all__ = ["BatchWriter", "StreamWriter", "TaskResult", "batch_writer", "stream_writer"]
+
+# Local properties that Spark gives to every task of a streaming query. They are its own business, so a test holds them.
+BATCH_ID_PROPERTY = "streaming.sql.batchId"
+QUERY_ID_PROPERTY = "sql.streaming.queryId"
+
+# Queries whose leftovers this process has looked for.
+_recovered: set[tuple[object, str]] = set()
+
+
+@dataclass
+class TaskResult(WriterCommitMessage):
+    """What a task tells the driver."""
+
+    query_name: str
+    partition: int
+    written: Written
+
+
+def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool = False) -> StreamWriter:
+    """Spark asks for it in the driver, before every batch and once more to commit it."""
+    if overwrite:
+        raise OptionError("A topic keeps what was written: outputMode must be append or update, not complete.")
+    parsed = sink_options(options, streaming=True)
+    check_schema(schema, topic=parsed.topic)
+    if parsed.exactly_once and parsed.query_name is not None:
+        _recover_once(parsed)
+    return StreamWriter(parsed)
+
+
+def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool = False) -> BatchWriter:
+    if overwrite:
+        raise OptionError("A topic cannot be overwritten: use mode('append').")
+    parsed = sink_options(options, streaming=False)
+    check_schema(schema, topic=parsed.topic)
+    if parsed.exactly_once:
+        # A write of its own, unless the caller counts: then a repeated batch is recognised as such.
+        name = parsed.query_name or f"ottla-write-{uuid.uuid4()}"
+        query_id = parsed.query_id or ("" if parsed.batch_id is not None else str(uuid.uuid4()))
+        parsed = replace(parsed, query_name=name, query_id=query_id, batch_id=parsed.batch_id or 0)
+    return BatchWriter(parsed)
+
+
+class _Writer:
+    """What batch and streaming writes have in common."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self.options = options
+
+    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> TaskResult:
+        context = TaskContext.get()
+        assert context is not None
+        task = self.identity(context)
+        client = sink_client(self.options.client)
+        headers = self.headers(context, task)
+        if self.options.exactly_once:
+            written = write_exactly_once(client, self.options, task, iterator, headers=headers, steps=self.passed)
+        else:
+            written = write_at_least_once(client, self.options, iterator, headers=headers)
+        return TaskResult(query_name=task.query_name, partition=task.partition, written=written)
+
+    def identity(self, context: TaskContext) -> TaskIdentity:
+        raise NotImplementedError
+
+    def headers(self, context: TaskContext, task: TaskIdentity) -> Sequence[tuple[str, bytes]]:  # noqa: ARG002
+        if not self.options.lineage:
+            return ()
+        return lineage_headers(query_id=task.query_id, batch_id=task.batch_id, checkpoint=self.options.checkpoint)
+
+    def passed(self, step: str) -> None:
+        """A task has come this far (see `task.Steps`)."""
+
+    def clean_up(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Ends what killed tasks have left open."""
+        known = [self.options.query_name, *[one.query_name for one in messages if isinstance(one, TaskResult)]]
+        name = next((one for one in known if one), None)
+        if self.options.exactly_once and name is not None:
+            client = sink_client(self.options.client)
+            client.call(end_open_transactions(client.admin, name))
+
+
+class StreamWriter(_Writer, DataSourceStreamArrowWriter):
+    """One transaction for each task of a micro-batch."""
+
+    def identity(self, context: TaskContext) -> TaskIdentity:
+        batch_id, query_id = context.getLocalProperty(BATCH_ID_PROPERTY), context.getLocalProperty(QUERY_ID_PROPERTY)
+        if batch_id is None or query_id is None:
+            raise SinkError("This version of Spark does not tell tasks their batch: delivery cannot be exactly once.")
+        return TaskIdentity(
+            query_name=self.options.query_name or query_id,
+            query_id=self.options.query_id or query_id,
+            batch_id=int(batch_id),
+            partition=context.partitionId(),
+        )
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Nothing is left to do: every task has committed its own transaction."""
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
+        self.clean_up(messages)
+
+
+class BatchWriter(_Writer, DataSourceArrowWriter):
+    """The same for one batch, which the caller may have numbered (`batch.id`, as in `foreachBatch`)."""
+
+    def identity(self, context: TaskContext) -> TaskIdentity:
+        return TaskIdentity(
+            query_name=self.options.query_name or "",
+            query_id=self.options.query_id or "",
+            batch_id=self.options.batch_id or 0,
+            partition=context.partitionId(),
+        )
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Nothing is left to do: every task has committed its own transaction."""
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        self.clean_up(messages)
+
+
+def _recover_once(options: SinkOptions) -> None:
+    assert options.query_name is not None
+    key = (options.client, options.query_name)
+    if key in _recovered:
+        return
+    client = sink_client(options.client)
+    try:
+        client.call(end_open_transactions(client.admin, options.query_name))
+    except KafkaError as error:
+        raise SinkError(
+            f"What query {options.query_name!r} may have left open cannot be ended: {error.message}"
+        ) from error
+    _recovered.add(key)
