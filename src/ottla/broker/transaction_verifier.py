@@ -6,6 +6,7 @@ is under way, further questions collect for the next one. So a thousand producer
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, cast
 
 from ottla.broker.local_calls import ask_broker
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 __all__ = ["CoordinatorQuestions"]
 
 _PURPOSE = "transactions"
+
+# Transactional ids in one request; what is more goes with the next one. A coordinator is not kept busy for long by it,
+# and its answer stays far below what a frame may be.
+TRANSACTIONS_PER_REQUEST_MAX = 1_000
 
 
 class CoordinatorQuestions:
@@ -156,6 +161,10 @@ class _Coordinator:
         asked, self._waiting = self._waiting, {}
         if not asked:
             return
+        if len(asked) > TRANSACTIONS_PER_REQUEST_MAX:
+            in_order = iter(asked.items())
+            asked = dict(islice(in_order, TRANSACTIONS_PER_REQUEST_MAX))
+            self._waiting = dict(in_order)
         self._is_busy = True
         request = AddPartitionsToTxnRequest(transactions=[_transaction(questions) for questions in asked.values()])
         ask_broker(self._broker, self._node_id, request, purpose=_PURPOSE).when_done(

@@ -1,0 +1,101 @@
+"""Questions to a transaction coordinator share requests, which have a bound."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ottla.broker import transaction_verifier
+from ottla.broker.transaction_verifier import TRANSACTIONS_PER_REQUEST_MAX, CoordinatorQuestions
+from ottla.coordinator.txn import TRANSACTION_TOPIC
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode
+from ottla.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+)
+from tests.support.virtual_world import VirtualWorld
+
+
+class Given:
+    """A broker whose transactions are all coordinated by broker 2, and what that is asked."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.virtual = VirtualWorld(immediate_workers=True)
+        self.asked: list[tuple[AddPartitionsToTxnRequest, Deferred[Any]]] = []
+        topic = SimpleNamespace(partitions={0: SimpleNamespace(leader=2)})
+        broker = SimpleNamespace(
+            world=self.virtual.world,
+            config=SimpleNamespace(add_partitions_to_txn_retry_backoff_max_ms=100, request_timeout_ms=1_000),
+            metadata=SimpleNamespace(
+                image=SimpleNamespace(
+                    topics=SimpleNamespace(by_name={TRANSACTION_TOPIC: topic}),
+                    brokers={2: SimpleNamespace(fenced=False)},
+                )
+            ),
+        )
+
+        def ask_broker(_broker: Any, node_id: int, request: Any, *, purpose: str) -> Deferred[Any]:
+            assert (node_id, purpose) == (2, "transactions")
+            self.asked.append((request, Deferred()))
+            return self.asked[-1][1]
+
+        monkeypatch.setattr(transaction_verifier, "ask_broker", ask_broker)
+        self.questions = CoordinatorQuestions(broker)  # type: ignore[arg-type]
+
+    def ask(self, transactional_id: str, index: int = 0) -> Deferred[ErrorCode]:
+        transaction: Any = SimpleNamespace(
+            transactional_id=transactional_id, adds_partitions=False, knows_abortable=True
+        )
+        return self.questions.ask(transaction, producer_id=7, producer_epoch=0, topic="t", index=index)
+
+    def answer(self) -> int:
+        """Answers the request that is under way, with yes; how many transactions it had."""
+        self.virtual.scheduler.advance(0)
+        request, done = self.asked.pop()
+        assert self.asked == [], "one request at a time"
+        results = [
+            AddPartitionsToTxnResult(
+                transactional_id=each.transactional_id,
+                topic_results=[
+                    AddPartitionsToTxnTopicResult(
+                        name=topic.name,
+                        results_by_partition=[
+                            AddPartitionsToTxnPartitionResult(partition_index=index) for index in topic.partitions
+                        ],
+                    )
+                    for topic in each.topics
+                ],
+            )
+            for each in request.transactions
+        ]
+        done.resolve(AddPartitionsToTxnResponse(results_by_transaction=results))
+        return len(results)
+
+
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch) -> Given:
+    return Given(monkeypatch)
+
+
+def test_questions_of_one_turn_share_a_request(given: Given) -> None:
+    answers = [given.ask("a", 0), given.ask("a", 1), given.ask("b", 0)]
+    assert given.answer() == 2
+    assert [answer.result() for answer in answers] == [ErrorCode.NONE] * 3
+
+
+def test_a_request_has_a_bound_and_what_is_more_goes_next(given: Given) -> None:
+    answers = [given.ask(f"id-{number}") for number in range(2 * TRANSACTIONS_PER_REQUEST_MAX + 5)]
+    assert given.answer() == TRANSACTIONS_PER_REQUEST_MAX
+    assert [answer.done for answer in answers].count(True) == TRANSACTIONS_PER_REQUEST_MAX
+    # Whoever comes later waits behind those who are there.
+    late = given.ask("late")
+    assert given.answer() == TRANSACTIONS_PER_REQUEST_MAX
+    assert not late.done
+    assert given.answer() == 6
+    assert {answer.result() for answer in (*answers, late)} == {ErrorCode.NONE}
