@@ -20,12 +20,12 @@ from typing import cast
 from ottla.host.loop import EventLoop
 from ottla.model.deferred import Deferred
 from ottla.model.ports import Timer, Workers
-from ottla.wire.api import API_SPECS, ApiKey, ApiSpec
+from ottla.wire.api import API_SPECS, ApiKey
 from ottla.wire.codec import MalformedMessage, UnsupportedVersion, decode
 from ottla.wire.framing import request_parts
 from ottla.wire.message import Message
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from ottla.wire.peers import Endpoint, PeerUnreachable
+from ottla.wire.peers import AskedRequest, Endpoint, PeerUnreachable
 
 __all__ = ["PeerConnections"]
 
@@ -37,30 +37,6 @@ _RECEIVE_SIZE = 64 * 1024
 
 # A peer that does not take what we send is a peer that is gone: nothing here sends many small requests.
 REQUESTS_WAITING_MAX = 1000
-
-
-class _Asked:
-    """A request that waits to be sent or answered."""
-
-    __slots__ = ("api_version", "deferred", "request", "spec", "timer", "version_max")
-
-    def __init__(self, request: Message, spec: ApiSpec, version_max: int, deferred: Deferred[Message]) -> None:
-        self.request = request
-        self.spec = spec
-        self.version_max = version_max
-        self.api_version = -1
-        self.deferred = deferred
-        self.timer: Timer | None = None
-
-    def finish(self, response: Message) -> None:
-        if self.timer is not None:
-            self.timer.cancel()
-        self.deferred.resolve(response)
-
-    def fail(self, error: PeerUnreachable) -> None:
-        if self.timer is not None:
-            self.timer.cancel()
-        self.deferred.fail(error)
 
 
 class _PeerConnection:
@@ -83,8 +59,8 @@ class _PeerConnection:
         self._response_bytes_max = response_bytes_max
         self._forget = forget
         self._versions: dict[int, tuple[int, int]] | None = None
-        self._unsent: deque[_Asked] = deque()
-        self._unanswered: deque[_Asked] = deque()
+        self._unsent: deque[AskedRequest] = deque()
+        self._unanswered: deque[AskedRequest] = deque()
         self._outgoing = bytearray()
         # Where small responses, and the beginnings of large ones, are received; shared by all connections.
         self._scratch = scratch
@@ -126,7 +102,7 @@ class _PeerConnection:
         else:
             self._loop.add_writer(connecting.fileno(), self._on_connected)
 
-    def send(self, asked: _Asked, timeout_ms: int) -> None:
+    def send(self, asked: AskedRequest, timeout_ms: int) -> None:
         if len(self._unsent) + len(self._unanswered) >= REQUESTS_WAITING_MAX:
             asked.fail(PeerUnreachable(f"{self.endpoint} has {REQUESTS_WAITING_MAX} unanswered requests"))
             return
@@ -167,7 +143,7 @@ class _PeerConnection:
         self._loop.add_reader(self._socket.fileno(), self._on_readable)
         question: Deferred[Message] = Deferred()
         question.when_done(self._on_versions)
-        asked = _Asked(
+        asked = AskedRequest(
             ApiVersionsRequest(client_software_name="ottla", client_software_version="1"),
             API_SPECS[ApiKey.API_VERSIONS],
             _API_VERSIONS_VERSION,
@@ -189,7 +165,7 @@ class _PeerConnection:
         while self._unsent and not self._closed:
             self._write_request(self._unsent.popleft())
 
-    def _write_request(self, asked: _Asked) -> None:
+    def _write_request(self, asked: AskedRequest) -> None:
         assert self._versions is not None
         spec = asked.spec
         theirs = self._versions.get(int(spec.key))
@@ -206,7 +182,7 @@ class _PeerConnection:
         except UnsupportedVersion as error:
             asked.fail(PeerUnreachable(f"{self.endpoint} speaks an older {spec.name}: {error}"))
 
-    def _write(self, asked: _Asked) -> None:
+    def _write(self, asked: AskedRequest) -> None:
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         for part in request_parts(
             int(asked.spec.key), asked.api_version, self._correlation_id, self._client_id, asked.request
@@ -320,7 +296,7 @@ class PeerConnections:
         self, endpoint: Endpoint, request: Message, *, purpose: str, timeout_ms: int, version_max: int = 32767
     ) -> Deferred[Message]:
         deferred: Deferred[Message] = Deferred()
-        asked = _Asked(request, API_SPECS[ApiKey(request.API_KEY)], version_max, deferred)
+        asked = AskedRequest(request, API_SPECS[ApiKey(request.API_KEY)], version_max, deferred)
         try:
             connection = self._connections.get((endpoint, purpose)) or self._open(endpoint, purpose)
         except OSError as error:

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections import deque
 
 from ottla.model.deferred import Deferred
-from ottla.model.ports import FileRegion, Scheduler, Timer
+from ottla.model.ports import FileRegion, Scheduler
 from ottla.sim.network import Network, Socket
 from ottla.sim.process import Process
-from ottla.wire.api import API_SPECS, ApiKey, ApiSpec
+from ottla.wire.api import API_SPECS, ApiKey
 from ottla.wire.codec import MalformedMessage, UnsupportedVersion, decode
 from ottla.wire.framing import request_parts
 from ottla.wire.message import Message, Part
-from ottla.wire.peers import Endpoint, Peers, PeerUnreachable
+from ottla.wire.peers import AskedRequest, Endpoint, Peers, PeerUnreachable
 
 __all__ = ["SimPeers", "joined"]
 
@@ -40,7 +40,7 @@ class SimPeers:
         self, endpoint: Endpoint, request: Message, *, purpose: str, timeout_ms: int, version_max: int = 32767
     ) -> Deferred[Message]:
         deferred: Deferred[Message] = Deferred()
-        asked = _Asked(request, API_SPECS[ApiKey(request.API_KEY)], version_max, deferred)
+        asked = AskedRequest(request, API_SPECS[ApiKey(request.API_KEY)], version_max, deferred)
         key = (endpoint, purpose)
         connection = self._connections.get(key)
         if connection is None:
@@ -62,32 +62,13 @@ class SimPeers:
             del self._connections[key]
 
 
-class _Asked:
-    """A request that waits to be sent or answered."""
-
-    __slots__ = ("api_version", "deferred", "request", "spec", "timer", "version_max")
-
-    def __init__(self, request: Message, spec: ApiSpec, version_max: int, deferred: Deferred[Message]) -> None:
-        self.request = request
-        self.spec = spec
-        self.version_max = version_max
-        self.api_version = -1
-        self.deferred = deferred
-        self.timer: Timer | None = None
-
-    def end_timer(self) -> None:
-        if self.timer is not None:
-            self.timer.cancel()
-            self.timer = None
-
-
 class _PeerConnection:
     def __init__(self, peers: SimPeers, endpoint: Endpoint, purpose: str) -> None:
         self._peers = peers
         self._endpoint = endpoint
         self._purpose = purpose
-        self._unsent: deque[_Asked] = deque()
-        self._unanswered: deque[_Asked] = deque()
+        self._unsent: deque[AskedRequest] = deque()
+        self._unanswered: deque[AskedRequest] = deque()
         self._correlation_id = 0
         self._is_closed = False
         self._is_connected = False
@@ -101,9 +82,9 @@ class _PeerConnection:
             on_refused=self.close,
         )
 
-    def send(self, asked: _Asked, timeout_ms: int) -> None:
+    def send(self, asked: AskedRequest, timeout_ms: int) -> None:
         if len(self._unsent) + len(self._unanswered) >= REQUESTS_WAITING_MAX:
-            asked.deferred.fail(PeerUnreachable(f"{self._endpoint} has too many unanswered requests"))
+            asked.fail(PeerUnreachable(f"{self._endpoint} has too many unanswered requests"))
             return
         asked.timer = self._peers.scheduler.call_later(
             timeout_ms / 1000, self.close, f"no answer within {timeout_ms} ms"
@@ -125,8 +106,7 @@ class _PeerConnection:
         self._unanswered.clear()
         self._unsent.clear()
         for asked in failing:
-            asked.end_timer()
-            asked.deferred.fail(error)
+            asked.fail(error)
 
     def _on_connected(self, socket: Socket) -> None:
         if self._is_closed:
@@ -137,13 +117,12 @@ class _PeerConnection:
         while self._unsent and not self._is_closed:
             self._write(self._unsent.popleft())
 
-    def _write(self, asked: _Asked) -> None:
+    def _write(self, asked: AskedRequest) -> None:
         spec = asked.spec
         # A port that is bound but not open yet has told nothing: then the newest version is tried.
         theirs = self._socket.versions.get(int(spec.key))
         if theirs is None and self._socket.versions:
-            asked.end_timer()
-            asked.deferred.fail(PeerUnreachable(f"{self._endpoint} does not speak {spec.name}"))
+            asked.fail(PeerUnreachable(f"{self._endpoint} does not speak {spec.name}"))
             return
         highest = spec.request_max_version if theirs is None else theirs[1]
         asked.api_version = min(asked.version_max, spec.schema_max_version, highest)
@@ -152,8 +131,7 @@ class _PeerConnection:
         try:
             parts = request_parts(int(spec.key), asked.api_version, self._correlation_id, client_id, asked.request)
         except UnsupportedVersion as error:
-            asked.end_timer()
-            asked.deferred.fail(PeerUnreachable(f"{self._endpoint} speaks an older {spec.name}: {error}"))
+            asked.fail(PeerUnreachable(f"{self._endpoint} speaks an older {spec.name}: {error}"))
             return
         self._unanswered.append(asked)
         self._socket.send(joined(parts))
@@ -163,7 +141,6 @@ class _PeerConnection:
             self.close("a response nobody asked for")
             return
         asked = self._unanswered.popleft()
-        asked.end_timer()
         header_size = 5 if asked.spec.response_header_version(asked.api_version) else 4
         try:
             # A buffer of its own: record bytes in it are kept and written to a log.
@@ -171,10 +148,10 @@ class _PeerConnection:
                 asked.spec.response_class, memoryview(bytearray(frame)), asked.api_version, header_size
             )
         except MalformedMessage as error:
-            asked.deferred.fail(PeerUnreachable(f"{self._endpoint}: malformed response: {error}"))
+            asked.fail(PeerUnreachable(f"{self._endpoint}: malformed response: {error}"))
             self.close("malformed response")
             return
-        asked.deferred.resolve(response)
+        asked.finish(response)
 
 
 def joined(parts: list[Part]) -> bytes:

@@ -7,12 +7,16 @@ answers come back in request order and a heartbeat must not wait behind a fetch 
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ottla.model.deferred import Deferred
 from ottla.wire.message import Message
 
-__all__ = ["Endpoint", "PeerUnreachable", "Peers"]
+if TYPE_CHECKING:
+    from ottla.model.ports import Timer
+    from ottla.wire.api import ApiSpec
+
+__all__ = ["AskedRequest", "Endpoint", "PeerUnreachable", "Peers"]
 
 
 class Endpoint(NamedTuple):
@@ -35,3 +39,28 @@ class Peers(Protocol):
 
     def disconnect(self, endpoint: Endpoint, *, purpose: str) -> None:
         """Ends the connection, if there is one; what waits for an answer on it fails."""
+
+
+class AskedRequest:
+    """A request that waits to be sent or answered, for those who implement `Peers`."""
+
+    __slots__ = ("api_version", "deferred", "request", "spec", "timer", "version_max")
+
+    def __init__(self, request: Message, spec: ApiSpec, version_max: int, deferred: Deferred[Message]) -> None:
+        self.request = request
+        self.spec = spec
+        self.version_max = version_max
+        # Chosen when it is sent.
+        self.api_version = -1
+        self.deferred = deferred
+        self.timer: Timer | None = None
+
+    def finish(self, response: Message) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+        self.deferred.resolve(response)
+
+    def fail(self, error: PeerUnreachable) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+        self.deferred.fail(error)
