@@ -1,0 +1,243 @@
+"""Tasks of a sink without Spark: attempts that repeat, race, die and come back, on a real cluster."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pyarrow
+import pytest
+
+from ottla.client.blocking import BlockingConsumer
+from ottla.client.consumer import ConsumerSettings
+from ottla.model.ids import TopicPartition
+from ottla.spark.sink import end_open_transactions
+from ottla.spark.sink import task as tasks
+from ottla.spark.sink.client import SinkClient
+from ottla.spark.sink.options import ExtraRecord, SinkOptions, extra_records_option, sink_options
+from ottla.spark.sink.stream import SinkError
+from ottla.spark.sink.task import TaskIdentity, Written, write_at_least_once, write_exactly_once
+from tests.support.spark_topics import Topics
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def client(topics: Topics) -> Iterator[SinkClient]:
+    """A worker's; a second one stands for another worker."""
+    made = SinkClient(options_of(topics, "any").client)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def other(topics: Topics) -> Iterator[SinkClient]:
+    made = SinkClient(options_of(topics, "any").client)
+    yield made
+    made.close()
+
+
+def options_of(topics: Topics, topic: str, **more: str) -> SinkOptions:
+    given = {"bootstrap.servers": topics.bootstrap, "topic": topic, "delivery": "exactly-once"}
+    return sink_options({**given, **{key.replace("_", "."): value for key, value in more.items()}}, streaming=True)
+
+
+def task_of(query: str, batch_id: int, partition: int = 0, query_id: str = "one") -> TaskIdentity:
+    return TaskIdentity(query_name=query, query_id=query_id, batch_id=batch_id, partition=partition)
+
+
+def rows(*values: str) -> Iterator[pyarrow.RecordBatch]:
+    for value in values:
+        yield pyarrow.RecordBatch.from_pylist([{"value": value.encode()}])
+
+
+def committed(topics: Topics, topic: str, partitions: int = 1) -> list[str]:
+    """Values that readers of committed records see now."""
+    settings = ConsumerSettings(read_committed=True)
+    with BlockingConsumer(topics.settings, settings) as consumer:
+        wanted = [TopicPartition(topic, number) for number in range(partitions)]
+        consumer.assign(wanted)
+        for one, offset in consumer.beginning_offsets(wanted).items():
+            consumer.seek(one, offset)
+        ends = consumer.end_offsets(wanted)
+        found: list[str] = []
+        while any(consumer.position(one) < ends[one] for one in wanted):
+            found += [bytes(record.value or b"").decode() for record in consumer.poll(200)]
+    return found
+
+
+def test_a_batch_that_comes_again_is_written_once(topics: Topics, client: SinkClient, other: SinkClient) -> None:
+    topic, query = topics.create(), topics.name("query")
+    options = options_of(topics, topic)
+    taken: list[str] = []
+
+    def noted() -> Iterator[pyarrow.RecordBatch]:
+        for number, batch in enumerate(rows("a", "b", "c")):
+            taken.append(str(number))
+            yield batch
+
+    assert write_exactly_once(client, options, task_of(query, 0), rows("a", "b", "c")).records == 3
+    again = write_exactly_once(other, options, task_of(query, 0), noted())
+    assert again == Written(skipped=True)
+    # State above the sink is stored only when its rows are taken.
+    assert taken == ["0", "1", "2"]
+    # The task moves back to the first worker, whose producer of batch 0 would be fenced by now.
+    assert write_exactly_once(client, options, task_of(query, 1), rows("d")).records == 1
+    assert write_exactly_once(other, options, task_of(query, 2), rows("e")).records == 1
+    assert committed(topics, topic) == ["a", "b", "c", "d", "e"]
+
+
+def test_tasks_are_told_apart_by_number_query_and_life(topics: Topics, client: SinkClient) -> None:
+    topic, query = topics.create(), topics.name("query")
+    options = options_of(topics, topic)
+    for task in (
+        task_of(query, 7),
+        task_of(query, 7, partition=1),
+        # More tasks than the markers' topic had partitions.
+        task_of(query, 7, partition=40),
+        task_of(query + "-1", 7),
+        # The checkpoint was thrown away: batches count from 0 again.
+        task_of(query, 0, query_id="two"),
+    ):
+        assert write_exactly_once(client, options, task, rows("x")).records == 1
+        assert write_exactly_once(client, options, task, rows("x")).skipped
+    assert committed(topics, topic) == ["x"] * 5
+
+
+def test_a_dead_attempts_open_transaction_ends_with_the_next_attempt(
+    topics: Topics, client: SinkClient, other: SinkClient
+) -> None:
+    topic, query = topics.create(), topics.name("query")
+    options = options_of(topics, topic)
+
+    def die(step: str) -> None:
+        if step == "marked":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_exactly_once(client, options, task_of(query, 0), rows("a"), steps=die)
+    assert open_transactions(topics, query) == [f"{query}-0"]
+    assert committed(topics, topic) == []
+    assert write_exactly_once(other, options, task_of(query, 0), rows("b")).records == 1
+    assert open_transactions(topics, query) == []
+    assert committed(topics, topic) == ["b"]
+
+
+def test_the_driver_ends_what_no_attempt_will_end(topics: Topics, client: SinkClient, other: SinkClient) -> None:
+    topic, query = topics.create(), topics.name("query")
+    options = options_of(topics, topic)
+
+    def die(step: str) -> None:
+        if step == "written":
+            raise KeyboardInterrupt
+
+    for one, partition in ((query, 0), (query, 5), (query + "-x", 0)):
+        with pytest.raises(KeyboardInterrupt):
+            write_exactly_once(client, options, task_of(one, 0, partition), rows("a"), steps=die)
+    ended = other.call(end_open_transactions(other.admin, query))
+    assert ended == [f"{query}-0", f"{query}-5"]
+    # Another query of a similar name is none of its business.
+    assert open_transactions(topics, query + "-x") == [f"{query}-x-0"]
+    other.call(end_open_transactions(other.admin, query + "-x"))
+    assert committed(topics, topic) == []
+
+
+def test_of_two_attempts_at_once_one_writes_and_both_succeed(
+    topics: Topics, client: SinkClient, other: SinkClient
+) -> None:
+    topic, query = topics.create(), topics.name("query")
+    options = options_of(topics, topic)
+    begun, fenced = threading.Event(), threading.Event()
+    results: list[Written] = []
+
+    def wait(step: str) -> None:
+        if step == "written":
+            begun.set()
+            assert fenced.wait(30)
+
+    slow = threading.Thread(
+        target=lambda: results.append(write_exactly_once(client, options, task_of(query, 3), rows("slow"), steps=wait))
+    )
+    slow.start()
+    assert begun.wait(30)
+
+    def fence(step: str) -> None:
+        if step == "begun":
+            fenced.set()
+
+    quick = write_exactly_once(other, options, task_of(query, 3), rows("quick"), steps=fence)
+    slow.join(60)
+    assert quick.records == 1
+    assert results == [Written(skipped=True)]
+    assert committed(topics, topic) == ["quick"]
+
+
+def test_an_attempt_whose_transaction_ran_out_of_time_fails_in_words(
+    topics: Topics, client: SinkClient, other: SinkClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "RIVAL_SECONDS", 0.5)
+    topic, query = topics.create(), topics.name("query")
+
+    def late(step: str) -> None:
+        if step == "written":
+            other.call(end_open_transactions(other.admin, query))
+
+    with pytest.raises(SinkError, match=r"was fenced .* transaction\.timeout\.ms \(300000\)"):
+        write_exactly_once(client, options_of(topics, topic), task_of(query, 0), rows("a"), steps=late)
+    assert committed(topics, topic) == []
+
+
+def test_extra_records_share_the_fate_of_the_rows(topics: Topics, client: SinkClient) -> None:
+    topic, offsets, query = topics.create(), topics.create(partitions=3), topics.name("query")
+    extra = extra_records_option([ExtraRecord(offsets, b"task", b"17"), ExtraRecord(offsets, b"gone", None, 2)])
+    options = options_of(topics, topic, extra_records=extra)
+
+    def die(step: str) -> None:
+        if step == "marked":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_exactly_once(client, options, task_of(query, 0), rows("a"), steps=die)
+    assert write_exactly_once(client, options, task_of(query, 0), rows("a")).records == 1
+    assert write_exactly_once(client, options, task_of(query, 0, partition=1), rows("b")).records == 1
+    # A batch may consist of nothing else.
+    assert write_exactly_once(client, options, task_of(query, 1), rows()).records == 0
+    assert sorted(committed(topics, offsets, 3)) == ["", "", "17", "17"]
+    assert committed(topics, topic) == ["a", "b"]
+
+
+def test_an_empty_task_costs_nothing(topics: Topics, client: SinkClient) -> None:
+    query = topics.name("query")
+    assert write_exactly_once(client, options_of(topics, "unused"), task_of(query, 0), rows()) == Written()
+    assert topics.admin.call(lambda admin: admin.groups.offsets(query)) == {}
+
+
+def test_rows_that_a_topic_refuses_fail_the_task_and_leave_nothing(topics: Topics, client: SinkClient) -> None:
+    topic, query = topics.create(max_message_bytes="2000"), topics.name("query")
+    options = options_of(topics, topic)
+    with pytest.raises(SinkError, match="task 0 of batch 0 of query"):
+        write_exactly_once(client, options, task_of(query, 0), rows("a", "x" * 5000))
+    assert open_transactions(topics, query) == []
+    with pytest.raises(SinkError, match="Rows could not be written"):
+        write_at_least_once(client, options_of(topics, topic, delivery="at-least-once"), rows("x" * 5000))
+    assert write_at_least_once(client, options_of(topics, topic, delivery="at-least-once"), rows("ok")).records == 1
+    assert committed(topics, topic) == ["ok"]
+
+
+def test_rows_go_to_the_topics_they_name(topics: Topics, client: SinkClient) -> None:
+    first, second, query = topics.create(), topics.create(), topics.name("query")
+    options = options_of(topics, "")
+    batch = pyarrow.RecordBatch.from_pylist(
+        [{"value": str(number).encode(), "topic": (first, second)[number % 2]} for number in range(6)]
+    )
+    assert write_exactly_once(client, options, task_of(query, 0), iter([batch])).records == 6
+    assert committed(topics, first) == ["0", "2", "4"]
+    assert committed(topics, second) == ["1", "3", "5"]
+    nowhere = pyarrow.RecordBatch.from_pylist([{"value": b"a", "topic": None}, {"value": b"b", "topic": first}])
+    with pytest.raises(SinkError, match="has no topic"):
+        write_exactly_once(client, options, task_of(query, 1), iter([nowhere]))
+
+
+def open_transactions(topics: Topics, query: str) -> list[str]:
+    found = topics.admin.call(lambda admin: admin.transactions.find(states=["Ongoing"]))
+    return [one.transactional_id for one in found if one.transactional_id.rpartition("-")[0] == query]
