@@ -17,7 +17,9 @@ from ottla.wire.message import Message, Structure
 from ottla.wire.messages import add_partitions_to_txn as ap
 from ottla.wire.messages import create_topics as ct
 from ottla.wire.messages import fetch as f
+from ottla.wire.messages import offset_fetch as of
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.describe_transactions import DescribeTransactionsRequest
 from ottla.wire.messages.end_txn import EndTxnRequest
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -28,7 +30,7 @@ from ottla.wire.messages.transaction_records import KEY_CLASSES, VALUE_CLASSES
 from ottla.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.support.raw_client import RawClient
 
-__all__ = ["SETTINGS", "play"]
+__all__ = ["SETTINGS", "make_ready", "play"]
 
 SETTINGS: dict[str, str] = {
     "transaction.state.log.num.partitions": "1",
@@ -66,7 +68,7 @@ def play(bootstrap: str) -> dict[str, Any]:
     """Says everything to a fresh broker; answers and records by label, as plain values."""
     player = _Player(bootstrap)
     try:
-        player.prepare()
+        make_ready(player.client)
         for part in (_initialising, _first_version, _of_brokers, _offsets, _second_version, _fencing, _continuing):
             part(player)
         for part in (_timeout, _administration, _older_levels):
@@ -77,30 +79,33 @@ def play(bootstrap: str) -> dict[str, Any]:
     return player.heard
 
 
+def make_ready(client: RawClient) -> None:
+    """Creates the topic `t`, and waits until both coordinators have made and loaded what they need."""
+    topic = ct.CreatableTopic(name="t", num_partitions=3, replication_factor=1)
+    assert not client.call(ct.CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7).topics[0].error_code
+    of_group = of.OffsetFetchRequest(groups=[of.OffsetFetchRequestGroup(group_id="none")])
+    for _ in range(400):
+        found = client.call(MetadataRequest(topics=[MetadataRequestTopic(name="t")]), 12).topics[0]
+        answers = [
+            client.call(FindCoordinatorRequest(key_type=kind, coordinator_keys=["x"]), 4).coordinators[0]
+            for kind in (0, 1)
+        ]
+        # Producer ids come in blocks from the controller, which has to be asked for the first.
+        given = client.call(InitProducerIdRequest(transactional_id=None), 4)
+        asked = client.call(DescribeTransactionsRequest(transactional_ids=["x"]), 0).transaction_states[0]
+        group = client.call(of_group, 8).groups[0]
+        is_ready = not any(each.error_code for each in (found, given, group, *answers))
+        if is_ready and asked.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"no coordinator: {answers}")
+
+
 class _Player:
     def __init__(self, bootstrap: str) -> None:
         self.client = RawClient(bootstrap, client_id="client")
         self.heard: dict[str, Any] = {}
         self._producers: dict[int, str] = {}
-
-    def prepare(self) -> None:
-        client = self.client
-        topic = ct.CreatableTopic(name="t", num_partitions=3, replication_factor=1)
-        assert not client.call(ct.CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7).topics[0].error_code
-        for _ in range(400):
-            found = client.call(MetadataRequest(topics=[MetadataRequestTopic(name="t")]), 12).topics[0]
-            answers = [
-                client.call(FindCoordinatorRequest(key_type=kind, coordinator_keys=["x"]), 4).coordinators[0]
-                for kind in (0, 1)
-            ]
-            # Producer ids come in blocks from the controller, which has to be asked for the first.
-            given = client.call(InitProducerIdRequest(transactional_id=None), 4)
-            is_ready = not any(each.error_code for each in (found, given, *answers))
-            if is_ready and self.described("x").error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-                return
-            # Brokers make and load their topics when they get to it.
-            time.sleep(0.05)
-        raise AssertionError(f"no coordinator: {answers}")
 
     def say(self, label: str, request: Message, version: int) -> Any:
         assert label not in self.heard, f"said twice: {label}"
@@ -111,6 +116,16 @@ class _Player:
     def described(self, transactional_id: str) -> Any:
         request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
         return self.client.call(request, 0).transaction_states[0]
+
+    def wait_for_level(self, feature: str, level: int) -> None:
+        """Brokers apply what the controller decided when they get to it; a feature at level 0 is not named."""
+        for _ in range(1000):
+            told = self.client.call(ApiVersionsRequest(client_software_name="x", client_software_version="1"), 4)
+            levels = {each.name: each.max_version_level for each in told.finalized_features}
+            if levels.get(feature, 0) == level:
+                return
+            time.sleep(0.01)
+        raise AssertionError(f"{levels} has not {feature} at {level}")
 
     def wait_for(self, transactional_id: str, state: str) -> None:
         for _ in range(1000):
@@ -422,8 +437,7 @@ def _older_levels(player: _Player) -> None:
     for level in (1, 0):
         update = FeatureUpdateKey(feature="transaction.version", max_version_level=level, upgrade_type=2)
         player.say(f"level {level}: downgrade", UpdateFeaturesRequest(timeout_ms=10_000, feature_updates=[update]), 1)
-        # Brokers apply what the controller decided when they get to it.
-        time.sleep(0.3)
+        player.wait_for_level("transaction.version", level)
         transactional_id = f"level {level}"
         one = player.init(f"level {level}: init", transactional_id)
         player.add(f"level {level}: add", transactional_id, one, T0, version=3)

@@ -15,7 +15,6 @@ from ottla.records.iterate import iterate_batches
 from ottla.records.record import Record
 from ottla.wire.message import Message, Structure
 from ottla.wire.messages import add_partitions_to_txn as ap
-from ottla.wire.messages import create_topics as ct
 from ottla.wire.messages import describe_producers as dp
 from ottla.wire.messages import fetch as f
 from ottla.wire.messages import list_offsets as lo
@@ -26,10 +25,9 @@ from ottla.wire.messages import write_txn_markers as wm
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ottla.wire.messages.describe_transactions import DescribeTransactionsRequest
 from ottla.wire.messages.end_txn import EndTxnRequest
-from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
-from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support.raw_client import RawClient
+from tests.support.transaction_scenario import make_ready
 
 __all__ = ["SETTINGS", "play"]
 
@@ -45,7 +43,7 @@ def play(bootstrap: str) -> dict[str, Any]:
     """Says everything to a fresh broker; answers by label, as plain values."""
     player = _Player(bootstrap)
     try:
-        player.prepare()
+        make_ready(player.client)
         for part in (_first_version, _second_version, _refusals, _markers, _offsets, _offsets_second_version):
             part(player)
     finally:
@@ -58,28 +56,6 @@ class _Player:
         self.client = RawClient(bootstrap, client_id="client")
         self.heard: dict[str, Any] = {}
         self._producers: dict[int, str] = {}
-
-    def prepare(self) -> None:
-        client = self.client
-        topic = ct.CreatableTopic(name="t", num_partitions=3, replication_factor=1)
-        assert not client.call(ct.CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7).topics[0].error_code
-        for _ in range(400):
-            found = client.call(MetadataRequest(topics=[MetadataRequestTopic(name="t")]), 12).topics[0]
-            answers = [
-                client.call(FindCoordinatorRequest(key_type=kind, coordinator_keys=["x"]), 4).coordinators[0]
-                for kind in (0, 1)
-            ]
-            given = client.call(InitProducerIdRequest(transactional_id=None), 4)
-            asked = client.call(DescribeTransactionsRequest(transactional_ids=["none"]), 0).transaction_states[0]
-            group = client.call(of.OffsetFetchRequest(groups=[of.OffsetFetchRequestGroup(group_id="none")]), 8).groups[
-                0
-            ]
-            is_ready = not any(each.error_code for each in (found, given, group, *answers))
-            if is_ready and asked.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-                return
-            # Brokers make and load their topics when they get to it.
-            time.sleep(0.05)
-        raise AssertionError(f"no coordinator: {answers}")
 
     def say(self, label: str, request: Message, version: int) -> Any:
         assert label not in self.heard, f"said twice: {label}"
