@@ -20,6 +20,7 @@ from metrics_views import ALERTS, ROWS, Panel
 
 from ottla.broker.metrics.metric import Kind, Metric
 from ottla.broker.metrics.table import METRICS, SUBJECTS
+from ottla.client.measures import CONSUMER_METRICS, PRODUCER_METRICS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/metrics.md"
@@ -45,8 +46,10 @@ What Kafka does not have begins with `ottla_`; group lag has the names of kafka-
 rates (`...PerSec`) is the sum since the node's start: take `rate()` of it. Quantiles are of the last minute or two, and
 exact to a factor of two, since values are counted by their highest bit.
 
-Not told, because there is nothing to measure here: the time in request and response queues (a request is handled in the
-turn of the loop that read it), and threads of pools.
+A request has Kafka's six phases, of which a node with one thread measures three: the work itself, waiting for others,
+and waiting for the client's socket. Before that it waits for the loop, which is measured for the loop as a whole; it
+waits for no thread, and there are no quotas of clients yet. A scrape is read in portions between which the node works;
+`ottla_scrape_step_seconds` says how long they are.
 
 [monitoring/grafana-dashboard.json](monitoring/grafana-dashboard.json) is a dashboard, and
 [monitoring/prometheus-alerts.yml](monitoring/prometheus-alerts.yml) are rules for alerts; both are generated too.
@@ -71,12 +74,34 @@ def page() -> str:
             for metric in metrics
         ]
         sections.append("\n".join(lines) + "\n")
+    sections.append(clients())
     lines = ["## Alerts", "", "| alert | severity | when | what to do |", "|---|---|---|---|"]
     for alert in ALERTS:
         expression = alert.expression.replace("|", "\\|")
         lines.append(f"| {alert.name} | {alert.severity} | `{expression}` for {alert.lasts} | {alert.action} |")
     sections.append("\n".join(lines) + "\n")
     return "\n".join(sections)
+
+
+def clients() -> str:
+    """Producers and consumers are no nodes: they tell the program that they are part of."""
+    lines = [
+        "## Clients",
+        "",
+        "`Producer.metrics()` and `Consumer.metrics()` of `ottla.client` give these under the names that Kafka has,",
+        "for the client whose client id it is: over the last half minute or minute where somebody looked before, else",
+        "since the client began. `ottla perf produce` and `ottla perf consume` show them with `--print-metrics`.",
+        "Averages are NaN where there was nothing.",
+        "",
+        "| metric | of | meaning | stands for |",
+        "|---|---|---|---|",
+    ]
+    for kind, metrics in (("producer", PRODUCER_METRICS), ("consumer", CONSUMER_METRICS)):
+        for metric in metrics:
+            bean = f"kafka.{kind}:type={metric.group},client-id=*; {metric.name}"
+            own = "no such name" in metric.help
+            lines.append(f"| `{metric.name}` | {kind} | {metric.help} | {'' if own else f'`{bean}`'} |")
+    return "\n".join(lines) + "\n"
 
 
 def dashboard() -> str:

@@ -8,8 +8,9 @@
 
 The only broker of a cluster is also its controller; several have one beside them, node 3000 as in Kafka's framework,
 so that every broker may be stopped. Its address is left in DIR/controller; DIR/disks may say how many directories each
-broker has, and DIR/release the release whose features the cluster begins with. Only the command line that runs a node, and whether its storage must be formatted first, differ between
-Ottla and Apache Kafka; `ottla-launcher` and `kafka-launcher` are the two doors.
+broker has, and DIR/release the release whose features the cluster begins with. Only the command line that runs a node,
+and whether its storage must be formatted first, differ between Ottla and Apache Kafka; `ottla-launcher` and
+`kafka-launcher` are the two doors.
 """
 
 from __future__ import annotations

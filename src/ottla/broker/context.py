@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.authorization import AllowAll, Authorizer, Operation, ResourceType
 from ottla.metadata.controller import Caller, ControllerContext
+
+if TYPE_CHECKING:
+    from ottla.broker.statistics import ApiStatistics
 
 __all__ = [
     "ANONYMOUS",
@@ -102,6 +105,7 @@ class ConnectionContext:
         "client_software_name",
         "client_software_version",
         "connection_id",
+        "last_statistics",
         "listener",
         "principal",
         "quota",
@@ -125,6 +129,8 @@ class ConnectionContext:
         self.principal = principal
         self.authorizer: Authorizer = authorizer if authorizer is not None else AllowAll()
         self.quota: QuotaManager = quota if quota is not None else Unlimited()
+        # Where the connection's last request was counted, and where its answer's way out is.
+        self.last_statistics: ApiStatistics | None = None
         # KIP-511: learnt from the connection's ApiVersions request.
         self.client_software_name = "unknown"
         self.client_software_version = "unknown"

@@ -96,7 +96,7 @@ class Dispatcher:
         finally:
             # Plain additions, for this is done for every request: see `statistics`.
             size, seconds = len(frame), self._monotonic() - started
-            statistics = route.statistics
+            statistics = connection.last_statistics = route.statistics
             statistics.requests += 1
             statistics.request_bytes += size
             statistics.request_sizes[size.bit_length()] += 1

@@ -33,6 +33,8 @@ class ApiStatistics:
         "request_sizes",
         "requests",
         "response_bytes",
+        "send_wait_seconds",
+        "send_wait_times",
         "waited_seconds",
         "waited_times",
     )
@@ -59,6 +61,10 @@ class ApiStatistics:
         self.late_times = [0] * TIME_PLACES
         self.late_handled_times = [0] * TIME_PLACES
 
+        # Of answers that the client's socket did not take at once: how long they waited for it.
+        self.send_wait_seconds = 0.0
+        self.send_wait_times = [0] * TIME_PLACES
+
     def total_times(self) -> list[int]:
         """From arrival to the answer, of all requests that have been answered."""
         # Those that are still parked are in `handled_times` alone; their places are not known and do not matter.
@@ -79,6 +85,10 @@ class ApiStatistics:
             else:
                 setattr(both, name, one + two)
         return both
+
+    def count_send_wait(self, seconds: float) -> None:
+        self.send_wait_seconds += seconds
+        self.send_wait_times[int(seconds * 1e6).bit_length()] += 1
 
     def count_error(self, code: int) -> None:
         self.error_codes[code] = self.error_codes.get(code, 0) + 1

@@ -21,6 +21,7 @@ from ottla.client.errors import (
     TimedOut,
     check,
 )
+from ottla.client.measures import RequestMeasures
 from ottla.client.metadata import MetadataCache, TopicInfo
 from ottla.client.settings import ClientSettings
 from ottla.model.errors import ErrorCode, KafkaError
@@ -65,6 +66,7 @@ class Cluster:
     def __init__(self, settings: ClientSettings, *, connector: Connector = connect_plaintext) -> None:
         self.settings = settings
         self.metadata = MetadataCache()
+        self.measures = RequestMeasures()
         self._connector = connector
         self._connections: dict[tuple[Endpoint, str], asyncio.Task[Connection]] = {}
         self._coordinators: dict[tuple[CoordinatorKind, str], int] = {}
@@ -115,6 +117,7 @@ class Cluster:
                     connector=self._connector,
                     timeout_ms=settings.connect_timeout_ms,
                     response_bytes_max=settings.response_bytes_max,
+                    measures=self.measures,
                 )
             )
         try:

@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from ottla import __version__
 from ottla.client.errors import ConnectionLost, RequestUnsupported
+from ottla.client.measures import RequestMeasures
 from ottla.model.errors import ErrorCode
 from ottla.wire.api import API_SPECS, ApiKey, ApiSpec
 from ottla.wire.codec import MalformedMessage, decode
@@ -34,21 +35,24 @@ _VERSION_MAX = 32767
 
 
 class _Asked:
-    __slots__ = ("future", "spec", "timer", "version")
+    __slots__ = ("future", "sent", "spec", "timer", "version")
 
     def __init__(
-        self, future: asyncio.Future[Any], spec: ApiSpec, version: int, timer: asyncio.TimerHandle | None
+        self, future: asyncio.Future[Any], spec: ApiSpec, version: int, timer: asyncio.TimerHandle | None, sent: float
     ) -> None:
         self.future = future
         self.spec = spec
         self.version = version
         self.timer = timer
+        self.sent = sent
 
 
 class Connection(asyncio.BufferedProtocol):
     """Made by `open_connection`; `closed` once it cannot be used any more."""
 
-    def __init__(self, endpoint: Endpoint, *, client_id: str, response_bytes_max: int) -> None:
+    def __init__(
+        self, endpoint: Endpoint, *, client_id: str, response_bytes_max: int, measures: RequestMeasures
+    ) -> None:
         self.endpoint = endpoint
         self.client_id = client_id
         self.closed = False
@@ -57,6 +61,7 @@ class Connection(asyncio.BufferedProtocol):
         self.features: dict[str, int] = {}
         self.api_versions: ApiVersionsResponse | None = None
         self._response_bytes_max = response_bytes_max
+        self._measures = measures
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._asked: dict[int, _Asked] = {}
@@ -181,9 +186,11 @@ class Connection(asyncio.BufferedProtocol):
         if answered:
             seconds = timeout_ms / 1000
             timer = self._loop.call_later(seconds, self.close, f"no answer to {spec.name} within {timeout_ms} ms")
-            self._asked[correlation_id] = _Asked(future, spec, version, timer)
+            self._asked[correlation_id] = _Asked(future, spec, version, timer, self._loop.time())
         else:
             future.set_result(None)
+        self._measures.requests += 1
+        self._measures.request_bytes += sum(map(len, parts))
         self._transport.writelines(parts)  # type: ignore[arg-type]
         return future
 
@@ -194,6 +201,9 @@ class Connection(asyncio.BufferedProtocol):
             return
         if asked.timer is not None:
             asked.timer.cancel()
+        self._measures.responses += 1
+        self._measures.response_bytes += len(frame)
+        self._measures.latency_seconds += self._loop.time() - asked.sent
         if asked.future.done():
             return
         spec, version, position = asked.spec, asked.version, 4
@@ -225,9 +235,12 @@ async def open_connection(
     connector: Connector = connect_plaintext,
     timeout_ms: int = 10_000,
     response_bytes_max: int = 512 * 1024 * 1024,
+    measures: RequestMeasures | None = None,
 ) -> Connection:
     """A connection that knows what the node speaks; raises ConnectionLost."""
-    connection = Connection(endpoint, client_id=client_id, response_bytes_max=response_bytes_max)
+    measures = measures or RequestMeasures()
+    measures.connections += 1
+    connection = Connection(endpoint, client_id=client_id, response_bytes_max=response_bytes_max, measures=measures)
     try:
         async with asyncio.timeout(timeout_ms / 1000):
             await connector(connection)

@@ -362,6 +362,11 @@ class Connection:
         if self._paused and not self._closed:
             self._resume_when_drained()
 
+    def outbox_waited(self, seconds: float) -> None:
+        statistics = self.context.last_statistics
+        if statistics is not None:
+            statistics.count_send_wait(seconds)
+
     def outbox_failed(self, reason: str | None) -> None:
         self.close(reason)
 

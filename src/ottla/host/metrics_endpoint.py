@@ -38,6 +38,9 @@ class Pages(Protocol):
     def metrics(self) -> tuple[str, Iterator[str]] | None:
         """The content type and the text in portions; None while the node has nothing to tell."""
 
+    def held_up(self, seconds: float) -> None:
+        """A step of a scrape has held the loop for so long."""
+
     def unready(self) -> str | None:
         """Why the node does not serve clients now; None when it does."""
 
@@ -169,7 +172,9 @@ class _HttpConnection:
     # -- scrapes ---------------------------------------------------------------------------------------------------
 
     def _answer_metrics(self, *, with_body: bool) -> None:
+        begun = time.monotonic()
         page = self._endpoint.pages.metrics()
+        self._endpoint.pages.held_up(time.monotonic() - begun)
         if page is None:
             self._send("503 Service Unavailable", "the node is starting\n", with_body=with_body)
             return
@@ -180,11 +185,13 @@ class _HttpConnection:
         """Renders for a moment, and goes on in the loop's next turn."""
         if self._deadline is None:
             return
-        until = time.monotonic() + PORTION_SECONDS_MAX
+        begun = time.monotonic()
         try:
             for portion in portions:
                 collected.append(portion)
-                if time.monotonic() >= until:
+                seconds = time.monotonic() - begun
+                if seconds >= PORTION_SECONDS_MAX:
+                    self._endpoint.pages.held_up(seconds)
                     self._loop.call_soon(self._collect, content_type, portions, collected, with_body)
                     return
         except Exception as defect:  # noqa: BLE001 - logged and answered there

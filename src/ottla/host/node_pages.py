@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from ottla.broker.statistics import TIME_PLACES
 from ottla.host.loop_watch import LoopWatch
 from ottla.host.process_figures import START_TIME_SECONDS, process_figures
 
@@ -28,6 +29,8 @@ class NodePages:
         self._workers = workers
         self._listeners = listeners
         self._reader: MetricsReader | None = None
+        self._step_times = [0] * TIME_PLACES
+        self._step_seconds = 0.0
         # Set as soon as there is one, which may be before clients are let in.
         self.broker: Broker | None = None
         self.not_ready: str | None = "the node is starting"
@@ -42,6 +45,10 @@ class NodePages:
             self._reader = MetricsReader(self.broker, self._figures)
         return CONTENT_TYPE, self._reader.portions()
 
+    def held_up(self, seconds: float) -> None:
+        self._step_seconds += seconds
+        self._step_times[int(seconds * 1e6).bit_length()] += 1
+
     def unready(self) -> str | None:
         return self.not_ready
 
@@ -53,6 +60,8 @@ class NodePages:
             connections={listener.info.name: listener.connections for listener in self._listeners()},
             loop_delays=watch.delays,
             loop_delay_seconds=watch.delay_seconds,
+            scrape_steps=self._step_times,
+            scrape_step_seconds=self._step_seconds,
             loop_idle_ratio=watch.idle_ratio(),
             worker_tasks=self._workers.outstanding,
             worker_threads=self._workers.threads,

@@ -50,6 +50,9 @@ class OutboxOwner(Protocol):
     def outbox_moved(self) -> None:
         """Something was sent after a wait; perhaps everything."""
 
+    def outbox_waited(self, seconds: float) -> None:
+        """What was to be sent had to wait so long for the socket."""
+
     def outbox_failed(self, reason: str | None) -> None:
         """Nothing more can be sent; `reason` is a sentence unless it was the client who went away."""
 
@@ -66,6 +69,7 @@ class Outbox:
         "_socket",
         "_waiting_for_disk",
         "_waiting_for_writable",
+        "_waiting_since",
         "_world",
         "unsent_bytes",
     )
@@ -82,6 +86,7 @@ class Outbox:
         self._has_regions = False
         self._region_warm_until = -1
         self._waiting_for_writable = False
+        self._waiting_since = 0.0
         self._waiting_for_disk = False
         self._closed = False
 
@@ -145,12 +150,14 @@ class Outbox:
     def _wait_for_writable(self) -> None:
         if not self._waiting_for_writable:
             self._waiting_for_writable = True
+            self._waiting_since = self._loop.time()
             self._loop.add_writer(self._fd, self._go_on)
 
     def _stop_waiting_for_writable(self) -> None:
         if self._waiting_for_writable:
             self._waiting_for_writable = False
             self._loop.remove_writer(self._fd)
+            self._owner.outbox_waited(self._loop.time() - self._waiting_since)
 
     def _go_on(self) -> None:
         self._flush()

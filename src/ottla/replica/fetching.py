@@ -338,6 +338,7 @@ class Fetch(Parked[FetchResponse]):
         for entry, data in told:
             if data.records:
                 assert entry.partition is not None, "what was read was found"
+                entry.partition.fetches += 1
                 if self.replica_id < 0:
                     entry.partition.bytes_out += len(data.records)
                 else:

@@ -41,6 +41,7 @@ class Partition:
         "bytes_out",
         "failed_fetches",
         "failed_produces",
+        "fetches",
         "index",
         "is_throttled_following",
         "is_throttled_leading",
@@ -58,6 +59,7 @@ class Partition:
         "parking",
         "partition_epoch",
         "produce_settings",
+        "produces",
         "quiet_followers",
         "refusal",
         "replica_bytes_in",
@@ -113,6 +115,9 @@ class Partition:
         self.bytes_out = 0
         self.replica_bytes_out = 0
         self.messages_in = 0
+        # Batches that were written, and answers to fetches with records in them.
+        self.produces = 0
+        self.fetches = 0
         # Answers with an error.
         self.failed_produces = 0
         self.failed_fetches = 0
@@ -367,6 +372,7 @@ class Partition:
         if required_acks == ACKS_ALL and state.replica_count > 1:
             self.check_enough_replicas(state)
         result = self.log.append_as_leader(records, leader_epoch=state.epoch, now_ms=now_ms)
+        self.produces += 1
         if not result.duplicate:
             self.messages_in += records.record_count
             self._on_appended(state, len(records.buffer))

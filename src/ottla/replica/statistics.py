@@ -26,7 +26,9 @@ class Departed:
         "bytes_out",
         "failed_fetches",
         "failed_produces",
+        "fetches",
         "messages_in",
+        "produces",
         "replica_bytes_in",
         "replica_bytes_out",
     )
@@ -37,6 +39,8 @@ class Departed:
         self.bytes_out = 0
         self.replica_bytes_out = 0
         self.messages_in = 0
+        self.produces = 0
+        self.fetches = 0
         self.failed_produces = 0
         self.failed_fetches = 0
 
@@ -46,6 +50,8 @@ class Departed:
         self.bytes_out += partition.bytes_out
         self.replica_bytes_out += partition.replica_bytes_out
         self.messages_in += partition.messages_in
+        self.produces += partition.produces
+        self.fetches += partition.fetches
         self.failed_produces += partition.failed_produces
         self.failed_fetches += partition.failed_fetches
 
@@ -76,6 +82,9 @@ class ReplicaStatistics:
     bytes_out: int
     replica_bytes_out: int
     messages_in: int
+    # Partitions of requests that were written to, or read from with something to tell.
+    produces: int
+    fetches: int
     # Partitions of requests that were answered with an error.
     failed_produce_requests: int
     failed_fetch_requests: int
@@ -108,6 +117,8 @@ def replica_statistics(manager: ReplicaManager) -> ReplicaStatistics:
         bytes_out=departed.bytes_out + sum(partition.bytes_out for partition in partitions),
         replica_bytes_out=departed.replica_bytes_out + sum(each.replica_bytes_out for each in partitions),
         messages_in=departed.messages_in + sum(partition.messages_in for partition in partitions),
+        produces=departed.produces + sum(each.produces for each in partitions),
+        fetches=departed.fetches + sum(each.fetches for each in partitions),
         failed_produce_requests=departed.failed_produces + sum(each.failed_produces for each in partitions),
         failed_fetch_requests=departed.failed_fetches + sum(each.failed_fetches for each in partitions),
         late_transactions=late_transactions(

@@ -109,7 +109,7 @@ def test_what_a_deserializer_cannot_read() -> None:
     write = make_formatter("default", {"value.deserializer": "LongDeserializer"})
     with pytest.raises(ValueError, match="no long, which has 8"):
         write(RECORD._replace(value=b"abc"))
-    with pytest.raises(ValueError, match="There is no deserializer 'com.example.Mine'"):
+    with pytest.raises(ValueError, match="There is no deserializer"):
         make_formatter("default", {"key.deserializer": "com.example.Mine"})
 
 

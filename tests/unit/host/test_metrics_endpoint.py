@@ -22,9 +22,13 @@ class Pages:
     def __init__(self) -> None:
         self.text: Callable[[], Iterator[str]] | None = lambda: iter(["a 1\n", "b 2\n"])
         self.reason: str | None = None
+        self.steps: list[float] = []
 
     def metrics(self) -> tuple[str, Iterator[str]] | None:
         return None if self.text is None else ("text/plain; version=0.0.4", self.text())
+
+    def held_up(self, seconds: float) -> None:
+        self.steps.append(seconds)
 
     def unready(self) -> str | None:
         return self.reason
@@ -115,6 +119,8 @@ def test_a_long_scrape_lets_the_loop_work_and_arrives_whole() -> None:
         assert status == 200
         assert body.count("\n") == 50
         assert len(set(turns_at_portions)) > 10, "the loop stood still"
+        assert sum(pages.steps) >= 0.04, "what the scrape has cost the others is known"
+        assert len(pages.steps) > 10
 
     run(test)
 

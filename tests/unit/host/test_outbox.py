@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,8 +19,12 @@ def test_small_regions_are_not_all_read_before_the_first_is_sent(tmp_path: Path)
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     waiting: list[Any] = []
-    loop: Any = SimpleNamespace(add_writer=lambda *call: waiting.append(call), remove_writer=lambda *_: waiting.clear())
-    outbox = Outbox(loop=loop, world=None, connected_socket=ours, owner=None)  # type: ignore[arg-type]
+    waits: list[float] = []
+    owner: Any = SimpleNamespace(outbox_waited=waits.append)
+    loop: Any = SimpleNamespace(
+        add_writer=lambda *call: waiting.append(call), remove_writer=lambda *_: waiting.clear(), time=time.monotonic
+    )
+    outbox = Outbox(loop=loop, world=None, connected_socket=ours, owner=owner)  # type: ignore[arg-type]
     count = 100
     outbox.put([FileRegion(file, 0, REGION_COPIED_MAX) for _ in range(count)])
     received = 0
@@ -30,5 +35,7 @@ def test_small_regions_are_not_all_read_before_the_first_is_sent(tmp_path: Path)
         if waiting:
             outbox._flush()
     assert outbox.is_empty
+    assert waits
+    assert sum(waits) > 0, "how long the socket was waited for is told"
     ours.close()
     theirs.close()

@@ -17,6 +17,10 @@ def _loop_delays(scrape: Scrape) -> Iterator[DistributionRow]:
     yield (), Distribution(scrape.host.loop_delays, scrape.host.loop_delay_seconds, 1e-6)
 
 
+def _scrape_steps(scrape: Scrape) -> Iterator[DistributionRow]:
+    yield (), Distribution(scrape.host.scrape_steps, scrape.host.scrape_step_seconds, 1e-6)
+
+
 def _collections(scrape: Scrape) -> Iterator[Row]:
     return iter([((generation,), count) for generation, count in enumerate(scrape.host.garbage_collections)])
 
@@ -32,6 +36,9 @@ NODE_METRICS: Final = (
     Metric("ottla_event_loop_delay_seconds", HISTOGRAM, (),
            "How much later than planned the loop came to a timer: what a request may have to wait for its turn.", "",
            _loop_delays),
+    Metric("ottla_scrape_step_seconds", HISTOGRAM, (),
+           "How long scrapes of these metrics have held the loop at a time; in between, the node works.", "",
+           _scrape_steps),
     Metric("ottla_worker_tasks", GAUGE, (), "Tasks on worker threads that are not finished.", "",
            lambda scrape: scrape.host.worker_tasks),
     Metric("ottla_worker_threads", GAUGE, (), "Worker threads.", "", lambda scrape: scrape.host.worker_threads),

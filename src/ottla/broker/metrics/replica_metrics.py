@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 __all__ = ["REPLICA_METRICS"]
 
-_PRODUCE, _FETCH = 0, 1
-
 
 def _by_topic(
     all_topics: Callable[[ReplicaStatistics], int], one: Callable[[Partition], int]
@@ -28,15 +26,6 @@ def _by_topic(
             yield (topic.name,), sum(map(one, topic.partitions.values()))
 
     return read
-
-
-def _produce_requests(scrape: Scrape) -> Iterator[Row]:
-    yield (None,), scrape.broker.statistics.api(_PRODUCE).requests
-
-
-def _fetch_requests(scrape: Scrape) -> Iterator[Row]:
-    statistics = scrape.broker.statistics
-    yield (None,), statistics.api(_FETCH).requests + statistics.follower_fetches.requests
 
 
 def _statistic(number: Callable[[ReplicaStatistics], int]) -> Callable[[Scrape], int]:
@@ -120,10 +109,15 @@ REPLICA_METRICS: Final = (
            "Partitions of fetch requests that were answered with an error.", _topic_metric("FailedFetchRequests"),
            _by_topic(lambda all_: all_.failed_fetch_requests, lambda one: one.failed_fetches)),
     Metric("kafka_server_brokertopicmetrics_totalproducerequests_total", COUNTER, ("topic",),
-           "Produce requests of all topics together.", _topic_metric("TotalProduceRequests"), _produce_requests),
+           "Partitions of produce requests, answered with success or with an error.",
+           _topic_metric("TotalProduceRequests"),
+           _by_topic(lambda all_: all_.produces + all_.failed_produce_requests,
+                     lambda one: one.produces + one.failed_produces)),
     Metric("kafka_server_brokertopicmetrics_totalfetchrequests_total", COUNTER, ("topic",),
-           "Fetch requests of all topics together, those of followers included.",
-           _topic_metric("TotalFetchRequests"), _fetch_requests),
+           "Partitions of fetch requests, those of followers included, answered with records or with an error.",
+           _topic_metric("TotalFetchRequests"),
+           _by_topic(lambda all_: all_.fetches + all_.failed_fetch_requests,
+                     lambda one: one.fetches + one.failed_fetches)),
     Metric("kafka_server_replicamanager_partitioncount", GAUGE, (),
            "Partitions with a replica here.", _manager_metric("PartitionCount"), _statistic(lambda s: s.partitions)),
     Metric("kafka_server_replicamanager_leadercount", GAUGE, (),

@@ -1,7 +1,8 @@
 """Metrics of requests and connections.
 
-Kafka measures a request in phases of its threads. Here a request is handled in the turn of the loop that read it, so
-that of those phases two are left: local (handled) and remote (waited for others).
+Kafka measures a request in six phases of its threads. Here a request is handled in the turn of the loop that read it:
+before that it waits for the loop, like everything else, and its answer goes to the socket in the turn that makes it.
+Local and remote are measured for each request, sending only where it had to wait, and nothing is throttled yet.
 """
 
 from __future__ import annotations
@@ -45,6 +46,31 @@ def _times(phase: str) -> Callable[[Scrape], Iterator[DistributionRow]]:
                 yield (name,), Distribution(places, seconds * 1000, _MILLISECONDS, recent)
 
     return read
+
+
+def _queue_times(scrape: Scrape) -> Iterator[DistributionRow]:
+    """What the loop's watch has seen stands for every request: nobody knows when the bytes of one came."""
+    places = scrape.host.loop_delays
+    recent = scrape.recent.growth("loop delays", places)
+    looks = sum(places)
+    for name, statistics in scrape.apis():
+        if looks:
+            total = scrape.host.loop_delay_seconds / looks * statistics.requests * 1000
+            yield (name,), Distribution([statistics.requests], total, _MILLISECONDS, recent)
+
+
+def _no_times(scrape: Scrape) -> Iterator[DistributionRow]:
+    for name, statistics in scrape.apis():
+        places = [statistics.requests]
+        yield (name,), Distribution(places, 0, 0, places)
+
+
+def _send_times(scrape: Scrape) -> Iterator[DistributionRow]:
+    for name, statistics in scrape.apis():
+        waits = statistics.send_wait_times
+        places = [max(statistics.requests - sum(waits), 0) + waits[0], *waits[1:]]
+        recent = scrape.recent.growth(f"sent {name}", places)
+        yield (name,), Distribution(places, statistics.send_wait_seconds * 1000, _MILLISECONDS, recent)
 
 
 def _phase(statistics: ApiStatistics, phase: str) -> tuple[list[int], float]:
@@ -95,6 +121,18 @@ REQUEST_METRICS: Final = (
     Metric("kafka_network_requestmetrics_remotetimems", SUMMARY, ("request",),
            "Time a request waited for followers, for data or for a disk, in milliseconds; quantiles as above.",
            _request_metric("RemoteTimeMs"), _times("waited")),
+    Metric("kafka_network_requestmetrics_requestqueuetimems", SUMMARY, ("request",),
+           "Time until the loop comes to a request, in milliseconds: that of the loop as a whole, for all APIs.",
+           _request_metric("RequestQueueTimeMs"), _queue_times),
+    Metric("kafka_network_requestmetrics_throttletimems", SUMMARY, ("request",),
+           "Time a request was held back for a quota, in milliseconds: none, there are no quotas of clients yet.",
+           _request_metric("ThrottleTimeMs"), _no_times),
+    Metric("kafka_network_requestmetrics_responsequeuetimems", SUMMARY, ("request",),
+           "Time an answer waited for a thread, in milliseconds: none, it goes out in the turn that makes it.",
+           _request_metric("ResponseQueueTimeMs"), _no_times),
+    Metric("kafka_network_requestmetrics_responsesendtimems", SUMMARY, ("request",),
+           "Time an answer waited for the client's socket, in milliseconds; 0 where that took it at once.",
+           _request_metric("ResponseSendTimeMs"), _send_times),
     Metric("kafka_network_requestmetrics_requestbytes", SUMMARY, ("request",),
            "Size of requests; quantiles of the last minute or two.",
            _request_metric("RequestBytes"), _sizes),

@@ -37,6 +37,9 @@ class HostFigures:
     loop_delays: Sequence[int]
     loop_delay_seconds: float
     loop_idle_ratio: float
+    # How long scrapes have held the loop at a time.
+    scrape_steps: Sequence[int]
+    scrape_step_seconds: float
     worker_tasks: int
     worker_threads: int
     cpu_seconds: float

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 from datetime import datetime
@@ -47,7 +48,7 @@ def perf() -> None:
 @click.option("--command-property", "--producer-props", "--producer-property", "extra", multiple=True, metavar="K=V")
 @click.option("--transactional-id", metavar="ID", help="In transactions.")
 @click.option("--transaction-duration-ms", type=click.IntRange(1), default=3000, metavar="MS", help="[default: 3000]")
-@click.option("--print-metrics", is_flag=True, hidden=True, expose_value=False)
+@click.option("--print-metrics", is_flag=True, help="Show the client's metrics at the end.")
 @cluster_options
 def produce(
     session: Session,
@@ -61,6 +62,7 @@ def produce(
     extra: tuple[str, ...],
     transactional_id: str | None,
     transaction_duration_ms: int,
+    print_metrics: bool,
 ) -> int:
     if topic is not None and name is not None:
         # Kafka's --producer-props takes several words; those behind the first end up here.
@@ -77,6 +79,7 @@ def produce(
         given["transactional.id"] = transactional_id
     settings = producer_settings(given)
     run = _ProduceRun(session, settings, chosen, payloads, num_records, throughput, transaction_duration_ms)
+    run.print_metrics = print_metrics
     return run_async(run.run())
 
 
@@ -101,6 +104,7 @@ class _ProduceRun:
         self.latencies: list[float] = []
         self.failures = 0
         self.failure: BaseException | None = None
+        self.print_metrics = False
 
     async def run(self) -> int:
         async with Producer(self.session.settings, self.settings) as producer:
@@ -111,9 +115,10 @@ class _ProduceRun:
             size = await self._send(producer, start)
             await producer.flush()
             seconds = time.perf_counter() - start
+            metrics = producer.metrics() if self.print_metrics else {}
         if self.failures:
             raise Failure(f"{self.failures} of {self.count} records were not delivered: {self.failure}")
-        _report(self.session.output, self.count, size, seconds, summarize(self.latencies))
+        _report(self.session.output, self.count, size, seconds, summarize(self.latencies), metrics)
         return 0
 
     async def _send(self, producer: Producer, start: float) -> int:
@@ -177,7 +182,7 @@ class _ProduceRun:
 @click.option("--command-property", "--consumer-property", "extra", multiple=True, metavar="K=V")
 @click.option("--hide-header", is_flag=True, hidden=True, expose_value=False)
 @click.option("--show-detailed-stats", is_flag=True, hidden=True, expose_value=False)
-@click.option("--print-metrics", is_flag=True, hidden=True, expose_value=False)
+@click.option("--print-metrics", is_flag=True, help="Show the client's metrics at the end.")
 @click.option("--reporting-interval", type=int, hidden=True, expose_value=False)
 @cluster_options
 def consume(
@@ -191,6 +196,7 @@ def consume(
     batches: bool,
     from_latest: bool,
     extra: tuple[str, ...],
+    print_metrics: bool,
 ) -> int:
     chosen = topic or name
     if chosen is None:
@@ -228,7 +234,8 @@ def consume(
                     count += new
                     advance(new)
             seconds = time.perf_counter() - start
-        _report_consumed(session.output, count, size, seconds, joined, begin)
+            metrics = consumer.metrics() if print_metrics else {}
+        _report_consumed(session.output, count, size, seconds, joined, begin, metrics)
         if count < messages:
             raise Failure(f"Only {count} of {messages} records came; nothing arrived for {idle_ms} ms.")
         return 0
@@ -284,7 +291,7 @@ def end_to_end(
     return run_async(whole())
 
 
-def _report(output: Output, count: int, size: int, seconds: float, found: Summary) -> None:
+def _report(output: Output, count: int, size: int, seconds: float, found: Summary, metrics: dict[str, float]) -> None:
     rate = count / seconds
     megabytes = size / MEBIBYTE / seconds
     output.say(
@@ -292,10 +299,31 @@ def _report(output: Output, count: int, size: int, seconds: float, found: Summar
         f"{found.average_ms:.2f} ms avg latency, {found.max_ms:.2f} ms max latency, {found.p50_ms:.0f} ms 50th, "
         f"{found.p95_ms:.0f} ms 95th, {found.p99_ms:.0f} ms 99th, {found.p999_ms:.0f} ms 99.9th."
     )
-    output.emit({"records": count, "recordsPerSecond": rate, "megabytesPerSecond": megabytes, **found._asdict()})
+    _show_metrics(output, metrics)
+    answer = {"records": count, "recordsPerSecond": rate, "megabytesPerSecond": megabytes, **found._asdict()}
+    output.emit(answer | ({"metrics": _plain(metrics)} if metrics else {}))
 
 
-def _report_consumed(output: Output, count: int, size: int, seconds: float, joined: float, begin: datetime) -> None:
+def _show_metrics(output: Output, metrics: dict[str, float]) -> None:
+    if metrics:
+        output.say()
+        output.table(("METRIC", "VALUE"), [(name, f"{value:.3f}") for name, value in metrics.items()], right=(1,))
+
+
+def _plain(metrics: dict[str, float]) -> dict[str, float | None]:
+    """JSON has no NaN."""
+    return {name: None if math.isnan(value) else value for name, value in metrics.items()}
+
+
+def _report_consumed(
+    output: Output,
+    count: int,
+    size: int,
+    seconds: float,
+    joined: float,
+    begin: datetime,
+    metrics: dict[str, float],
+) -> None:
     fetching = max(seconds - joined, 1e-9)
     megabytes = size / MEBIBYTE
     output.table(
@@ -314,6 +342,7 @@ def _report_consumed(output: Output, count: int, size: int, seconds: float, join
         ],
         right=range(1, 8),
     )
+    _show_metrics(output, metrics)
     output.emit(
         {
             "records": count,
@@ -322,5 +351,6 @@ def _report_consumed(output: Output, count: int, size: int, seconds: float, join
             "megabytes": megabytes,
             "megabytesPerSecond": megabytes / seconds,
             "joinMs": joined * 1000,
+            **({"metrics": _plain(metrics)} if metrics else {}),
         }
     )

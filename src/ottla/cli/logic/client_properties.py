@@ -57,7 +57,7 @@ def producer_settings(properties: Mapping[str, str]) -> ProducerSettings:
         elif name in _PRODUCER_NUMBERS:
             given[_PRODUCER_NUMBERS[name]] = _number(name, value)
         elif name not in _SHARED:
-            raise ValueError(f"The producer property {name!r} is not known here.")
+            raise ValueError(_unknown("producer", name))
     return ProducerSettings(**given)  # type: ignore[arg-type]
 
 
@@ -143,8 +143,14 @@ def consumer_settings(properties: Mapping[str, str]) -> ConsumerSettings:
             classes = [word.strip().rpartition(".")[2] for word in value.split(",")]
             given["assignors"] = tuple(_JAVA_ASSIGNORS.get(word, word) for word in classes)
         elif name not in _SHARED:
-            raise ValueError(f"The consumer property {name!r} is not known here.")
+            raise ValueError(_unknown("consumer", name))
     return ConsumerSettings(**given)  # type: ignore[arg-type]
+
+
+def _unknown(kind: str, name: str) -> str:
+    if name.startswith(("sasl.", "ssl.", "security.")):
+        return f"{name} belongs to TLS and SASL, which are not there yet; use a PLAINTEXT listener, without it."
+    return f"The {kind} property {name!r} is not known here."
 
 
 def known_to_producers(properties: Mapping[str, str]) -> dict[str, str]:

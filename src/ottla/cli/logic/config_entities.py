@@ -48,8 +48,12 @@ def named_entities(
         kind = _TYPES.get(text)
         if kind is None:
             known = ", ".join(_TYPES)
-            reason = "needs security, which is not there yet" if text in _ELSEWHERE else f"is none of {known}"
-            raise ValueError(f"--entity-type {text} {reason}.")
+            if text in _ELSEWHERE:
+                raise ValueError(
+                    f"--entity-type {text} is about quotas and credentials, which come with security and are not there "
+                    f"yet; {known} can be shown and changed."
+                )
+            raise ValueError(f"--entity-type {text} is none of {known}.")
         name = names[position] if position < len(names) else None
         found.append((kind, DEFAULT if name is None and entity_default else name))
     if not found:

@@ -22,6 +22,7 @@ from ottla.client.consumer.positions import PartitionState, Positions
 from ottla.client.consumer.settings import ConsumerSettings
 from ottla.client.errors import ClientError, check
 from ottla.client.leaders import by_topic
+from ottla.client.measures import CONSUMER_METRICS, Recent, tell
 from ottla.client.settings import ClientSettings
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
@@ -55,6 +56,12 @@ class Consumer:
         self._on_revoked: Listener | None = None
         self._commit_due = 0.0
         self._closed = False
+        self.measures = self._fetcher.measures
+        self._recent = Recent(self.measures, self._cluster.measures)
+
+    def metrics(self) -> dict[str, float]:
+        """Recent rates and averages under Kafka's names; `measures` has the sums behind them."""
+        return tell(CONSUMER_METRICS, self._recent)
 
     # What to read.
 
@@ -141,6 +148,7 @@ class Consumer:
                     break
                 found += self._open(batch, state, limit - len(found))
             if found or not await self._wait(end):
+                self.measures.records += len(found)
                 return found
 
     async def batches(self, timeout_ms: int = 1_000) -> list[ConsumedBatch]:
@@ -156,6 +164,7 @@ class Consumer:
                 if len(batch.view):
                     found.append(batch)
             if found or not await self._wait(end):
+                self.measures.records += sum(batch.header.record_count for batch in found)
                 return found
 
     # Offsets.
@@ -173,7 +182,15 @@ class Consumer:
             }
         )
         if commits:
-            await self._cluster.retry(lambda: self._commit_once(commits), again=_commits_again)
+            begun = asyncio.get_running_loop().time()
+            self.measures.commits += 1
+            try:
+                await self._cluster.retry(lambda: self._commit_once(commits), again=_commits_again)
+            except BaseException:
+                self.measures.failed_commits += 1
+                raise
+            finally:
+                self.measures.commit_seconds += asyncio.get_running_loop().time() - begun
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
         assert self.settings.group_id is not None
@@ -300,6 +317,7 @@ class Consumer:
 
     async def _on_rebalance(self, revoked: list[TopicPartition], assigned: list[TopicPartition]) -> None:
         before = set(self._positions.states)
+        self.measures.rebalances += 1
         if revoked:
             await self._commit_quietly()
             if self._on_revoked is not None:

@@ -15,6 +15,7 @@ from ottla.client.consumer.decode import ConsumedBatch
 from ottla.client.consumer.positions import PartitionState, Positions
 from ottla.client.consumer.settings import ConsumerSettings
 from ottla.client.errors import ClientError, ConnectionLost, error_of
+from ottla.client.measures import ConsumerMeasures
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition, Uuid
 from ottla.records.control import ControlType, read_control_type
@@ -59,7 +60,7 @@ class Fetcher:
         self.ready: deque[tuple[int, ConsumedBatch]] = deque()
         self.arrived = asyncio.Event()
         self.failure: Exception | None = None
-        self.bytes_fetched = 0
+        self.measures = ConsumerMeasures()
         self._buffered = 0
         self._closed = False
 
@@ -172,11 +173,15 @@ class Fetcher:
             rack_id=settings.rack,
         )
         connection = await self._cluster.node_connection(node_id, "fetch")
+        now = asyncio.get_running_loop().time
+        sent = now()
         response: FetchResponse = await connection.ask(
             request,
             timeout_ms=self._cluster.settings.request_timeout_ms + settings.fetch_max_wait_ms,
             version_max=32767 if all(ids.values()) else _NAMES_VERSION_MAX,
         )
+        self.measures.fetches += 1
+        self.measures.fetch_seconds += now() - sent
         return response
 
     def _on_partition(self, node_id: int, state: PartitionState, data: PartitionData) -> bool:
@@ -209,7 +214,7 @@ class Fetcher:
         one, turn, check = state.partition, state.turn, self._settings.check_crcs
         records = data.records
         assert isinstance(records, memoryview)
-        self.bytes_fetched += len(records)
+        self.measures.fetched_bytes += len(records)
         aborted = _Aborted(data) if self._settings.read_committed else None
         try:
             for batch in iterate_batches(records):

@@ -19,28 +19,22 @@ from ottla.client.admin.groups import CommittedOffset
 from ottla.client.cluster import Cluster
 from ottla.client.connection import Connection
 from ottla.client.errors import ClientClosed, ClientError, ConnectionLost, TimedOut, error_of
+from ottla.client.measures import PRODUCER_METRICS, ProducerMeasures, Recent, tell
 from ottla.client.metadata import TopicInfo
 from ottla.client.producer.batch import Delivery, EncodedRecords, ProducerBatch, RecordMetadata
 from ottla.client.producer.partitioner import Partitioner, StickyPartitioner
 from ottla.client.producer.queue import PartitionQueue
+from ottla.client.producer.requests import answers_by_partition, produce_request
 from ottla.client.producer.sequences import ProducerIdentity, ask_identity
 from ottla.client.producer.settings import ProducerSettings
 from ottla.client.producer.transactions import TransactionManager
 from ottla.client.settings import ClientSettings
 from ottla.model.errors import ErrorCode, KafkaError
-from ottla.model.ids import TopicPartition, Uuid
-from ottla.wire.messages.produce import (
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
+from ottla.model.ids import TopicPartition
+from ottla.wire.messages.produce import PartitionProduceResponse, ProduceResponse
 
 __all__ = ["Producer"]
 
-# The last version with names, for topics whose id is not known.
-_NAMES_VERSION_MAX = 12
 # Transactions of the old protocol may not use the versions that add partitions by themselves (KIP-890).
 _OLD_TRANSACTIONS_VERSION_MAX = 11
 _RECORD_OVERHEAD = 24
@@ -68,6 +62,12 @@ class Producer:
         self._closed = False
         self._answers: set[asyncio.Task[None]] = set()
         self._fresh_until = 0.0
+        self.measures = ProducerMeasures()
+        self._recent = Recent(self.measures, self._cluster.measures)
+
+    def metrics(self) -> dict[str, float]:
+        """Recent rates and averages under Kafka's names; `measures` has the sums behind them."""
+        return tell(PRODUCER_METRICS, self._recent)
 
     # Sending.
 
@@ -362,7 +362,7 @@ class Producer:
             self._cluster.metadata.topics.pop(batches[0].partition.topic, None)
             await self._learn({batch.partition.topic for batch in batches})
         else:
-            answers = {} if response is None else _answers(response, self._cluster.metadata.names)
+            answers = {} if response is None else answers_by_partition(response, self._cluster.metadata.names)
             for batch in batches:
                 self._landed(batch, answers.get(batch.partition))
         finally:
@@ -370,34 +370,26 @@ class Producer:
             self._wake.set()
 
     async def _post(self, connection: Connection, batches: list[ProducerBatch]) -> ProduceResponse | None:
-        topics: dict[str, list[PartitionProduceData]] = {}
+        now = asyncio.get_running_loop().time
+        measures, sent = self.measures, now()
         for batch in batches:
             if self.settings.uses_sequences and batch.producer_id < 0:
                 batch.producer_id, batch.epoch = self._identity.producer_id, self._identity.epoch
                 batch.base_sequence = self._identity.take(batch.partition, batch.count)
-            records = batch.encode(is_transactional=self.settings.transactional_id is not None)
-            topics.setdefault(batch.partition.topic, []).append(
-                PartitionProduceData(index=batch.partition.partition, records=memoryview(records))
-            )
-        known = self._cluster.metadata.topics
-        ids = {name: known[name].topic_id if name in known else Uuid.ZERO for name in topics}
-        request = ProduceRequest(
-            transactional_id=self.settings.transactional_id,
-            acks=self.settings.acks,
-            timeout_ms=self.settings.request_timeout_ms,
-            topic_data=[
-                TopicProduceData(name=name, topic_id=ids[name], partition_data=data) for name, data in topics.items()
-            ],
-        )
-        version_max = 32767 if all(ids.values()) else _NAMES_VERSION_MAX
+            measures.queue_seconds += sent - batch.created
+        request, version_max = produce_request(batches, self.settings, self._cluster.metadata)
+        measures.batches += len(batches)
+        measures.batch_bytes += sum(len(one.records or b"") for t in request.topic_data for one in t.partition_data)
         if self.settings.transactional_id is not None and not self._transactions.adds_by_itself(connection):
-            version_max = _OLD_TRANSACTIONS_VERSION_MAX
+            version_max = min(version_max, _OLD_TRANSACTIONS_VERSION_MAX)
         response: ProduceResponse | None = await connection.post(
             request,
             timeout_ms=self.settings.request_timeout_ms,
             version_max=version_max,
             answered=self.settings.acks != 0,
         )
+        measures.produce_requests += 1
+        measures.produce_seconds += now() - sent
         return response
 
     def _landed(self, batch: ProducerBatch, answer: PartitionProduceResponse | ClientError | None) -> None:
@@ -415,6 +407,7 @@ class Producer:
             return
         error = error_of(answer.error_code, answer.error_message)
         if error is None or error.code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+            self.measures.duplicate_records += 0 if error is None else batch.count
             self._finish(batch, (answer.base_offset, answer.log_append_time_ms))
         else:
             if error.code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
@@ -435,6 +428,7 @@ class Producer:
         in_time = now - batch.created < self.settings.delivery_timeout_ms / 1000
         if retriable and in_time and batch.attempts < self.settings.retries:
             batch.attempts += 1
+            self.measures.retried_records += batch.count
             backoff = min(
                 self._cluster.settings.retry_backoff_ms * 2 ** min(batch.attempts - 1, 10),
                 self._cluster.settings.retry_backoff_max_ms,
@@ -463,11 +457,13 @@ class Producer:
         if batch.done.done():
             return
         if isinstance(outcome, Exception):
+            self.measures.failed_records += batch.count
             batch.done.set_exception(outcome)
             self._transactions.on_failure(outcome)
             if self.settings.transactional_id is None and batch.base_sequence >= 0:
                 self._begin_anew()
         else:
+            self.measures.records += batch.count
             batch.done.set_result(outcome)
 
     def _begin_anew(self) -> None:
@@ -489,11 +485,3 @@ class Producer:
 def _looked_at(done: asyncio.Future[tuple[int, int]]) -> None:
     if not done.cancelled():
         done.exception()
-
-
-def _answers(response: ProduceResponse, names: dict[Uuid, str]) -> dict[TopicPartition, PartitionProduceResponse]:
-    return {
-        TopicPartition(topic.name or names.get(topic.topic_id, ""), one.index): one
-        for topic in response.responses
-        for one in topic.partition_responses
-    }

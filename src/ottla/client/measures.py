@@ -1,0 +1,180 @@
+"""What clients count, and what that is under the names that Kafka's clients have for it.
+
+Working code adds to plain fields. `metrics()` of a producer or consumer turns them into rates and averages over the
+last half minute or minute, as far as somebody has looked since; before that, since the client began. One table says
+what there is, and `docs/metrics.md` is made from it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import NamedTuple
+
+__all__ = [
+    "CONSUMER_METRICS",
+    "PRODUCER_METRICS",
+    "ClientMetric",
+    "ConsumerMeasures",
+    "Measures",
+    "ProducerMeasures",
+    "Recent",
+    "RequestMeasures",
+    "Window",
+    "tell",
+]
+
+# What is recent: at least this long, at most twice as long.
+RECENT_SECONDS = 30.0
+
+
+@dataclass(slots=True)
+class RequestMeasures:
+    """All requests of one pool of connections."""
+
+    requests: int = 0
+    request_bytes: int = 0
+    responses: int = 0
+    response_bytes: int = 0
+    latency_seconds: float = 0.0
+    connections: int = 0
+
+
+@dataclass(slots=True)
+class ProducerMeasures:
+    records: int = 0
+    failed_records: int = 0
+    retried_records: int = 0
+    # Records that the cluster had already: sent again because an answer was lost.
+    duplicate_records: int = 0
+    batches: int = 0
+    batch_bytes: int = 0
+    # From a batch's first record until it left.
+    queue_seconds: float = 0.0
+    produce_requests: int = 0
+    produce_seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class ConsumerMeasures:
+    fetches: int = 0
+    fetch_seconds: float = 0.0
+    fetched_bytes: int = 0
+    records: int = 0
+    commits: int = 0
+    failed_commits: int = 0
+    commit_seconds: float = 0.0
+    rebalances: int = 0
+
+
+Measures = RequestMeasures | ProducerMeasures | ConsumerMeasures
+
+
+class Window(NamedTuple):
+    """How much each figure has grown over so many seconds."""
+
+    seconds: float
+    growth: dict[str, float]
+
+    def rate(self, name: str) -> float:
+        return self.growth[name] / self.seconds if self.seconds > 0 else 0.0
+
+    def average(self, of: str, by: str, *, unit: float = 1.0) -> float:
+        """NaN without any, as Kafka has it."""
+        return self.growth[of] * unit / self.growth[by] if self.growth[by] else float("nan")
+
+
+class Recent:
+    """Remembers what the figures were, to tell how much they have grown."""
+
+    def __init__(self, *measures: Measures) -> None:
+        self._measures = measures
+        self._before = self._next = (time.monotonic(), self._now())
+
+    def window(self) -> Window:
+        now, figures = time.monotonic(), self._now()
+        then, before = self._before
+        if now - self._next[0] >= RECENT_SECONDS:
+            self._before, self._next = self._next, (now, figures)
+        return Window(now - then, {name: value - before[name] for name, value in figures.items()})
+
+    def _now(self) -> dict[str, float]:
+        return {name: value for one in self._measures for name, value in asdict(one).items()}
+
+
+class ClientMetric(NamedTuple):
+    name: str
+    help: str
+    # The group of Kafka's metrics that it is in.
+    group: str
+    read: Callable[[Window], float]
+
+
+def tell(metrics: tuple[ClientMetric, ...], recent: Recent) -> dict[str, float]:
+    window = recent.window()
+    return {metric.name: metric.read(window) for metric in metrics}
+
+
+_PRODUCER, _FETCH, _COORDINATOR, _CONSUMER = (
+    "producer-metrics",
+    "consumer-fetch-manager-metrics",
+    "consumer-coordinator-metrics",
+    "consumer-metrics",
+)
+
+
+def _requests(group: str) -> tuple[ClientMetric, ...]:
+    # fmt: off
+    return (
+        ClientMetric("request-rate", "Requests sent, in a second.", group, lambda w: w.rate("requests")),
+        ClientMetric("request-size-avg", "Average size of requests, in bytes.", group,
+                     lambda w: w.average("request_bytes", "requests")),
+        ClientMetric("response-rate", "Answers received, in a second.", group, lambda w: w.rate("responses")),
+        ClientMetric("outgoing-byte-rate", "Bytes sent, in a second.", group, lambda w: w.rate("request_bytes")),
+        ClientMetric("incoming-byte-rate", "Bytes received, in a second.", group, lambda w: w.rate("response_bytes")),
+        ClientMetric("connection-creation-rate", "Connections opened, in a second.", group,
+                     lambda w: w.rate("connections")),
+    )
+    # fmt: on
+
+
+# fmt: off
+PRODUCER_METRICS = (
+    ClientMetric("record-send-rate", "Records sent and acknowledged, in a second.", _PRODUCER,
+                 lambda w: w.rate("records")),
+    ClientMetric("record-error-rate", "Records that could not be delivered, in a second: must be 0.", _PRODUCER,
+                 lambda w: w.rate("failed_records")),
+    ClientMetric("record-retry-rate", "Records sent again, in a second.", _PRODUCER,
+                 lambda w: w.rate("retried_records")),
+    ClientMetric("record-duplicate-rate", "Records that the cluster had already, in a second; Kafka has no such name.",
+                 _PRODUCER, lambda w: w.rate("duplicate_records")),
+    ClientMetric("record-queue-time-avg", "Average time from a batch's first record until it left, in milliseconds.",
+                 _PRODUCER, lambda w: w.average("queue_seconds", "batches", unit=1000)),
+    ClientMetric("batch-size-avg", "Average size of batches, in bytes.", _PRODUCER,
+                 lambda w: w.average("batch_bytes", "batches")),
+    ClientMetric("records-per-request-avg", "Average number of records in a request.", _PRODUCER,
+                 lambda w: w.average("records", "produce_requests")),
+    ClientMetric("request-latency-avg", "Average time from a produce request to its answer, in milliseconds.",
+                 _PRODUCER, lambda w: w.average("produce_seconds", "produce_requests", unit=1000)),
+    *_requests(_PRODUCER),
+)
+CONSUMER_METRICS = (
+    ClientMetric("fetch-latency-avg", "Average time from a fetch to its answer, in milliseconds: fetch.min.bytes and "
+                 "fetch.max.wait.ms shape it.", _FETCH, lambda w: w.average("fetch_seconds", "fetches", unit=1000)),
+    ClientMetric("fetch-rate", "Fetches answered, in a second.", _FETCH, lambda w: w.rate("fetches")),
+    ClientMetric("fetch-size-avg", "Average size of what a fetch brought, in bytes.", _FETCH,
+                 lambda w: w.average("fetched_bytes", "fetches")),
+    ClientMetric("bytes-consumed-rate", "Bytes of records that came, in a second.", _FETCH,
+                 lambda w: w.rate("fetched_bytes")),
+    ClientMetric("records-consumed-rate", "Records handed out, in a second.", _FETCH, lambda w: w.rate("records")),
+    ClientMetric("commit-rate", "Commits of offsets, in a second.", _COORDINATOR, lambda w: w.rate("commits")),
+    ClientMetric("commit-failed-rate", "Commits of offsets that failed, in a second; Kafka has no such name.",
+                 _COORDINATOR, lambda w: w.rate("failed_commits")),
+    ClientMetric("commit-latency-avg", "Average time of a commit, in milliseconds.", _COORDINATOR,
+                 lambda w: w.average("commit_seconds", "commits", unit=1000)),
+    ClientMetric("rebalance-rate-per-hour", "Times that partitions came or went, in an hour.", _COORDINATOR,
+                 lambda w: w.rate("rebalances") * 3600),
+    *_requests(_CONSUMER),
+)
+# fmt: on
