@@ -45,8 +45,11 @@ __all__ = ["ControllerMetadata", "own_endpoints"]
 
 logger = logging.getLogger("ottla.broker.controller_metadata")
 
-# The controller looks for silent brokers this many times in a session timeout.
+# The controller looks for silent brokers this many times in a session timeout, and when the next session runs out:
+# until then nobody can produce to what that broker leads.
 LIVENESS_CHECKS_PER_SESSION = 4
+# But it does nothing else only for that.
+LIVENESS_CHECK_SECONDS_MIN = 0.01
 # A registration that nobody took is tried again after this long.
 REGISTRATION_RETRY_SECONDS = 0.05
 REGISTRATION_RETRY_SECONDS_MAX = 1.0
@@ -296,6 +299,10 @@ class ControllerMetadata:
 
     def _plan_liveness_check(self) -> None:
         delay = self._config.broker_session_timeout_ms / 1000 / LIVENESS_CHECKS_PER_SESSION
+        if self._controller.is_active:
+            end_ms = self._controller.next_session_end_ms()
+            if end_ms is not None:
+                delay = min(delay, max(end_ms / 1000, LIVENESS_CHECK_SECONDS_MIN))
         due = self._world.clock.monotonic() + delay
         self._timer = self._world.scheduler.call_later(delay, self._check_liveness, due)
 

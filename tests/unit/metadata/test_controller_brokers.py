@@ -134,6 +134,19 @@ def test_a_silent_broker_is_fenced_and_the_next_replica_leads(harness: Controlle
     assert partition(harness).leader == 2
 
 
+def test_the_next_look_is_due_when_the_first_session_runs_out(harness: ControllerHarness) -> None:
+    harness.virtual.clock.ms += 8000
+    assert harness.controller.next_session_end_ms() == 1000
+    harness.beat(2)
+    harness.beat(3)
+    assert harness.controller.next_session_end_ms() == 1000
+    harness.virtual.clock.ms += 2000
+    assert harness.controller.next_session_end_ms() == 0
+    assert done(harness.controller.fence_silent_brokers()) == [1]
+    # The fenced one has no session that could end.
+    assert harness.controller.next_session_end_ms() == 7000
+
+
 def test_a_controller_that_was_held_up_does_not_blame_the_brokers(harness: ControllerHarness) -> None:
     harness.virtual.clock.ms += 20_000
     assert done(harness.controller.fence_silent_brokers(held_up_ms=15_000)) == []

@@ -235,6 +235,16 @@ class Controller(AdminOperations):
     def log(self) -> MetadataLog:
         return self._log
 
+    def next_session_end_ms(self) -> int | None:
+        """How long it is until a broker's session runs out if nothing more is heard of it; None when there is none."""
+        contacts = self.liveness.last_contact_ms
+        latest = [
+            contacts.get(each.broker_id, 0) for each in self.uncommitted_image.brokers.values() if not each.fenced
+        ]
+        if not latest:
+            return None
+        return max(min(latest) + self._current_config().broker_session_timeout_ms - self._world.clock.now_ms(), 0)
+
     def submit(
         self, decide: Callable[[DecisionContext], Decision[R]], context: ControllerContext | None = None
     ) -> Deferred[R]:
