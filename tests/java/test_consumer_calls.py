@@ -39,4 +39,7 @@ def test_the_calls_of_a_consumer(run: Tool, topic: str, protocol: str) -> None:
         "alone": everything,
         "alone commits": "10",
         "position of what nobody has": "TimeoutException",
+        "partitionsFor without a broker": "TimeoutException",
+        "committed without a broker": "TimeoutException",
+        "poll without a broker": "0 in time",
     }

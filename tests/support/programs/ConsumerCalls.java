@@ -152,6 +152,18 @@ public class ConsumerCalls {
                 return consumer.position(missing, SHORT);
             });
         }
+        // Nobody listens there: what ends, ends by itself.
+        KafkaConsumer<String, String> lost = consumer("127.0.0.1:1", topic, protocol, "earliest");
+        say("partitionsFor without a broker", () -> lost.partitionsFor(topic).size());
+        say("committed without a broker", () -> lost.committed(java.util.Set.of(partition)).size());
+        lost.subscribe(List.of(topic));
+        say("poll without a broker", () -> {
+            long start = System.nanoTime();
+            int count = lost.poll(Duration.ofMillis(300)).count();
+            long milliseconds = (System.nanoTime() - start) / 1_000_000;
+            return count + (milliseconds >= 300 && milliseconds < 10_000 ? " in time" : " after " + milliseconds);
+        });
+        lost.close(org.apache.kafka.clients.consumer.CloseOptions.timeout(Duration.ZERO));
     }
 
     private static KafkaConsumer<String, String> consumer(String address, String group, String protocol, String reset) {
@@ -162,6 +174,9 @@ public class ConsumerCalls {
         properties.put("auto.offset.reset", reset);
         properties.put("enable.auto.commit", "false");
         properties.put("max.poll.records", "4");
+        // For calls that are given no time of their own, where nobody answers.
+        properties.put("default.api.timeout.ms", address.endsWith(":1") ? "500" : "60000");
+        properties.put("request.timeout.ms", address.endsWith(":1") ? "400" : "30000");
         return new KafkaConsumer<>(properties, new StringDeserializer(), new StringDeserializer());
     }
 
