@@ -24,7 +24,19 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 def spark() -> Iterator[SparkSession]:
     """The one Spark session of a test process; it takes seconds to start."""
     import ottla.spark
+    from ottla.spark.jvm_connector import ConnectorUnavailableError
 
-    found = ottla.spark.session("tests", master="local[2,4]")
+    try:
+        found = ottla.spark.session("tests", master="local[2,4]", jvm_connector=True)
+    except ConnectorUnavailableError:
+        # Tests of Spark's own connector ask for its jars themselves, and say why they are skipped.
+        found = ottla.spark.session("tests", master="local[2,4]")
     yield found
     found.stop()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The first query of a session starts half a dozen processes; on a busy machine that takes its time."""
+    for item in items:
+        if item.get_closest_marker("spark") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(600))

@@ -73,10 +73,12 @@ def session(
     master: str | None = None,
     remote: str | None = None,
     settings: Mapping[str, str] | None = None,
+    jvm_connector: bool = False,
 ) -> SparkSession:
     """The session of this process, made where there is none; `settings` are Spark's own and win over what is here.
 
     `master` and `remote` may also come from the environment, as Spark's users know it: SPARK_MASTER, SPARK_REMOTE.
+    `jvm_connector` adds Spark's own connector, `format("kafka")`, whose jars are fetched at the first use.
     """
     from pyspark.sql import SparkSession
 
@@ -97,6 +99,10 @@ def session(
             # Right whatever the host's name resolves to; the JVM and all workers inherit it.
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         values = {**_DEFAULTS, **given}
+        if jvm_connector:
+            from ottla.spark.jvm_connector import connector_jars
+
+            values["spark.jars"] = ",".join(filter(None, [values.get("spark.jars"), *map(str, connector_jars())]))
     for key, value in values.items():
         builder = builder.config(key, value)
     spark: SparkSession = builder.getOrCreate()
