@@ -1,0 +1,1 @@
+"""Workers that share their work: membership in a group, and the division of connectors and tasks among its members."""

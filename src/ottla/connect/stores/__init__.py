@@ -1,0 +1,1 @@
+"""Where a Connect cluster keeps configurations, offsets and states: three compacted topics, or memory and a file."""

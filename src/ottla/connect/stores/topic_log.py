@@ -1,0 +1,125 @@
+"""A compacted topic as a replicated map: everybody reads all of it, and whoever writes waits to read its own record.
+
+`send` returns when the brokers have acknowledged; `read_to_end` returns when everything that was in the topic when it
+was asked has gone through `on_record`. Together they give a worker its own writes, and those of others as of now.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+from ottla.client.admin.topics import NewTopic, Topics
+from ottla.client.cluster import Cluster
+from ottla.client.consumer import ConsumedRecord, Consumer, ConsumerSettings
+from ottla.client.errors import ClientError
+from ottla.client.producer import Producer, ProducerSettings
+from ottla.client.settings import ClientSettings
+from ottla.model.errors import ErrorCode, KafkaError
+
+__all__ = ["TopicLog"]
+
+logger = logging.getLogger(__name__)
+
+_POLL_MS = 500
+
+
+class TopicLog:
+    def __init__(
+        self,
+        settings: ClientSettings,
+        topic: str,
+        on_record: Callable[[ConsumedRecord], None],
+        *,
+        partitions: int = 1,
+        replication_factor: int = 1,
+        topic_settings: Mapping[str, str] | None = None,
+    ) -> None:
+        self.topic = topic
+        self._settings = settings
+        self._on_record = on_record
+        self._partitions = partitions
+        self._replication_factor = replication_factor
+        self._topic_settings = dict(topic_settings or {})
+        self._cluster: Cluster | None = None
+        self._consumer: Consumer | None = None
+        self._producer: Producer | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._progress = asyncio.Event()
+        self._failure: Exception | None = None
+
+    async def start(self) -> None:
+        """Creates the topic where there is none, and reads it to its end."""
+        self._cluster = Cluster(self._settings)
+        await self._create()
+        self._producer = Producer(self._cluster, ProducerSettings(linger_ms=0))
+        # A connection pool of its own: its fetches wait long.
+        self._consumer = Consumer(self._settings, ConsumerSettings(read_committed=True, max_poll_records=10_000))
+        await self._consumer.assign(await self._consumer.partitions(self.topic))
+        beginning = await self._consumer.beginning_offsets(self._consumer.assignment)
+        for one, offset in beginning.items():
+            self._consumer.seek(one, offset)
+        self._reading = asyncio.ensure_future(self._read())
+        await self.read_to_end()
+
+    async def stop(self) -> None:
+        task, self._reading = self._reading, None
+        if task is not None:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        for client in (self._producer, self._consumer):
+            if client is not None:
+                with suppress(ClientError, KafkaError):
+                    await client.close()
+        if self._cluster is not None:
+            await self._cluster.close()
+
+    async def send(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
+        """Writes records and waits until all of them are acknowledged; raises what went wrong."""
+        assert self._producer is not None, "the store was not started"
+        deliveries = [await self._producer.send(self.topic, value, key) for key, value in records]
+        for delivery in deliveries:
+            await delivery
+
+    async def read_to_end(self, timeout_ms: int = 30_000) -> None:
+        """Returns when everything that is in the topic now has been handed out."""
+        assert self._consumer is not None, "the store was not started"
+        async with asyncio.timeout(timeout_ms / 1000):
+            ends = await self._consumer.end_offsets(self._consumer.assignment)
+            while any(self._consumer.position(one) < end for one, end in ends.items()):
+                if self._failure is not None:
+                    raise self._failure
+                self._progress.clear()
+                await self._progress.wait()
+
+    async def _create(self) -> None:
+        assert self._cluster is not None
+        new = NewTopic(
+            name=self.topic,
+            partitions=self._partitions,
+            replication_factor=self._replication_factor,
+            configs={**self._topic_settings, "cleanup.policy": "compact"},
+        )
+        answer = (await Topics(self._cluster).create([new]))[self.topic]
+        if isinstance(answer, KafkaError) and answer.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise answer
+        await self._cluster.fresh_topic(self.topic, create=False)
+
+    async def _read(self) -> None:
+        assert self._consumer is not None
+        while True:
+            try:
+                for record in await self._consumer.poll(_POLL_MS):
+                    self._on_record(record)
+            except (ClientError, KafkaError) as error:
+                logger.warning("%s cannot be read at the moment: %s", self.topic, error)
+                await asyncio.sleep(0.5)
+            except Exception as error:
+                # A record that cannot be replayed is a defect: whoever waits is told.
+                self._failure = error
+                self._progress.set()
+                raise
+            self._progress.set()
