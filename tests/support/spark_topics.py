@@ -6,10 +6,13 @@ import itertools
 from collections.abc import Iterable, Sequence
 
 from ottla.client.admin.topics import NewTopic
-from ottla.client.blocking import BlockingAdmin, BlockingProducer
+from ottla.client.blocking import BlockingAdmin, BlockingConsumer, BlockingProducer
+from ottla.client.consumer import ConsumedRecord, ConsumerSettings
 from ottla.client.producer import ProducerSettings
 from ottla.client.settings import ClientSettings, parse_bootstrap
 from ottla.model.errors import KafkaError
+from ottla.model.ids import TopicPartition
+from ottla.model.ids import TopicPartition
 
 __all__ = ["Content", "Topics"]
 
@@ -48,6 +51,13 @@ class Topics:
     def grow(self, name: str, partitions: int) -> None:
         self._check(self.admin.call(lambda admin: admin.topics.grow({name: partitions})))
 
+    def id_of(self, name: str) -> str:
+        return str(self.admin.call(lambda admin: admin.topics.all())[name].topic_id)
+
+    def delete_records(self, name: str, *, before: int, partition: int = 0) -> None:
+        one = TopicPartition(name, partition)
+        self._check(self.admin.call(lambda admin: admin.offsets.delete_records({one: before})))
+
     def send(
         self, name: str, contents: Iterable[Content | bytes], *, partition: int = 0, timestamp_ms: int | None = None
     ) -> None:
@@ -71,6 +81,20 @@ class Topics:
                 producer.commit_transaction()
             else:
                 producer.abort_transaction()
+
+    def read(self, name: str) -> list[ConsumedRecord]:
+        """What readers of committed records see now, partition by partition."""
+        with BlockingConsumer(self.settings, ConsumerSettings(read_committed=True)) as consumer:
+            count = len(self.admin.call(lambda admin: admin.connections.fresh_topic(name)).partitions)
+            wanted = [TopicPartition(name, number) for number in range(count)]
+            consumer.assign(wanted)
+            for one, offset in consumer.beginning_offsets(wanted).items():
+                consumer.seek(one, offset)
+            ends = consumer.end_offsets(wanted)
+            found: list[ConsumedRecord] = []
+            while any(consumer.position(one) < ends[one] for one in wanted):
+                found += consumer.poll(200)
+        return sorted(found, key=lambda record: (record.partition, record.offset))
 
     def _check(self, answers: object) -> None:
         assert isinstance(answers, dict)
