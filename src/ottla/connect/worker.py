@@ -1,0 +1,169 @@
+"""A worker as a process: its stores, engine, herder and REST interface put together, started and stopped in order.
+
+async with Worker(WorkerConfig(properties, distributed=True)) as worker:
+    print(worker.url)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import signal
+import socket
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+from ottla.client.cluster import Cluster
+from ottla.client.consumer import ConsumedRecord
+from ottla.connect.config_definitions import ConfigError
+from ottla.connect.engine import Engine
+from ottla.connect.herder import Herder
+from ottla.connect.plugins import Plugins
+from ottla.connect.rest.server import RestServer
+from ottla.connect.states import TargetState
+from ottla.connect.stores.config import ConfigStore, MemoryConfigStore, TopicConfigStore
+from ottla.connect.stores.offsets import FileOffsetStore, OffsetStore, TopicOffsetStore
+from ottla.connect.stores.status import MemoryStatusStore, StatusStore, TopicStatusStore
+from ottla.connect.stores.topic_log import TopicLog
+from ottla.connect.worker_config import WorkerConfig
+from ottla.model.config.parse import parse_properties
+
+__all__ = ["Worker", "read_connector_file", "run_worker"]
+
+logger = logging.getLogger(__name__)
+
+# Makes the engine of a worker, when its stores are there.
+EngineFactory = Callable[[WorkerConfig, Plugins, OffsetStore, Cluster], Engine]
+
+
+class Worker:
+    """An async context manager."""
+
+    def __init__(
+        self, config: WorkerConfig, *, engine: EngineFactory | None = None, plugins: Plugins | None = None
+    ) -> None:
+        self.config = config
+        self.plugins = plugins or Plugins(config.settings.texts("plugin.path"))
+        self._make_engine = engine or _spark_engine
+        host, port = config.listener()
+        self._rest = RestServer(
+            host,
+            port,
+            allow_origin=config.settings.text("access.control.allow.origin"),
+            allow_methods=config.settings.text("access.control.allow.methods"),
+        )
+        self._host = host
+        self.url = ""
+        self.herder: Herder | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        await self._rest.start()
+        settings = self.config.settings
+        host = settings.text_or_none("rest.advertised.host.name") or self._host
+        if not host or host in ("0.0.0.0", "::"):
+            host = socket.gethostname()
+        port = settings["rest.advertised.port"] or self._rest.port
+        self.url = f"http://{host}:{port}/"
+        store, status, offsets = self._stores()
+        cluster = Cluster(self.config.client_settings())
+        self.herder = Herder(
+            self.config,
+            url=self.url,
+            store=store,
+            status=status,
+            offsets=offsets,
+            plugins=self.plugins,
+            engine=self._make_engine(self.config, self.plugins, offsets, cluster),
+            resolve=_resolver(self.config, self.plugins),
+            cluster=cluster,
+        )
+        await self.herder.start()
+        self._rest.serve(self.herder)
+
+    async def stop(self) -> None:
+        await self._rest.stop()
+        if self.herder is not None:
+            await self.herder.stop()
+
+    async def create(self, config: Mapping[str, str], target: TargetState | None = None) -> None:
+        """A connector from a file of the command line."""
+        assert self.herder is not None
+        name = config.get("name")
+        if not name:
+            raise ConfigError("A connector's file must have a name.", name="name")
+        await self.herder.put_connector(name, dict(config), target=target, replace=True)
+
+    def _stores(self) -> tuple[ConfigStore, StatusStore, OffsetStore]:
+        settings = self.config.settings
+        if not self.config.distributed:
+            path = Path(settings.text("offset.storage.file.filename"))
+            return MemoryConfigStore(), MemoryStatusStore(), FileOffsetStore(path)
+        return (
+            TopicConfigStore(self._log("config", 1)),
+            TopicStatusStore(self._log("status", settings.integer("status.storage.partitions"))),
+            TopicOffsetStore(self._log("offset", settings.integer("offset.storage.partitions"))),
+        )
+
+    def _log(self, kind: str, partitions: int) -> Callable[[Callable[[ConsumedRecord], None]], TopicLog]:
+        return partial(
+            TopicLog,
+            self.config.client_settings(f"{kind}s"),
+            self.config.settings.text(f"{kind}.storage.topic"),
+            partitions=partitions,
+            replication_factor=self.config.settings.integer(f"{kind}.storage.replication.factor"),
+            topic_settings=self.config.topic_settings(kind),
+        )
+
+
+async def run_worker(config: WorkerConfig, connectors: Iterable[tuple[Mapping[str, str], TargetState | None]]) -> None:
+    """Until the process is told to end."""
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped.set)
+    async with Worker(config) as worker:
+        for given, target in connectors:
+            await worker.create(given, target)
+        logger.info("Connect answers at %s", worker.url)
+        await stopped.wait()
+
+
+def read_connector_file(path: Path) -> tuple[dict[str, str], TargetState | None]:
+    """A connector's configuration: properties, or JSON with or without `name` and `config` around it (KIP-1086)."""
+    text = path.read_text()
+    if path.suffix != ".json":
+        return dict(parse_properties(text)), None
+    value = json.loads(text)
+    if not isinstance(value, dict):
+        raise ConfigError(f"{path} is not a JSON object.")
+    target = None
+    if "config" in value and isinstance(value["config"], dict):
+        name, given = value.get("name"), value.get("initial_state")
+        if given is not None:
+            words = {"RUNNING": TargetState.STARTED, "PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
+            if str(given).upper() not in words:
+                raise ConfigError(f"initial_state is {given}, but it must be one of {', '.join(words)}.")
+            target = words[str(given).upper()]
+        value = {**value["config"], **({"name": name} if name else {})}
+    return {key: each if isinstance(each, str) else json.dumps(each) for key, each in value.items()}, target
+
+
+def _spark_engine(config: WorkerConfig, plugins: Plugins, offsets: OffsetStore, cluster: Cluster) -> Engine:
+    from ottla.connect.runtime.spark_engine import SparkEngine
+
+    return SparkEngine(config, plugins, offsets, cluster)
+
+
+def _resolver(config: WorkerConfig, plugins: Plugins) -> Callable[[Mapping[str, str]], dict[str, str]]:
+    del config, plugins
+    return dict
