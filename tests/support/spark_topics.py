@@ -28,10 +28,8 @@ class Topics:
         self.bootstrap = bootstrap
         self.settings = ClientSettings(bootstrap_servers=parse_bootstrap(bootstrap))
         self.admin = BlockingAdmin(self.settings)
-        self._producer = BlockingProducer(self.settings)
 
     def close(self) -> None:
-        self._producer.close()
         self.admin.close()
 
     def name(self, prefix: str = "spark") -> str:
@@ -62,14 +60,16 @@ class Topics:
         self, name: str, contents: Iterable[Content | bytes], *, partition: int = 0, timestamp_ms: int | None = None
     ) -> None:
         """Each content is (key, value, headers), or a value alone."""
-        futures = []
-        for content in contents:
-            key, value, headers = (None, content, ()) if isinstance(content, bytes) else content
-            futures.append(
-                self._producer.send(name, value, key, headers=headers, partition=partition, timestamp_ms=timestamp_ms)
-            )
-        for future in futures:
-            future.result(30)
+        # A producer of its own: what it knows of the topic is how the topic is now.
+        with BlockingProducer(self.settings) as producer:
+            futures = []
+            for content in contents:
+                key, value, headers = (None, content, ()) if isinstance(content, bytes) else content
+                futures.append(
+                    producer.send(name, value, key, headers=headers, partition=partition, timestamp_ms=timestamp_ms)
+                )
+            for future in futures:
+                future.result(30)
 
     def send_transaction(self, name: str, values: Iterable[bytes], *, commit: bool, partition: int = 0) -> None:
         with BlockingProducer(self.settings, ProducerSettings(transactional_id=f"{name}-{next(_numbers)}")) as producer:

@@ -99,8 +99,10 @@ static inline void put_int64(Growing *one, int64_t value)
 
 static inline void put_bytes(Growing *one, const uint8_t *bytes, size_t size)
 {
-    memcpy(one->bytes + one->size, bytes, size);
-    one->size += size;
+    if (size) {
+        memcpy(one->bytes + one->size, bytes, size);
+        one->size += size;
+    }
 }
 
 /* A column of byte strings that may be null: Arrow's validity bits, offsets and data. */

@@ -1,0 +1,119 @@
+"""Streams over topics: `spark.readStream.format("ottla")`.
+
+Each test runs queries of one batch after another (`availableNow`) on one checkpoint, which is what a stream is, at the
+pace of the test.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+from ottla.spark import start
+from tests.support.spark_topics import Topics
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+pytestmark = pytest.mark.spark
+
+
+class Stream:
+    """A query that is run again and again, on one checkpoint."""
+
+    def __init__(self, spark: SparkSession, topics: Topics, place: Path, **options: str) -> None:
+        self._spark = spark
+        self._place = place
+        self._options = {"bootstrap.servers": topics.bootstrap, "startingOffsets": "earliest", **options}
+        self.query: StreamingQuery | None = None
+
+    def run(self, **options: str) -> list[Any]:
+        """What there is now, in the order of its offsets."""
+        frame = self._spark.readStream.format("ottla").options(**self._options, **options).load()
+        rows: list[Any] = []
+        writer = frame.writeStream.foreachBatch(lambda batch, _: rows.extend(batch.collect())).option(
+            "checkpointLocation", str(self._place)
+        )
+        self.query = start(writer, availableNow=True)
+        self.query.awaitTermination(60)
+        return sorted(rows, key=lambda row: (row.topic, row.partition, row.offset))
+
+    def progress(self) -> list[Any]:
+        assert self.query is not None
+        return [json.loads(one.json) for one in self.query.recentProgress]
+
+
+def values(rows: list[Any]) -> list[bytes]:
+    return [row.value for row in rows]
+
+
+def numbered(first: int, end: int) -> list[bytes]:
+    return [b"%d" % number for number in range(first, end)]
+
+
+def test_a_stream_goes_on_where_it_stopped(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
+    name = topics.create(partitions=2)
+    topics.send(name, numbered(0, 100))
+    topics.send(name, numbered(100, 200), partition=1)
+    stream = Stream(spark, topics, tmp_path, subscribe=name, maxOffsetsPerTrigger="60")
+    assert values(stream.run()) == numbered(0, 200)
+    sizes = [one["numInputRows"] for one in stream.progress()]
+    assert [size for size in sizes if size] == [60, 60, 60, 20]
+    assert stream.progress()[-1]["sources"][0]["latestOffset"] == {
+        name: {"0": 100, "1": 100},
+        "@id": {name: topics.id_of(name)},
+    }
+
+    assert stream.run() == []
+    topics.send(name, numbered(200, 210))
+    # A partition that appears later is read from its first record.
+    topics.grow(name, 3)
+    topics.send(name, numbered(210, 215), partition=2)
+    assert sorted(values(stream.run())) == numbered(200, 215)
+
+
+def test_gaps_are_no_losses(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
+    name = topics.create()
+    topics.send_transaction(name, numbered(0, 10), commit=True)
+    topics.send_transaction(name, numbered(10, 20), commit=False)
+    topics.send_transaction(name, numbered(20, 30), commit=True)
+    topics.send_transaction(name, numbered(30, 40), commit=False)
+    stream = Stream(spark, topics, tmp_path, subscribe=name, maxOffsetsPerTrigger="7")
+    assert values(stream.run()) == [*numbered(0, 10), *numbered(20, 30)]
+    other = Stream(spark, topics, tmp_path / "other", subscribePattern=name, **{"isolation.level": "read_uncommitted"})
+    assert values(other.run()) == numbered(0, 40)
+
+
+def test_a_log_that_was_trimmed(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
+    name = topics.create()
+    topics.send(name, numbered(0, 10))
+    stream = Stream(spark, topics, tmp_path, subscribe=name)
+    assert values(stream.run()) == numbered(0, 10)
+    topics.send(name, numbered(10, 30))
+    topics.delete_records(name, before=15)
+    with pytest.raises(StreamingQueryException, match="offsets 10 to 14 were deleted"):
+        stream.run()
+    assert values(stream.run(onDataLoss="report")) == numbered(15, 30)
+    lost = [one["sources"][0]["endOffset"].get("@lost") for one in stream.progress()]
+    assert {name: {"0": 5}} in lost
+
+
+def test_a_topic_that_was_made_again(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
+    name = topics.create()
+    topics.send(name, numbered(0, 10))
+    stream = Stream(spark, topics, tmp_path, subscribe=name)
+    assert values(stream.run()) == numbered(0, 10)
+    topics.delete(name)
+    topics.create(name, partitions=2)
+    # More records than the old topic had: by offsets alone nobody could tell.
+    topics.send(name, numbered(100, 120))
+    with pytest.raises(StreamingQueryException, match="made again"):
+        stream.run()
+    assert values(stream.run(onDataLoss="earliest")) == numbered(100, 120)
+    topics.send(name, numbered(120, 125), partition=1)
+    assert values(stream.run()) == numbered(120, 125)
