@@ -40,7 +40,8 @@ class RecordStream:
         self._options = options
         self._headers = headers
         self._encoders: dict[str, TopicEncoder] = {}
-        self._failure: BaseException | None = None
+        # The first thing that went wrong; what follows from it is only its echo.
+        self.failure: BaseException | None = None
         self.records = 0
         self.bytes = 0
 
@@ -70,8 +71,8 @@ class RecordStream:
         for topic, encoder in self._encoders.items():
             self._send(topic, encoder.finish())
         self._client.call(self._producer.flush())
-        if self._failure is not None:
-            raise self._failure
+        if self.failure is not None:
+            raise self.failure
 
     def _by_topic(self, rows: pyarrow.RecordBatch) -> list[tuple[str, pyarrow.RecordBatch]]:
         if not rows.num_rows:
@@ -100,8 +101,8 @@ class RecordStream:
         )
 
     def _send(self, topic: str, batches: list[EncodedBatch]) -> None:
-        if self._failure is not None:
-            raise self._failure
+        if self.failure is not None:
+            raise self.failure
         if not batches:
             return
         self.bytes += sum(len(one.records.payload) for one in batches)
@@ -114,5 +115,5 @@ class RecordStream:
         self._client.call(send())
 
     def _landed(self, done: asyncio.Future[tuple[int, int]]) -> None:
-        if not done.cancelled() and self._failure is None:
-            self._failure = done.exception()
+        if not done.cancelled() and self.failure is None:
+            self.failure = done.exception()

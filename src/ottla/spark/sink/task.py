@@ -87,13 +87,13 @@ def write_exactly_once(
         # Nothing to write, now or in a repetition, so no marker: a hundred empty tasks shall cost nothing.
         return Written()
     one = _Transaction(client, options, task)
+    stream = RecordStream(client, one.producer, options, headers=headers)
     try:
         one.begin()
         if one.is_written():
             _drain(batches)
             return Written(skipped=True)
         steps("begun")
-        stream = RecordStream(client, one.producer, options, headers=headers)
         if first is not None:
             stream.add(first)
             for rows in batches:
@@ -106,15 +106,13 @@ def write_exactly_once(
         one.commit()
         steps("committed")
         return Written(records=stream.records, bytes=stream.bytes)
-    except KafkaError as error:
-        if error.code not in _FENCED:
-            one.abort()
-            raise SinkError(f"{task} could not be written: {error.message}") from error
-        _drain(batches)
-        return one.rivals_result(error)
-    except ClientError as error:
+    except (KafkaError, ClientError) as error:
+        cause = stream.failure or error
+        if isinstance(cause, KafkaError) and cause.code in _FENCED:
+            _drain(batches)
+            return one.rivals_result(cause)
         one.abort()
-        raise SinkError(f"{task} could not be written: {error}") from error
+        raise SinkError(f"{task} could not be written: {_sentence(cause)}") from cause
     except SinkError:
         one.abort()
         raise
@@ -138,8 +136,7 @@ def write_at_least_once(
         stream.finish()
     except (KafkaError, ClientError) as error:
         client.forget_producer(producer)
-        said = error.message if isinstance(error, KafkaError) else error
-        raise SinkError(f"Rows could not be written: {said}") from error
+        raise SinkError(f"Rows could not be written: {_sentence(stream.failure or error)}") from error
     except BaseException:
         client.forget_producer(producer)
         raise
@@ -223,6 +220,10 @@ def _settings(options: SinkOptions, transactional_id: str | None = None) -> Prod
         transactional_id=transactional_id,
         transaction_timeout_ms=options.transaction_timeout_ms,
     )
+
+
+def _sentence(error: BaseException) -> str:
+    return error.message if isinstance(error, KafkaError) else str(error)
 
 
 def _drain(batches: Iterator[pyarrow.RecordBatch]) -> None:
