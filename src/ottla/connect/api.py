@@ -46,7 +46,7 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
@@ -382,6 +382,8 @@ class ChainResult:
 
     good: DataFrame
     failed: DataFrame | None = field(default=None)
+    # Logs what failed, and says how many that was; None where `errors.log.enable` does not ask for it.
+    report: Callable[[], int] | None = field(default=None)
 
 
 class Chain(Protocol):

@@ -1,0 +1,162 @@
+"""What a connector does about failures, as Kafka Connect's settings `errors.*` say it.
+
+Failures of single records (converters, transforms) are tolerated or not; failures of a whole step that may pass by
+themselves (`RetriableError`) are tried again, with growing pauses, for as long as `errors.retry.timeout` says. A record
+that failed and is tolerated may be logged, and goes to the dead-letter topic as it was read, with headers that say where
+it came from and what happened, under the names that Kafka Connect's tools know.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from ottla.connect.api import RetriableError
+from ottla.connect.failures import FAILURE
+from ottla.connect.lazy import sql
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = [
+    "HEADER_PREFIX",
+    "RAW_HEADERS",
+    "RAW_KEY",
+    "RAW_VALUE",
+    "ErrorPolicy",
+    "dead_letters",
+    "log_failures",
+    "retried",
+]
+
+log = logging.getLogger(__name__)
+
+HEADER_PREFIX = "__connect.errors."
+# What a record was before anything was done to it.
+RAW_KEY, RAW_VALUE, RAW_HEADERS, RAW_TOPIC = "__key", "__value", "__headers", "__topic"
+RETRY_DELAY_MIN_MS = 300
+LOGGED_MAX = 100
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorPolicy:
+    """The settings `errors.*` of a connector."""
+
+    tolerates_all: bool = False
+    retry_timeout_ms: int = 0
+    retry_delay_max_ms: int = 60_000
+    logs: bool = False
+    logs_messages: bool = False
+    dead_letter_topic: str = ""
+    dead_letter_replication_factor: int = 3
+    dead_letter_headers: bool = False
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, str]) -> ErrorPolicy:
+        return cls(
+            tolerates_all=config.get("errors.tolerance", "none").lower() == "all",
+            retry_timeout_ms=int(config.get("errors.retry.timeout", "0")),
+            retry_delay_max_ms=int(config.get("errors.retry.delay.max.ms", "60000")),
+            logs=config.get("errors.log.enable", "false").lower() == "true",
+            logs_messages=config.get("errors.log.include.messages", "false").lower() == "true",
+            dead_letter_topic=config.get("errors.deadletterqueue.topic.name", "").strip(),
+            dead_letter_replication_factor=int(config.get("errors.deadletterqueue.topic.replication.factor", "3")),
+            dead_letter_headers=config.get("errors.deadletterqueue.context.headers.enable", "false").lower() == "true",
+        )
+
+    @property
+    def looks_at_failures(self) -> bool:
+        """Whether anybody wants to see records that failed; else they are dropped where they are found."""
+        return self.tolerates_all and (self.logs or bool(self.dead_letter_topic))
+
+
+def retried(
+    operation: Callable[[], T],
+    policy: ErrorPolicy,
+    *,
+    now: Callable[[], float] = time.monotonic,
+    wait: Callable[[float], object] = time.sleep,
+    chance: random.Random | None = None,
+    on_retry: Callable[[Exception], object] = lambda _: None,
+) -> T:
+    """Calls until it works. `wait` takes seconds, and may return early with something true: then it is given up."""
+    chance = chance or random.Random()
+    began = now()
+    attempt = 0
+    while True:
+        try:
+            return operation()
+        except RetriableError as error:
+            spent_ms = (now() - began) * 1000
+            if 0 <= policy.retry_timeout_ms <= spent_ms:
+                raise
+            delay_ms = float(RETRY_DELAY_MIN_MS << min(attempt, 32))
+            if delay_ms > policy.retry_delay_max_ms:
+                # Many tasks that failed together do not come back together.
+                delay_ms = chance.uniform(0, policy.retry_delay_max_ms)
+            if policy.retry_timeout_ms >= 0:
+                delay_ms = min(delay_ms, policy.retry_timeout_ms - spent_ms)
+            attempt += 1
+            on_retry(error)
+            log.warning("attempt %d failed, the next is in %d ms: %s", attempt, delay_ms, error)
+            if wait(delay_ms / 1000):
+                raise
+
+
+def dead_letters(frame: DataFrame, policy: ErrorPolicy, *, connector: str, task: int) -> DataFrame:
+    """Records that failed, as they were read, for the dead-letter topic."""
+    headers = sql.coalesce(sql.col(RAW_HEADERS), sql.array().cast("array<struct<key:string,value:binary>>"))
+    if policy.dead_letter_headers:
+        failure = sql.col(FAILURE)
+        context = {
+            "topic": sql.col(RAW_TOPIC),
+            "partition": sql.col("partition"),
+            "offset": sql.col("offset"),
+            "connector.name": sql.lit(connector),
+            "task.id": sql.lit(str(task)),
+            "stage": failure.getField("stage"),
+            "class.name": failure.getField("plugin"),
+            "exception.class.name": failure.getField("exception"),
+            "exception.message": failure.getField("message"),
+            "exception.stacktrace": sql.concat(
+                failure.getField("exception"), sql.lit(": "), failure.getField("message")
+            ),
+        }
+        added = [
+            sql.struct(sql.lit(HEADER_PREFIX + name).alias("key"), value.cast("string").cast("binary").alias("value"))
+            for name, value in context.items()
+        ]
+        headers = sql.concat(headers, sql.array(*added).cast("array<struct<key:string,value:binary>>"))
+    return frame.select(
+        sql.col(RAW_KEY).alias("key"),
+        sql.col(RAW_VALUE).alias("value"),
+        headers.alias("headers"),
+        sql.lit(policy.dead_letter_topic).alias("topic"),
+        sql.col("timestamp"),
+    )
+
+
+def log_failures(frame: DataFrame, policy: ErrorPolicy, *, connector: str, task: int) -> int:
+    """Logs records that failed, at most a hundred of a batch, and answers how many were logged."""
+    place = [sql.col(name) for name in ("partition", "offset") if name in frame.columns]
+    topic = [sql.col(RAW_TOPIC)] if RAW_TOPIC in frame.columns else []
+    rows = frame.select(FAILURE, *topic, *place).limit(LOGGED_MAX + 1).collect()
+    for row in rows[:LOGGED_MAX]:
+        found = row.asDict()
+        failure = found.pop(FAILURE)
+        where = ""
+        if policy.logs_messages:
+            where = ", of the record " + ", ".join(f"{name.strip('_')}={value}" for name, value in found.items())
+        log.error(
+            "task %s-%d: %s failed in %s%s: %s", connector, task, failure["stage"], failure["plugin"], where,
+            failure["message"],
+        )  # fmt: skip
+    if len(rows) > LOGGED_MAX:
+        log.error("task %s-%d: more records of this batch failed", connector, task)
+    return min(len(rows), LOGGED_MAX)
