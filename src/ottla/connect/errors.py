@@ -2,8 +2,8 @@
 
 Failures of single records (converters, transforms) are tolerated or not; failures of a whole step that may pass by
 themselves (`RetriableError`) are tried again, with growing pauses, for as long as `errors.retry.timeout` says. A record
-that failed and is tolerated may be logged, and goes to the dead-letter topic as it was read, with headers that say where
-it came from and what happened, under the names that Kafka Connect's tools know.
+that failed and is tolerated may be logged, and goes to the dead-letter topic as it was read, with headers that say
+where it came from and what happened, under the names that Kafka Connect's tools know.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ __all__ = [
     "HEADER_PREFIX",
     "RAW_HEADERS",
     "RAW_KEY",
+    "RAW_TOPIC",
     "RAW_VALUE",
     "ErrorPolicy",
     "dead_letters",
@@ -124,9 +125,7 @@ def dead_letters(frame: DataFrame, policy: ErrorPolicy, *, connector: str, task:
             "class.name": failure.getField("plugin"),
             "exception.class.name": failure.getField("exception"),
             "exception.message": failure.getField("message"),
-            "exception.stacktrace": sql.concat(
-                failure.getField("exception"), sql.lit(": "), failure.getField("message")
-            ),
+            "exception.stacktrace": sql.concat_ws(": ", failure.getField("exception"), failure.getField("message")),
         }
         added = [
             sql.struct(sql.lit(HEADER_PREFIX + name).alias("key"), value.cast("string").cast("binary").alias("value"))

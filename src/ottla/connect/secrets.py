@@ -1,12 +1,12 @@
 """Secrets by reference: `${file:/run/secrets/db.properties:password}`, `${env:TOKEN}`, `${dir:/run/secrets:token}`.
 
 Configurations are stored and shown as they were written, with references. Only what runs a task, or checks a
-configuration, sees the values (`resolve`), and what that code says in public goes through a `Mask`: the values that were
-filled in become stars in traces and logs.
+configuration, sees the values (`resolve`), and what that code says in public goes through a `Mask`: the values that
+were filled in become stars in traces and logs.
 
 A worker knows `file`, `env` and `dir` (or `directory`) without being told. `config.providers` names more, or the same
-with settings: `config.providers.file.class`, `config.providers.file.param.allowed.paths`. A reference to a provider that
-nobody knows stays as it is, as in Kafka: not everything that looks like a reference is one.
+with settings: `config.providers.file.class`, `config.providers.file.param.allowed.paths`. A reference to a provider
+that nobody knows stays as it is, as in Kafka: not everything that looks like a reference is one.
 """
 
 from __future__ import annotations
