@@ -163,6 +163,7 @@ class _Route:
         "_header_size",
         "_monotonic",
         "_pack_header",
+        "_response_class",
         "api_key",
         "decode",
         "for_followers",
@@ -185,6 +186,7 @@ class _Route:
         self._pack_header = header.pack
         # The size does not count itself.
         self._header_size = header.size - 4
+        self._response_class = spec.response_class
         self._encode = encoder(spec.response_class, version)
         self.decode = decoder(spec.request_class, version)
         self.handle: Callable[[Any, RequestContext, Broker], Any] = module.handle
@@ -202,7 +204,11 @@ class _Route:
         parts: list[Part] = []
         try:
             # What `response_parts` does, with everything looked up beforehand: this is done for every request.
-            self._encode(response, pieces, parts)
+            if type(response) is not self._response_class:
+                # One that is given again and again brings its bytes along.
+                pieces.append(response.body)
+            else:
+                self._encode(response, pieces, parts)
             tail = b"".join(pieces)
             if self._has_error_code and response.error_code:
                 self.statistics.count_error(response.error_code)

@@ -27,6 +27,7 @@ from ottla.wire import primitives
 from ottla.wire.message import Message, Structure
 from ottla.wire.schema import FieldSpec, check_version, element_cost, fields_at, minimum_size
 from ottla.wire.source import Source
+from ottla.wire.uniform import UNIFORM_COUNT_MIN, UniformReader
 
 __all__ = ["Decoder", "compile_decoder", "decoder_source"]
 
@@ -36,6 +37,9 @@ Decoder = Callable[..., tuple[Any, int]]
 # memory of the machine. Elements are paid for, roughly, from this budget, which is as large as the largest frame by
 # default (socket.request.max.bytes) and enough for the metadata of some 200,000 partitions.
 DECODED_BYTES_MAX = 100 * 1024 * 1024
+
+# Structures that come in long arrays of elements of one size: see `uniform`.
+_OFTEN_UNIFORM = frozenset({"OffsetCommitRequestPartition"})
 
 _ARRAY_UNPACKERS: dict[str, Callable[[memoryview, int, int], list[Any]]] = {}
 
@@ -260,6 +264,23 @@ class _DecoderWriter:
         self.source.dedent()
 
     def elements(self, field: FieldSpec, target: str, count: str) -> None:
+        structure = field.structure
+        is_often_uniform = structure is not None and structure.__name__ in _OFTEN_UNIFORM
+        if structure is not None and is_often_uniform:
+            reader = UniformReader(structure, self.version, is_flexible=self.flexible)
+            read = self.source.constant(("uniform", structure), "read_uniform", lambda: reader)
+            uniform = self.source.variable("a")
+            self.line(f"{uniform} = {read}(buffer, position, {count}) if {count} >= {UNIFORM_COUNT_MIN} else None")
+            self.line(f"if {uniform} is not None:")
+            self.line(f"    {target} = {uniform}")
+            self.line(f"    position += {count} * {reader.size}")
+            self.line("else:")
+            self.source.indent()
+        self.elements_one_by_one(field, target, count)
+        if is_often_uniform:
+            self.source.dedent()
+
+    def elements_one_by_one(self, field: FieldSpec, target: str, count: str) -> None:
         items = self.source.variable("a")
         self.line(f"{target} = {items} = []")
         self.line(f"for _ in range({count}):")

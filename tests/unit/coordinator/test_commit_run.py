@@ -6,12 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.coordinator.group.offsets.run import CommitRun, CommittedTopic
-from ottla.coordinator.group.offsets.table import NO_EXPIRY
+from ottla.coordinator.group.offsets.run import CommitColumns, CommitRun
+from ottla.coordinator.group.offsets.shape import CommitShape, CommitShapes
+from ottla.coordinator.group.offsets.table import NO_EXPIRY, OffsetsOfTopic, OffsetTable
 from ottla.coordinator.group.records import GROUP_RECORDS
 from ottla.model.ids import Uuid
+from ottla.records.record import append_contents
+from ottla.wire.codec import encode
 from ottla.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
-from ottla.wire.messages.offset_commit import OffsetCommitRequestPartition
+from ottla.wire.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitResponse
 
 TOPIC_ID = Uuid(bytes(range(16)))
 NOW_MS = 1_700_000_000_123
@@ -28,16 +31,21 @@ def run_of(
     expire_timestamp: int = NO_EXPIRY,
     topic_id: Uuid = TOPIC_ID,
 ) -> bytes:
-    run = CommitRun(group)
-    shared = CommittedTopic(group, topic, topic_id=topic_id, now_ms=NOW_MS, expire_timestamp_ms=expire_timestamp)
     committed = OffsetCommitRequestPartition(
         partition_index=partition,
         committed_offset=offset,
         committed_leader_epoch=leader_epoch,
         committed_metadata=metadata,
     )
-    run.add(shared, [committed])
-    (content,) = run.contents
+    columns = CommitColumns.of([committed])
+    run = CommitRun(group)
+    run.add(
+        CommitShape(group, topic, columns.indexes),
+        columns,
+        topic_id=topic_id,
+        now_ms=NOW_MS,
+        expire_timestamp_ms=expire_timestamp,
+    )
     value = OffsetCommitValue(
         offset=offset,
         leader_epoch=leader_epoch,
@@ -47,7 +55,15 @@ def run_of(
         topic_id=topic_id,
     )
     key = OffsetCommitKey(group=group, topic=topic, partition=partition)
-    assert content == GROUP_RECORDS.encode_content((key, value))
+    content = GROUP_RECORDS.encode_content((key, value))
+    assert (run.count, run.size_bytes) == (1, len(content))
+    # As the first of its batch, and behind others at a later time.
+    for first_offset_delta, timestamp_delta in ((0, 0), (0, 3), (70, 0)):
+        written, expected = bytearray(b"before"), bytearray(b"before")
+        where = {"first_offset_delta": first_offset_delta, "timestamp_delta": timestamp_delta}
+        run.write(written, **where)
+        append_contents(expected, [content], **where)
+        assert written == expected
     return content
 
 
@@ -68,6 +84,60 @@ def test_the_bytes_are_those_of_the_messages(
 @pytest.mark.parametrize("length", [0, 1, 21, 22, 126, 127, 128, 4096])
 def test_metadata_of_every_kind_of_length(length: int) -> None:
     run_of("g", "t", 3, metadata="m" * length)
+
+
+@pytest.mark.parametrize("count", [2, 64, 65, 128])
+def test_many_partitions_are_written_and_kept_as_if_one_by_one(count: int) -> None:
+    indexes = tuple(range(5, 5 + count))
+    columns = CommitColumns(indexes, [1000 + index for index in indexes], [index % 3 - 1 for index in indexes], None)
+    shape = CommitShape("g", "t", indexes)
+    run = CommitRun("g")
+    run.add(shape, columns, topic_id=TOPIC_ID, now_ms=NOW_MS, expire_timestamp_ms=NO_EXPIRY)
+    contents = [
+        GROUP_RECORDS.encode_content(
+            (
+                OffsetCommitKey(group="g", topic="t", partition=index),
+                OffsetCommitValue(
+                    offset=1000 + index, leader_epoch=index % 3 - 1, commit_timestamp=NOW_MS, topic_id=TOPIC_ID
+                ),
+            )
+        )
+        for index in indexes
+    ]
+    for first_offset_delta in (0, 1):
+        written, expected = bytearray(), bytearray()
+        run.write(written, first_offset_delta=first_offset_delta, timestamp_delta=0)
+        append_contents(expected, contents, first_offset_delta=first_offset_delta, timestamp_delta=0)
+        assert written == expected
+    table = OffsetTable()
+    kept = OffsetsOfTopic(shape.places, columns.offsets, columns.leader_epochs, None, NOW_MS, NO_EXPIRY, TOPIC_ID)
+    table.put("g", shape.partitions, kept)
+    found = table.of_group("g")
+    assert [(where.partition, each.offset, each.leader_epoch) for where, each in found.items()] == [
+        (index, 1000 + index, index % 3 - 1) for index in indexes
+    ]
+
+
+def test_the_answer_is_what_the_encoder_makes_of_it() -> None:
+    shape = CommitShape("g", "t", (3, 1))
+    for version, name, topic_id in ((9, "t", Uuid.ZERO), (10, "t", TOPIC_ID), (10, "t", Uuid(bytes(15) + b"x"))):
+        answer = shape.good_answer(version, name, topic_id)
+        (topic,) = answer.topics
+        assert answer.body == encode(OffsetCommitResponse(topics=[topic]), version)
+        assert topic.topic_id == topic_id
+        assert [each.partition_index for each in topic.partitions] == [3, 1]
+        assert shape.good_answer(version, name, topic_id) is answer
+
+
+def test_what_is_remembered_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.coordinator.group.offsets.shape._PARTITIONS_REMEMBERED_MAX", 5)
+    shapes = CommitShapes()
+    first = shapes.of("g", "t", (0, 1, 2))
+    assert shapes.of("g", "t", (0, 1, 2)) is first
+    shapes.of("g", "t", (3, 4, 5))
+    assert shapes.of("g", "t", (0, 1, 2)) is not first
+    long_name = "x" * 201
+    assert shapes.of(long_name, "t", (0,)) is not shapes.of(long_name, "t", (0,))
 
 
 def test_an_offset_that_expires_and_one_without_a_topic_id_are_written_in_their_own_versions() -> None:

@@ -11,7 +11,7 @@ import pytest
 from ottla.coordinator.group.records import GROUP_RECORDS
 from ottla.coordinator.runtime import Decision, ShardStatus, UnknownRecord, partition_for
 from ottla.coordinator.runtime.hashing import java_hash
-from ottla.coordinator.runtime.shard import TRANSITIONS
+from ottla.coordinator.runtime.shard import LONG_RUN, TRANSITIONS
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.records.build import build_batch
@@ -103,18 +103,33 @@ def test_decisions_of_one_turn_share_an_append_and_see_each_other(path: GroupPat
 
 def test_a_shard_that_had_company_waits_for_it_and_one_that_had_none_does_not(path: GroupPath) -> None:
     log = path.partition(OFFSETS_TOPIC, path.groups.runtime.partition_of("g")).log
-    for _ in range(2):
+    for _ in range(3):
         path.begin(commit_request("g", 1), 9)
     path.run()
-    pair = [path.begin(commit_request("g", offset), 9) for offset in (2, 3)]
+    several = [path.begin(commit_request("g", offset), 9) for offset in (2, 3, 4)]
+    assert not any(answer.done for answer in several)
+    path.run()
+    assert batch_ends(log) == [1, 3, 6]
+    pair = [path.begin(commit_request("g", offset), 9) for offset in (5, 6)]
     assert not any(answer.done for answer in pair)
     path.run()
-    assert batch_ends(log) == [1, 2, 4]
-    alone = path.begin(commit_request("g", 4), 9)
-    assert not alone.done
+    assert path.begin(commit_request("g", 7), 9).done, "two are not worth waiting for"
+    assert batch_ends(log) == [1, 3, 6, 8, 9]
+
+
+def test_a_long_commit_is_a_batch_of_its_own(path: GroupPath) -> None:
+    log = path.partition(OFFSETS_TOPIC, path.groups.runtime.partition_of("g")).log
+    for _ in range(3):
+        path.begin(commit_request("g", 1), 9)
     path.run()
-    assert path.begin(commit_request("g", 5), 9).done
-    assert batch_ends(log) == [1, 2, 4, 5, 6]
+    small = path.begin(commit_request("g", 2), 9)
+    request = commit_request("g", 3)
+    (topic,) = request.topics
+    topic.partitions = topic.partitions * LONG_RUN
+    assert not small.done
+    assert path.begin(request, 9).done, "written at once"
+    assert small.done, "and what came before it, before it"
+    assert batch_ends(log) == [1, 3, 4, 4 + LONG_RUN]
 
 
 def test_a_question_waits_for_what_was_decided_before_it(path: GroupPath) -> None:

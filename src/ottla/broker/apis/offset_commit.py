@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ottla.broker.authorization import Operation, ResourceType
@@ -21,6 +22,7 @@ from ottla.wire.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from ottla.wire.uniform import UniformArray
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -46,8 +48,8 @@ def handle(
             refused.append(_refused(topic, topic.partitions, known))
             continue
         partitions = known.partitions
-        strangers = [partition for partition in topic.partitions if partition.partition_index not in partitions]
-        if strangers:
+        if not _are_among(topic.partitions, len(partitions)):
+            strangers = [partition for partition in topic.partitions if partition.partition_index not in partitions]
             refused.append(_refused(topic, strangers, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             topic.partitions = [part for part in topic.partitions if part.partition_index in partitions]
         if topic.partitions:
@@ -83,6 +85,15 @@ def _known_topic(
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known is None else known
 
 
+def _are_among(partitions: Sequence[OffsetCommitRequestPartition], count: int) -> bool:
+    """Whether a topic of so many partitions has them all: they are numbered without gaps."""
+    if type(partitions) is UniformArray:
+        indexes: tuple[int, ...] = partitions.column("partition_index")
+    else:
+        indexes = tuple([partition.partition_index for partition in partitions])
+    return not indexes or (min(indexes) >= 0 and max(indexes) < count)
+
+
 def _refused(
     topic: OffsetCommitRequestTopic, partitions: list[OffsetCommitRequestPartition], code: ErrorCode
 ) -> OffsetCommitResponseTopic:
@@ -114,11 +125,12 @@ def _or_error(
 
 
 def _merge(response: OffsetCommitResponse, refused: list[OffsetCommitResponseTopic]) -> OffsetCommitResponse:
-    answered = {(topic.name, topic.topic_id.bytes): topic for topic in response.topics}
-    for topic in refused:
+    """A response of its own: the one that was given may be shared."""
+    answered: dict[tuple[str, bytes], OffsetCommitResponseTopic] = {}
+    for topic in (*response.topics, *refused):
         same = answered.get((topic.name, topic.topic_id.bytes))
-        if same is None:
-            response.topics.append(topic)
-        else:
-            same.partitions.extend(topic.partitions)
-    return response
+        partitions = topic.partitions if same is None else [*same.partitions, *topic.partitions]
+        answered[topic.name, topic.topic_id.bytes] = OffsetCommitResponseTopic(
+            name=topic.name, topic_id=topic.topic_id, partitions=partitions
+        )
+    return OffsetCommitResponse(topics=list(answered.values()))

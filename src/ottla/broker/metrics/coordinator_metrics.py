@@ -121,7 +121,7 @@ COORDINATOR_METRICS: Final = (
     Metric("kafka_coordinator_group_groupmetadatamanager_numoffsets", GAUGE, (),
            "Committed offsets that are kept here.",
            "kafka.coordinator.group:type=GroupMetadataManager,name=NumOffsets",
-           lambda scrape: sum(len(state.offsets.of_group(group)) for state in _group_states(scrape)
+           lambda scrape: sum(state.offsets.count_of_group(group) for state in _group_states(scrape)
                               for group in state.offsets.groups())),
     Metric("ottla_group_rebalances_total", COUNTER, (),
            "Rebalances of groups that are coordinated here: generations and epochs that have begun.",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.coordinator.group.consumer.subscription import TopicHashes
 from ottla.coordinator.group.group import Group
+from ottla.coordinator.group.offsets.shape import CommitShapes
 from ottla.coordinator.group.offsets.table import OffsetTable
 from ottla.coordinator.runtime import Decide, Timers
 from ottla.model.errors import ErrorCode, KafkaError
@@ -29,12 +30,13 @@ G = TypeVar("G", bound=Group)
 class GroupContext:
     """What all shards share: settings, and the cluster's metadata; both are replaced as a whole when they change."""
 
-    __slots__ = ("config", "image", "rebalances", "topic_hashes")
+    __slots__ = ("commit_shapes", "config", "image", "rebalances", "topic_hashes")
 
     def __init__(self, config: BrokerConfig, image: MetadataImage) -> None:
         self.config = config
         self.image = image
         self.topic_hashes = TopicHashes()
+        self.commit_shapes = CommitShapes()
         # Generations of classic groups and epochs of consumer groups that have begun here since the start.
         self.rebalances = 0
 

@@ -32,9 +32,12 @@ class RecordRun(Protocol):
     request brings a hundred of them.
     """
 
-    @property
-    def contents(self) -> Sequence[bytes]:
-        """Key and value of each record, encoded: see `ottla.records.record.record_content`."""
+    count: int
+    size_bytes: int
+    """Of all keys and values, encoded: see `ottla.records.record.record_content`."""
+
+    def write(self, payload: bytearray, *, first_offset_delta: int, timestamp_delta: int) -> None:
+        """Puts the records at the end of a batch's payload."""
 
     def replay(self, state: Any, producer_id: int) -> None:
         """What `CoordinatorState.replay` would do with each of the records in turn."""

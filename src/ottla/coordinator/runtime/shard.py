@@ -4,7 +4,7 @@
                                                                         -> high watermark passes -> answers
 
 Decisions of one turn of the loop share a batch: hundreds of commits that arrive together cost one append. A shard
-whose last turn brought a single decision expects no others and appends a commit's offsets at once: with a thousand
+whose last turn brought one or two decisions expects no others and appends a commit's offsets at once: with a thousand
 groups over fifty shards that is the rule, and an answer that need not wait costs less. Each decision sees what the one
 before it has replayed. A decision without records is answered when everything before it is committed, so that nobody is
 told of something that may still be lost.
@@ -126,7 +126,7 @@ class Shard(Generic[S]):
         self._open: Batch | None = None
         self._flush_timer: Timer | None = None
         self._turn = turn
-        # Whether the last turn in which something was written brought more than one decision.
+        # Whether the last turn in which something was written brought several decisions.
         self._expects_company = False
         # The number of the last turn in which a batch was not kept open for others.
         self._written_in = -1
@@ -245,8 +245,15 @@ class Shard(Generic[S]):
         if leader.replica_count > 1:
             partition.check_enough_replicas(leader)
         run = decision.run
-        contents = list(map(self._format.encode_content, decision.records)) if run is None else run.contents
-        size = len(contents) * RECORD_OVERHEAD + sum(map(len, contents))
+        contents: list[bytes] = []
+        if run is None:
+            contents = list(map(self._format.encode_content, decision.records))
+            count = len(contents)
+            size = count * RECORD_OVERHEAD + sum(map(len, contents))
+        else:
+            count = run.count
+            size = count * RECORD_OVERHEAD + run.size_bytes
+        is_long = count >= LONG_RUN and run is not None
         size_max = partition.config.max_message_bytes
         if size + HEADER_SIZE > size_max:
             raise KafkaError(
@@ -254,7 +261,7 @@ class Shard(Generic[S]):
                 f"A decision of {size} bytes is more than {partition} takes at once ({size_max} bytes).",
             )
         batch = self._open
-        if batch is not None and HEADER_SIZE + len(batch.payload) + size > size_max:
+        if batch is not None and (is_long or HEADER_SIZE + len(batch.payload) + size > size_max):
             self._flush()
             if self.status is not ShardStatus.ACTIVE:
                 raise KafkaError(_REFUSALS[self.status])
@@ -262,11 +269,13 @@ class Shard(Generic[S]):
         if batch is None:
             batch = self._open = Batch(now_ms)
             # Only runs come by the thousand; other decisions may rest on not being answered before `submit` returns.
-            self._plan_flush(batch, may_be_at_once=run is not None)
-        append_contents(
-            batch.payload, contents, first_offset_delta=batch.count, timestamp_delta=now_ms - batch.base_timestamp
-        )
-        batch.count += len(contents)
+            self._plan_flush(batch, may_be_at_once=run is not None, is_long=is_long)
+        timestamp_delta = now_ms - batch.base_timestamp
+        if run is None:
+            append_contents(batch.payload, contents, first_offset_delta=batch.count, timestamp_delta=timestamp_delta)
+        else:
+            run.write(batch.payload, first_offset_delta=batch.count, timestamp_delta=timestamp_delta)
+        batch.count += count
         if now_ms > batch.max_timestamp:
             batch.max_timestamp = now_ms
         if run is not None:
@@ -277,9 +286,11 @@ class Shard(Generic[S]):
                 replay(key_message, value_message, producer_id)
         return batch
 
-    def _plan_flush(self, batch: Batch, *, may_be_at_once: bool) -> None:
+    def _plan_flush(self, batch: Batch, *, may_be_at_once: bool, is_long: bool) -> None:
         linger_ms, turn = self._settings.linger_ms, self._turn
-        if linger_ms > 0:
+        if is_long:
+            batch.is_shared = False
+        elif linger_ms > 0:
             self._flush_timer = self._world.scheduler.call_later(linger_ms / 1000, self._flush)
         elif may_be_at_once and not self._expects_company and self._written_in != turn.number:
             self._written_in = turn.number
@@ -297,7 +308,8 @@ class Shard(Generic[S]):
         if batch is None:
             return
         if batch.is_shared:
-            self._expects_company = len(batch.answers) > 1 or self._written_in == self._turn.number
+            decisions = len(batch.answers) + (self._written_in == self._turn.number)
+            self._expects_company = decisions >= COMPANY
         buffer = assemble_batch(
             batch.payload,
             base_offset=0,
@@ -433,6 +445,12 @@ class Shard(Generic[S]):
 
 # Varints and lengths of one record: a bound, not the exact number.
 RECORD_OVERHEAD = 32
+
+# So many decisions of a turn are worth an answer that waits for its end.
+COMPANY = 3
+
+# A run of so many records is a batch of its own: it is written faster that way, and an append is little beside it.
+LONG_RUN = 16
 
 
 class _CommitWatch(Parked[None]):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.classic.group import ClassicGroup
@@ -10,13 +9,12 @@ from ottla.coordinator.group.classic.phases import Phase
 from ottla.coordinator.group.classic.rebalance import expect_heartbeat
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.late_commit import check_late_commit
-from ottla.coordinator.group.offsets.run import CommitRun, CommittedTopic
+from ottla.coordinator.group.offsets.run import PARTITIONS_TOGETHER_MAX, CommitColumns, CommitRun
 from ottla.coordinator.group.offsets.table import NO_EXPIRY
 from ottla.coordinator.runtime import Decision
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
-    OffsetCommitRequestPartition,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -40,38 +38,44 @@ def decide_commit(
     retention_ms = request.retention_time_ms
     expire_timestamp = NO_EXPIRY if retention_ms == DEFAULT_RETENTION_TIME else now_ms + retention_ms
     group_id = request.group_id
+    by_name, shapes = shard.context.image.topics.by_name, shard.context.commit_shapes
     run = CommitRun(group_id)
     topics: list[OffsetCommitResponseTopic] = []
     for topic in request.topics:
         name, topic_id = topic.name, topic.topic_id
         # Written down whatever the version, so that an offset never passes to a later topic of the same name.
-        known = shard.context.image.topics.by_name.get(name)
+        known = by_name.get(name)
         stored_id = topic_id if known is None else known.topic_id
-        committed_topic = CommittedTopic(
-            group_id, name, topic_id=stored_id, now_ms=now_ms, expire_timestamp_ms=expire_timestamp
-        )
-        accepted: list[OffsetCommitRequestPartition] = []
-        answers: list[OffsetCommitResponsePartition] = []
-        for partition in topic.partitions:
-            metadata = partition.committed_metadata
-            if metadata and len(metadata) > metadata_max:
-                answers.append(_too_large(partition.partition_index))
-                continue
-            accepted.append(partition)
-            answers.append(_good_answer(partition.partition_index))
-        run.add(committed_topic, accepted)
+        columns = CommitColumns.of(topic.partitions)
+        refused: frozenset[int] = frozenset()
+        if columns.metadata is not None:
+            columns, refused = _without_large_metadata(columns, metadata_max)
+        count = len(columns.indexes)
+        for start in range(0, count, PARTITIONS_TOGETHER_MAX):
+            piece = columns
+            if count > PARTITIONS_TOGETHER_MAX:
+                piece = columns.only(range(start, min(start + PARTITIONS_TOGETHER_MAX, count)))
+            shape = shapes.of(group_id, name, piece.indexes)
+            run.add(shape, piece, topic_id=stored_id, now_ms=now_ms, expire_timestamp_ms=expire_timestamp)
+        if len(request.topics) == 1 and not refused and 0 < count <= PARTITIONS_TOGETHER_MAX:
+            return Decision((), shape.good_answer(api_version, name, topic_id), run=run)
+        answers = [_answer(each.partition_index, place in refused) for place, each in enumerate(topic.partitions)]
         topics.append(OffsetCommitResponseTopic(name=name, topic_id=topic_id, partitions=answers))
-    return Decision((), OffsetCommitResponse(topics=topics), run=run if run.contents else None)
+    return Decision((), OffsetCommitResponse(topics=topics), run=run if run.count else None)
 
 
-@lru_cache(maxsize=4096)
-def _good_answer(partition: int) -> OffsetCommitResponsePartition:
-    """Nearly every answer is this one. It is shared, so nobody may change it."""
-    return OffsetCommitResponsePartition(partition_index=partition)
+def _without_large_metadata(columns: CommitColumns, metadata_max: int) -> tuple[CommitColumns, frozenset[int]]:
+    """What may be committed, and the places of what may not."""
+    assert columns.metadata is not None
+    refused = frozenset(place for place, metadata in enumerate(columns.metadata) if len(metadata) > metadata_max)
+    if refused:
+        columns = columns.only([place for place in range(len(columns.metadata)) if place not in refused])
+    return columns, refused
 
 
-def _too_large(partition: int) -> OffsetCommitResponsePartition:
-    return OffsetCommitResponsePartition(partition_index=partition, error_code=ErrorCode.OFFSET_METADATA_TOO_LARGE)
+def _answer(partition: int, is_refused: bool) -> OffsetCommitResponsePartition:
+    code = ErrorCode.OFFSET_METADATA_TOO_LARGE if is_refused else ErrorCode.NONE
+    return OffsetCommitResponsePartition(partition_index=partition, error_code=code)
 
 
 def _check(shard: GroupShard, request: OffsetCommitRequest, api_version: int) -> None:

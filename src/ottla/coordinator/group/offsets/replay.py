@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.group.offsets.table import CommittedOffset
+from ottla.coordinator.group.offsets.table import CommittedOffset, OffsetsOfTopic
 from ottla.model.ids import TopicPartition
 from ottla.wire.messages.group_records import (
     LegacyOffsetCommitKey,
@@ -21,7 +21,11 @@ __all__ = ["OFFSET_REPLAYERS", "put_offsets"]
 
 
 def put_offsets(
-    shard: GroupShard, group_id: str, offsets: Iterable[tuple[TopicPartition, CommittedOffset]], producer_id: int
+    shard: GroupShard,
+    group_id: str,
+    partitions: Iterable[TopicPartition],
+    committed: CommittedOffset | OffsetsOfTopic,
+    producer_id: int,
 ) -> None:
     """What becomes of offset records of one group, whether they have just been written or are being loaded."""
     # A group may exist by its offsets alone: then it is a classic one without members, made here.
@@ -29,7 +33,7 @@ def put_offsets(
         from ottla.coordinator.group.classic.group import ClassicGroup
 
         shard.groups[group_id] = ClassicGroup(group_id, shard)
-    shard.offsets.put(group_id, offsets, producer_id)
+    shard.offsets.put(group_id, partitions, committed, producer_id)
 
 
 def _replay_offset(shard: GroupShard, key: OffsetCommitKey, value: OffsetCommitValue | None, producer_id: int) -> None:
@@ -45,7 +49,7 @@ def _replay_offset(shard: GroupShard, key: OffsetCommitKey, value: OffsetCommitV
         expire_timestamp_ms=value.expire_timestamp,
         topic_id=value.topic_id,
     )
-    put_offsets(shard, key.group, ((partition, committed),), producer_id)
+    put_offsets(shard, key.group, (partition,), committed, producer_id)
 
 
 def _replay_legacy_offset(
@@ -56,7 +60,7 @@ def _replay_legacy_offset(
         shard.offsets.remove(key.group, partition)
         return
     committed = CommittedOffset(value.offset, metadata=value.metadata, commit_timestamp_ms=value.commit_timestamp)
-    shard.offsets.put(key.group, ((partition, committed),), producer_id)
+    shard.offsets.put(key.group, (partition,), committed, producer_id)
 
 
 OFFSET_REPLAYERS: Mapping[int, Replayer] = {

@@ -1,132 +1,148 @@
-"""The offsets of one commit as a run: encoded in one pass, and replayed in one.
+"""The offsets of one commit as a run: written in one pass, and replayed in one.
 
-A commit may name hundreds of partitions, and every consumer commits every few seconds. The bytes are those that the
-messages `OffsetCommitKey` and `OffsetCommitValue` would make (a test holds them against each other); what is the same
-for all partitions of a topic is encoded once for each request, or remembered.
+A commit may name hundreds of partitions, and every consumer commits every few seconds. What is the same each time is
+in the commit's shape (`shape`); most commits carry no metadata, and the rest is one `pack`. The others are written
+record by record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import lru_cache
-from struct import Struct
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.coordinator.group.offsets.replay import put_offsets
-from ottla.coordinator.group.offsets.table import NO_EXPIRY, CommittedOffset
+from ottla.coordinator.group.offsets.shape import METADATA_LENGTH_MAX, CommitShape, value_tail
+from ottla.coordinator.group.offsets.table import NO_EXPIRY, OffsetsOfTopic
 from ottla.coordinator.group.records import GROUP_RECORDS
-from ottla.model.ids import TopicPartition, Uuid
-from ottla.records.varint import varint_bytes
+from ottla.model.ids import Uuid
+from ottla.records.record import append_contents
 from ottla.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
+from ottla.wire.uniform import UniformArray
 
 if TYPE_CHECKING:
     from ottla.coordinator.group.state import GroupShard
     from ottla.wire.messages.offset_commit import OffsetCommitRequestPartition
 
-__all__ = ["CommitRun", "CommittedTopic"]
+__all__ = ["PARTITIONS_TOGETHER_MAX", "CommitColumns", "CommitRun"]
 
-# The partition, which ends the key.
-_PARTITION = Struct(">i")
-# The beginning of a value of version 4: version, offset, leader epoch, length of the metadata and one more.
-_VALUE_HEAD = Struct(">hqiB")
-# Its end: commit timestamp, and one tagged field of 16 bytes, the topic's id; then the record's number of headers.
-_VALUE_TAIL = Struct(">qBBB16sx")
-_VALUE_VERSION = 4
-# Without the metadata; the record's headers do not belong to the value.
-_VALUE_SIZE = _VALUE_HEAD.size + _VALUE_TAIL.size - 1
-# Longer metadata has a longer length, and is left to the messages.
-_METADATA_MAX = 126
+PARTITIONS_TOGETHER_MAX = 128
+"""Offsets that are kept together: one of them may keep all of them in memory."""
 
-# Most commits carry no metadata. Then everything between the two parts that a topic's offsets share has one size:
-# the partition, the value's length (as a varint), and the beginning of the value.
-_BETWEEN = Struct(">iBhqiB")
-(_VALUE_SIZE_VARINT,) = varint_bytes(_VALUE_SIZE)
 
-# A named tuple's own constructor is a function of Python's, and this is done for every partition.
-_new_tuple = tuple.__new__
+class CommitColumns(NamedTuple):
+    """What a commit says of one topic, field by field."""
 
-# What is remembered must have a bound in bytes too, and a name may have 32,767 characters.
-_REMEMBERED_LENGTH_MAX = 200
+    indexes: tuple[int, ...]
+    offsets: Sequence[int]
+    leader_epochs: Sequence[int]
+    metadata: Sequence[str] | None
+    """None where all are empty."""
+
+    @classmethod
+    def of(cls, partitions: Sequence[OffsetCommitRequestPartition]) -> CommitColumns:
+        if type(partitions) is UniformArray:
+            column = partitions.column
+            offsets, has_epochs = column("committed_offset"), "committed_leader_epoch" in partitions.names
+            leader_epochs = column("committed_leader_epoch") if has_epochs else (-1,) * len(offsets)
+            return cls(column("partition_index"), offsets, leader_epochs, None)
+        if len(partitions) == 1:
+            (one,) = partitions
+            metadata = (one.committed_metadata,) if one.committed_metadata else None
+            return cls((one.partition_index,), (one.committed_offset,), (one.committed_leader_epoch,), metadata)
+        has_metadata = any(each.committed_metadata for each in partitions)
+        return cls(
+            tuple([each.partition_index for each in partitions]),
+            tuple([each.committed_offset for each in partitions]),
+            tuple([each.committed_leader_epoch for each in partitions]),
+            tuple([each.committed_metadata or "" for each in partitions]) if has_metadata else None,
+        )
+
+    def only(self, places: Sequence[int]) -> CommitColumns:
+        """What it says of some of the partitions."""
+        indexes, offsets, leader_epochs, metadata = self
+        return CommitColumns(
+            tuple([indexes[place] for place in places]),
+            tuple([offsets[place] for place in places]),
+            tuple([leader_epochs[place] for place in places]),
+            None if metadata is None else tuple([metadata[place] for place in places]),
+        )
 
 
 class CommitRun:
     """Offsets of one group, in the order in which they are written."""
 
-    __slots__ = ("_group_id", "_offsets", "contents")
+    __slots__ = ("_group_id", "_pieces", "count", "size_bytes")
 
     def __init__(self, group_id: str) -> None:
         self._group_id = group_id
-        self._offsets: list[tuple[TopicPartition, CommittedOffset]] = []
-        self.contents: list[bytes] = []
+        # Contents of the records, where they cannot be written by their shape; else the end of their values.
+        self._pieces: list[tuple[CommitShape, OffsetsOfTopic, bytes | list[bytes]]] = []
+        self.count = 0
+        self.size_bytes = 0
 
-    def add(self, topic: CommittedTopic, partitions: Iterable[OffsetCommitRequestPartition]) -> None:
-        # One pass with everything at hand: this is what a commit of many partitions costs.
-        name, key_head, value_tail = topic.name, topic.key_head, topic.value_tail
-        now_ms, expire_timestamp_ms, topic_id = topic.now_ms, topic.expire_timestamp_ms, topic.topic_id
-        add_offset, add_content, pack = self._offsets.append, self.contents.append, _BETWEEN.pack
-        for partition in partitions:
-            index, offset = partition.partition_index, partition.committed_offset
-            leader_epoch, metadata = partition.committed_leader_epoch, partition.committed_metadata or ""
-            committed = CommittedOffset(offset, leader_epoch, metadata, now_ms, expire_timestamp_ms, topic_id)
-            add_offset((_new_tuple(TopicPartition, (name, index)), committed))
-            if value_tail is None:
-                add_content(_by_messages(self._group_id, name, index, committed))
-            elif metadata:
-                add_content(_with_metadata(self._group_id, topic, index, committed, value_tail))
+    def add(
+        self, shape: CommitShape, columns: CommitColumns, *, topic_id: Uuid, now_ms: int, expire_timestamp_ms: int
+    ) -> None:
+        _, offsets, leader_epochs, metadata = columns
+        committed = OffsetsOfTopic(
+            shape.places, offsets, leader_epochs, metadata, now_ms, expire_timestamp_ms, topic_id
+        )
+        self.count += shape.count
+        if metadata is None and topic_id and expire_timestamp_ms == NO_EXPIRY:
+            self._pieces.append((shape, committed, value_tail(now_ms, topic_id)))
+            self.size_bytes += shape.count * shape.content_size
+        else:
+            contents = _contents(self._group_id, shape, committed)
+            self._pieces.append((shape, committed, contents))
+            self.size_bytes += sum(map(len, contents))
+
+    def write(self, payload: bytearray, *, first_offset_delta: int, timestamp_delta: int) -> None:
+        for shape, committed, content in self._pieces:
+            if type(content) is bytes and not first_offset_delta and not timestamp_delta:
+                payload += shape.records(committed.offsets, committed.leader_epochs, content)
             else:
-                between = pack(index, _VALUE_SIZE_VARINT, _VALUE_VERSION, offset, leader_epoch, 1)
-                add_content(key_head + between + value_tail)
+                contents = _short_contents(shape, committed, content) if type(content) is bytes else content
+                append_contents(
+                    payload,
+                    contents,  # type: ignore[arg-type]
+                    first_offset_delta=first_offset_delta,
+                    timestamp_delta=timestamp_delta,
+                )
+            first_offset_delta += shape.count
 
     def replay(self, state: GroupShard, producer_id: int) -> None:
-        put_offsets(state, self._group_id, self._offsets, producer_id)
+        for shape, committed, _ in self._pieces:
+            put_offsets(state, self._group_id, shape.partitions, committed, producer_id)
 
 
-class CommittedTopic:
-    """What all offsets of one topic in a commit share."""
-
-    __slots__ = ("expire_timestamp_ms", "key_head", "name", "now_ms", "topic_id", "value_tail")
-
-    def __init__(self, group_id: str, name: str, *, topic_id: Uuid, now_ms: int, expire_timestamp_ms: int) -> None:
-        self.name = name
-        self.topic_id = topic_id
-        self.now_ms = now_ms
-        self.expire_timestamp_ms = expire_timestamp_ms
-        is_short = len(group_id) + len(name) <= _REMEMBERED_LENGTH_MAX
-        self.key_head = _remembered_key_head(group_id, name) if is_short else _key_head(group_id, name)
-        # None where another version is written: without a topic id, or with a time of expiry.
-        self.value_tail: bytes | None = None
-        if topic_id and expire_timestamp_ms == NO_EXPIRY:
-            self.value_tail = _VALUE_TAIL.pack(now_ms, 1, 0, 16, topic_id.bytes)
+def _short_contents(shape: CommitShape, committed: OffsetsOfTopic, tail: bytes) -> list[bytes]:
+    """Records without metadata that are not the first ones of their batch."""
+    content = shape.content
+    columns = zip(committed.offsets, committed.leader_epochs, strict=True)
+    return [content(place, offset, epoch, b"", tail) for place, (offset, epoch) in enumerate(columns)]
 
 
-def _key_head(group_id: str, topic: str) -> bytes:
-    """The key's length, and the key up to the partition."""
-    key = GROUP_RECORDS.encode_key(OffsetCommitKey(group=group_id, topic=topic))
-    return varint_bytes(len(key)) + key[: -_PARTITION.size]
-
-
-_remembered_key_head = lru_cache(maxsize=4096)(_key_head)
-
-
-def _with_metadata(
-    group_id: str, topic: CommittedTopic, partition: int, committed: CommittedOffset, value_tail: bytes
-) -> bytes:
-    metadata = committed.metadata.encode()
-    length = len(metadata)
-    if length > _METADATA_MAX:
-        return _by_messages(group_id, topic.name, partition, committed)
-    value_head = _VALUE_HEAD.pack(_VALUE_VERSION, committed.offset, committed.leader_epoch, length + 1)
-    value_size = varint_bytes(_VALUE_SIZE + length)
-    return b"".join((topic.key_head, _PARTITION.pack(partition), value_size, value_head, metadata, value_tail))
-
-
-def _by_messages(group_id: str, topic: str, partition: int, committed: CommittedOffset) -> bytes:
-    value = OffsetCommitValue(
-        offset=committed.offset,
-        leader_epoch=committed.leader_epoch,
-        metadata=committed.metadata,
-        commit_timestamp=committed.commit_timestamp_ms,
-        expire_timestamp=committed.expire_timestamp_ms,
-        topic_id=committed.topic_id,
-    )
-    return GROUP_RECORDS.encode_content((OffsetCommitKey(group=group_id, topic=topic, partition=partition), value))
+def _contents(group_id: str, shape: CommitShape, committed: OffsetsOfTopic) -> list[bytes]:
+    topic_id = committed.topic_id
+    # Another version is written without a topic id, or with a time of expiry.
+    is_usual = topic_id and committed.expire_timestamp_ms == NO_EXPIRY
+    tail = value_tail(committed.commit_timestamp_ms, topic_id) if is_usual else b""
+    contents: list[bytes] = []
+    for place, (topic, index) in enumerate(shape.partitions):
+        offset, leader_epoch = committed.offsets[place], committed.leader_epochs[place]
+        metadata = "" if committed.metadata is None else committed.metadata[place]
+        encoded = metadata.encode()
+        if is_usual and len(encoded) <= METADATA_LENGTH_MAX:
+            contents.append(shape.content(place, offset, leader_epoch, encoded, tail))
+            continue
+        value = OffsetCommitValue(
+            offset=offset,
+            leader_epoch=leader_epoch,
+            metadata=metadata,
+            commit_timestamp=committed.commit_timestamp_ms,
+            expire_timestamp=committed.expire_timestamp_ms,
+            topic_id=topic_id,
+        )
+        key = OffsetCommitKey(group=group_id, topic=topic, partition=index)
+        contents.append(GROUP_RECORDS.encode_content((key, value)))
+    return contents

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ottla.model.ids import TopicPartition, Uuid
 
-__all__ = ["NO_EXPIRY", "NO_LEADER_EPOCH", "CommittedOffset", "OffsetTable"]
+__all__ = ["NO_EXPIRY", "NO_LEADER_EPOCH", "CommittedOffset", "OffsetTable", "OffsetsOfTopic"]
 
 NO_LEADER_EPOCH = -1
 NO_EXPIRY = -1
@@ -34,7 +34,6 @@ class CommittedOffset:
         expire_timestamp_ms: int = NO_EXPIRY,
         topic_id: Uuid = Uuid.ZERO,
     ) -> None:
-        # Not by keyword alone: a commit makes one for each of its partitions, and names would double what that costs.
         self.offset = offset
         self.leader_epoch = leader_epoch
         self.metadata = metadata
@@ -42,14 +41,68 @@ class CommittedOffset:
         # Asked for by the client: only versions 2 to 4 of OffsetCommit could.
         self.expire_timestamp_ms = expire_timestamp_ms
         self.topic_id = topic_id
-        # Which of all offsets of the shard it is, in the order of the log.
+        # Which of all commits of the shard it is, in the order of the log.
         self.place = 0
+
+    def at(self, partition: int) -> CommittedOffset:  # noqa: ARG002
+        return self
 
     def __repr__(self) -> str:
         return f"CommittedOffset({self.offset}, metadata={self.metadata!r})"
 
 
-GroupOffsets = dict[TopicPartition, CommittedOffset]
+class OffsetsOfTopic:
+    """Offsets of one topic that were committed together, by columns: an object for each would cost most of a commit.
+
+    It lives as long as one of its partitions has nothing newer; whoever makes it bounds how many partitions it has.
+    """
+
+    __slots__ = (
+        "commit_timestamp_ms",
+        "expire_timestamp_ms",
+        "leader_epochs",
+        "metadata",
+        "offsets",
+        "place",
+        "places",
+        "topic_id",
+    )
+
+    def __init__(
+        self,
+        places: Mapping[int, int],
+        offsets: Sequence[int],
+        leader_epochs: Sequence[int],
+        metadata: Sequence[str] | None,
+        commit_timestamp_ms: int,
+        expire_timestamp_ms: int,
+        topic_id: Uuid,
+    ) -> None:
+        # By partition: where in the columns.
+        self.places = places
+        self.offsets = offsets
+        self.leader_epochs = leader_epochs
+        # None where all are empty.
+        self.metadata = metadata
+        self.commit_timestamp_ms = commit_timestamp_ms
+        self.expire_timestamp_ms = expire_timestamp_ms
+        self.topic_id = topic_id
+        self.place = 0
+
+    def at(self, partition: int) -> CommittedOffset:
+        place = self.places[partition]
+        return CommittedOffset(
+            self.offsets[place],
+            leader_epoch=self.leader_epochs[place],
+            metadata="" if self.metadata is None else self.metadata[place],
+            commit_timestamp_ms=self.commit_timestamp_ms,
+            expire_timestamp_ms=self.expire_timestamp_ms,
+            topic_id=self.topic_id,
+        )
+
+
+# Each partition's own, or those it was committed together with.
+GroupOffsets = dict[TopicPartition, CommittedOffset | OffsetsOfTopic]
 
 
 class OffsetTable:
@@ -63,9 +116,13 @@ class OffsetTable:
         # By producer id: what its open transaction has committed so far (KIP-98).
         self._pending: dict[int, dict[str, GroupOffsets]] = {}
 
-    def of_group(self, group_id: str) -> GroupOffsets:
-        """Not to be changed by the caller; empty when there are none."""
-        return self._by_group.get(group_id) or {}
+    def of_group(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
+        """Empty when there are none."""
+        offsets = self._by_group.get(group_id) or {}
+        return {partition: committed.at(partition.partition) for partition, committed in offsets.items()}
+
+    def count_of_group(self, group_id: str) -> int:
+        return len(self._by_group.get(group_id) or ())
 
     def groups(self) -> Iterator[str]:
         """Ids of groups that have offsets, pending ones included."""
@@ -75,8 +132,8 @@ class OffsetTable:
         return iter(seen)
 
     def get(self, group_id: str, partition: TopicPartition) -> CommittedOffset | None:
-        offsets = self._by_group.get(group_id)
-        return None if offsets is None else offsets.get(partition)
+        committed = (self._by_group.get(group_id) or {}).get(partition)
+        return None if committed is None else committed.at(partition.partition)
 
     def pending_partitions(self, group_id: str) -> set[TopicPartition]:
         return {partition for transaction in self._pending.values() for partition in transaction.get(group_id, ())}
@@ -84,18 +141,20 @@ class OffsetTable:
     # Replay.
 
     def put(
-        self, group_id: str, offsets: Iterable[tuple[TopicPartition, CommittedOffset]], producer_id: int = -1
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition],
+        committed: CommittedOffset | OffsetsOfTopic,
+        producer_id: int = -1,
     ) -> None:
+        """What was committed, for one partition or for all that were committed together."""
         by_group = self._by_group if producer_id < 0 else self._pending.setdefault(producer_id, {})
         by_partition = by_group.get(group_id)
         if by_partition is None:
             by_partition = by_group[group_id] = {}
-        place = self._place
-        for partition, committed in offsets:
-            place += 1
-            committed.place = place
+        self._place = committed.place = self._place + 1
+        for partition in partitions:
             by_partition[partition] = committed
-        self._place = place
 
     def remove(self, group_id: str, partition: TopicPartition) -> None:
         """Pending offsets go too: the deletion came after them."""

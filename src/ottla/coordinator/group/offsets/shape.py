@@ -1,0 +1,149 @@
+"""What the commits of a consumer have in common: the group, the topic, and the partitions.
+
+A consumer commits the same partitions again and again, with other offsets. The shape of a commit holds what does not
+change: the keys of the records as they stand in a batch, the partitions as the table knows them, and the answer when
+everything went well. What is left to do for a commit is to put its numbers into place, all with one `pack`.
+
+The bytes are those that the messages `OffsetCommitKey` and `OffsetCommitValue` would make; a test holds them against
+each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+
+from ottla.coordinator.group.records import GROUP_RECORDS
+from ottla.model.ids import TopicPartition, Uuid
+from ottla.records.varint import varint_bytes
+from ottla.wire.codec import encode
+from ottla.wire.messages.group_records import OffsetCommitKey
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+__all__ = ["METADATA_LENGTH_MAX", "CommitShape", "CommitShapes", "GoodAnswer", "value_tail"]
+
+_PARTITION = Struct(">i")
+# A value of version 4: version, offset, leader epoch, length of the metadata and one more ...
+_VALUE_HEAD = Struct(">hqiB")
+# ... then the metadata, the commit timestamp, and one tagged field of 16 bytes, the topic's id; a zero for the record's
+# number of headers follows.
+_VALUE_TAIL = Struct(">qBBB16sx")
+_VALUE_VERSION = 4
+# Without the metadata; the record's headers do not belong to the value.
+_VALUE_SIZE = _VALUE_HEAD.size + _VALUE_TAIL.size - 1
+# Longer metadata has a longer length.
+METADATA_LENGTH_MAX = 126
+# What comes after the leader epoch where there is no metadata.
+_EMPTY_METADATA = b"\1"
+_TAIL_SIZE = len(_EMPTY_METADATA) + _VALUE_TAIL.size
+
+# Attributes, and no time after the batch's first record.
+_ATTRIBUTES_AND_TIME = b"\0\0"
+
+# What is remembered has a bound: partitions of all shapes together, and the length of the names, which have up to
+# 32,767 characters.
+_PARTITIONS_REMEMBERED_MAX = 1 << 15
+_REMEMBERED_LENGTH_MAX = 200
+
+
+class GoodAnswer(OffsetCommitResponse):
+    """An answer without an error, which is given again and again. It is shared, so nobody may change it."""
+
+    __slots__ = ("body",)
+
+    def __init__(self, topic: OffsetCommitResponseTopic, version: int) -> None:
+        super().__init__(topics=[topic])
+        # What the encoder would make of it.
+        self.body = encode(OffsetCommitResponse(topics=[topic]), version)
+
+
+class CommitShape:
+    """One group, topic and run of partitions."""
+
+    __slots__ = ("_answers", "_key_head", "_pack", "_prefixes", "content_size", "count", "partitions", "places")
+
+    def __init__(self, group_id: str, topic: str, indexes: Sequence[int]) -> None:
+        key = GROUP_RECORDS.encode_key(OffsetCommitKey(group=group_id, topic=topic))
+        # The key's length, and the key up to the partition.
+        self._key_head = varint_bytes(len(key)) + key[: -_PARTITION.size]
+        self.count = len(indexes)
+        self.partitions = [TopicPartition(topic, index) for index in indexes]
+        self.places = {index: place for place, index in enumerate(indexes)}
+        # Of a record without metadata: see `ottla.records.record.record_content`.
+        value_length = varint_bytes(_VALUE_SIZE)
+        self.content_size = len(self._key_head) + _PARTITION.size + len(value_length) + _VALUE_SIZE + 1
+        # Each record up to its offset, as it stands in a batch that begins with this commit.
+        value_version = _VALUE_HEAD.pack(_VALUE_VERSION, 0, 0, 0)[:2]
+        self._prefixes: list[bytes] = []
+        for delta, index in enumerate(indexes):
+            offset_delta = varint_bytes(delta)
+            length = varint_bytes(len(_ATTRIBUTES_AND_TIME) + len(offset_delta) + self.content_size)
+            place = length + _ATTRIBUTES_AND_TIME + offset_delta
+            self._prefixes.append(place + self._key_head + _PARTITION.pack(index) + value_length + value_version)
+        self._pack = Struct(">" + "".join(f"{len(prefix)}sqi{_TAIL_SIZE}s" for prefix in self._prefixes)).pack
+        # By version, and whether the topic is answered by its id.
+        self._answers: dict[tuple[int, bytes], GoodAnswer] = {}
+
+    def records(self, offsets: Sequence[int], leader_epochs: Sequence[int], tail: bytes) -> bytes:
+        """All records, without metadata, as the first ones of a batch."""
+        if self.count == 1:
+            return self._pack(self._prefixes[0], offsets[0], leader_epochs[0], _EMPTY_METADATA + tail)
+        values: list[object] = [_EMPTY_METADATA + tail] * (4 * self.count)
+        values[0::4] = self._prefixes
+        values[1::4] = offsets
+        values[2::4] = leader_epochs
+        return self._pack(*values)
+
+    def content(self, place: int, offset: int, leader_epoch: int, metadata: bytes, tail: bytes) -> bytes:
+        """Key and value of one record: see `ottla.records.record.record_content`."""
+        length = len(metadata)
+        assert length <= METADATA_LENGTH_MAX
+        value_head = _VALUE_HEAD.pack(_VALUE_VERSION, offset, leader_epoch, length + 1)
+        partition = _PARTITION.pack(self.partitions[place].partition)
+        return b"".join((self._key_head, partition, varint_bytes(_VALUE_SIZE + length), value_head, metadata, tail))
+
+    def good_answer(self, version: int, name: str, topic_id: Uuid) -> GoodAnswer:
+        answer = self._answers.get((version, topic_id.bytes))
+        if answer is None:
+            partitions = [OffsetCommitResponsePartition(partition_index=each.partition) for each in self.partitions]
+            topic = OffsetCommitResponseTopic(name=name, topic_id=topic_id, partitions=partitions)
+            # Few versions are in use, but a topic that is created anew has a new id each time.
+            if len(self._answers) >= 4:
+                self._answers.clear()
+            answer = self._answers[version, topic_id.bytes] = GoodAnswer(topic, version)
+        return answer
+
+
+def value_tail(commit_timestamp_ms: int, topic_id: Uuid) -> bytes:
+    """What all values of a topic in one commit end with, and the end of the record."""
+    return _VALUE_TAIL.pack(commit_timestamp_ms, 1, 0, 16, topic_id.bytes)
+
+
+class CommitShapes:
+    """The shapes of commits that have been seen lately."""
+
+    __slots__ = ("_partitions", "_shapes")
+
+    def __init__(self) -> None:
+        self._shapes: dict[tuple[str, str, tuple[int, ...]], CommitShape] = {}
+        self._partitions = 0
+
+    def of(self, group_id: str, topic: str, indexes: tuple[int, ...]) -> CommitShape:
+        shape = self._shapes.get((group_id, topic, indexes))
+        if shape is None:
+            shape = CommitShape(group_id, topic, indexes)
+            if len(group_id) + len(topic) <= _REMEMBERED_LENGTH_MAX:
+                self._remember((group_id, topic, indexes), shape)
+        return shape
+
+    def _remember(self, key: tuple[str, str, tuple[int, ...]], shape: CommitShape) -> None:
+        if self._partitions + shape.count > _PARTITIONS_REMEMBERED_MAX:
+            # Whoever still commits is remembered again.
+            self._shapes.clear()
+            self._partitions = 0
+        self._shapes[key] = shape
+        self._partitions += shape.count
