@@ -107,6 +107,7 @@ class ConnectionContext:
         "connection_id",
         "last_statistics",
         "listener",
+        "on_closed",
         "principal",
         "quota",
     )
@@ -131,6 +132,8 @@ class ConnectionContext:
         self.quota: QuotaManager = quota if quota is not None else Unlimited()
         # Where the connection's last request was counted, and where its answer's way out is.
         self.last_statistics: ApiStatistics | None = None
+        # Called when the connection is closed, unless a broken protocol or the end of this node is why.
+        self.on_closed: Callable[[], object] | None = None
         # KIP-511: learnt from the connection's ApiVersions request.
         self.client_software_name = "unknown"
         self.client_software_version = "unknown"

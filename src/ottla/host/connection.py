@@ -169,6 +169,9 @@ class Connection:
         self._frame = self._backlog = None
         self._socket.close()
         self._owner.connection_closed(self, reason)
+        on_closed = self.context.on_closed
+        if on_closed is not None and reason is None and not self._stopping:
+            on_closed()
 
     def stop_reading(self) -> None:
         """Takes no further requests; what is under way is still answered. For the shutdown of the node."""

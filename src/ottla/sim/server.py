@@ -106,6 +106,8 @@ class ServerConnection:
     def _on_closed(self, _reason: str) -> None:
         self._answers.clear()
         self._owner.forget(self)
+        if self._context.on_closed is not None:
+            self._context.on_closed()
 
     def _on_frame(self, frame: bytes) -> None:
         if self._is_stopping:

@@ -147,6 +147,33 @@ def test_the_next_look_is_due_when_the_first_session_runs_out(harness: Controlle
     assert harness.controller.next_session_end_ms() == 7000
 
 
+def test_a_broker_whose_connection_was_closed_has_half_a_session_to_come_back(harness: ControllerHarness) -> None:
+    liveness = harness.controller.liveness
+    now_ms = harness.virtual.clock.ms
+    for broker_id in (1, 2, 3):
+        liveness.heard(broker_id, now_ms=now_ms, connection_id=f"c-{broker_id}")
+    harness.controller.broker_connection_closed(1, "c-1")
+    # That one had moved to another connection before.
+    harness.controller.broker_connection_closed(2, "c-old")
+    harness.controller.broker_connection_closed(3, "c-3")
+    assert harness.controller.next_session_end_ms() == 4500
+    harness.virtual.clock.ms += 4499
+    assert done(harness.controller.fence_silent_brokers()) == []
+    liveness.heard(3, now_ms=harness.virtual.clock.ms, connection_id="c-4")
+    harness.virtual.clock.ms += 1
+    assert done(harness.controller.fence_silent_brokers()) == [1]
+    assert done(harness.controller.fence_silent_brokers()) == []
+
+
+def test_a_closed_connection_never_makes_a_session_longer(harness: ControllerHarness) -> None:
+    harness.controller.liveness.heard(1, now_ms=harness.virtual.clock.ms, connection_id="c-1")
+    harness.virtual.clock.ms += 8000
+    harness.beat(2)
+    harness.beat(3)
+    harness.controller.broker_connection_closed(1, "c-1")
+    assert harness.controller.next_session_end_ms() == 1000
+
+
 def test_a_controller_that_was_held_up_does_not_blame_the_brokers(harness: ControllerHarness) -> None:
     harness.virtual.clock.ms += 20_000
     assert done(harness.controller.fence_silent_brokers(held_up_ms=15_000)) == []

@@ -235,15 +235,19 @@ class Controller(AdminOperations):
     def log(self) -> MetadataLog:
         return self._log
 
+    def broker_connection_closed(self, broker_id: int, connection_id: str) -> None:
+        """A connection that a heartbeat came on was closed at its other end."""
+        self.liveness.lost(broker_id, now_ms=self._world.clock.now_ms(), connection_id=connection_id)
+
     def next_session_end_ms(self) -> int | None:
         """How long it is until a broker's session runs out if nothing more is heard of it; None when there is none."""
-        contacts = self.liveness.last_contact_ms
-        latest = [
-            contacts.get(each.broker_id, 0) for each in self.uncommitted_image.brokers.values() if not each.fenced
+        timeout_ms = self._current_config().broker_session_timeout_ms
+        ends = [
+            self.liveness.session_end_ms(broker.broker_id, session_timeout_ms=timeout_ms)
+            for broker in self.uncommitted_image.brokers.values()
+            if not broker.fenced
         ]
-        if not latest:
-            return None
-        return max(min(latest) + self._current_config().broker_session_timeout_ms - self._world.clock.now_ms(), 0)
+        return max(min(ends) - self._world.clock.now_ms(), 0) if ends else None
 
     def submit(
         self, decide: Callable[[DecisionContext], Decision[R]], context: ControllerContext | None = None

@@ -34,24 +34,43 @@ H = TypeVar("H", bound=Hashable)
 RECORDS_PER_DECISION_MAX = 10_000
 
 
+# A broker whose connection was closed at its end has this part of a session to be heard on another.
+_LOST_CONNECTION_SHARE = 2
+
+
 class Liveness:
     """What heartbeats tell; it is not in the log, and a new controller learns it anew.
 
     Times are wall-clock milliseconds, by broker id; a broker that was not heard of is missing.
     """
 
-    __slots__ = ("last_contact_ms", "metadata_offsets", "shutdown_offsets")
+    __slots__ = ("_connections", "_lost_ms", "last_contact_ms", "metadata_offsets", "shutdown_offsets")
 
     def __init__(self) -> None:
         self.last_contact_ms: dict[int, int] = {}
+        # The connection that a broker was last heard on, and when it was closed at the other end.
+        self._connections: dict[int, str] = {}
+        self._lost_ms: dict[int, int] = {}
         # How far each broker has read the metadata log.
         self.metadata_offsets: dict[int, int] = {}
         # The end of the log when a broker began its controlled shutdown: others must have read that far before it
         # stops.
         self.shutdown_offsets: dict[int, int] = {}
 
+    def heard(self, broker_id: int, *, now_ms: int, connection_id: str = "") -> None:
+        self.last_contact_ms[broker_id] = now_ms
+        self._connections[broker_id] = connection_id
+        self._lost_ms.pop(broker_id, None)
+
+    def lost(self, broker_id: int, *, now_ms: int, connection_id: str) -> None:
+        """Its connection was closed. A process that lives opens the next one at once; one that was killed does not."""
+        if self._connections.get(broker_id) == connection_id:
+            self._lost_ms.setdefault(broker_id, now_ms)
+
     def forget(self, broker_id: int) -> None:
         self.last_contact_ms.pop(broker_id, None)
+        self._connections.pop(broker_id, None)
+        self._lost_ms.pop(broker_id, None)
         self.metadata_offsets.pop(broker_id, None)
         self.shutdown_offsets.pop(broker_id, None)
 
@@ -59,10 +78,20 @@ class Liveness:
         """A controller that was held up itself has heard nobody in that time, which says nothing about them."""
         for broker_id in self.last_contact_ms:
             self.last_contact_ms[broker_id] += held_up_ms
+        for broker_id in self._lost_ms:
+            self._lost_ms[broker_id] += held_up_ms
+
+    def session_end_ms(self, broker_id: int, *, session_timeout_ms: int) -> int:
+        """When it runs out if nothing more is heard; 0 when nothing ever was."""
+        last = self.last_contact_ms.get(broker_id)
+        if last is None:
+            return 0
+        end = last + session_timeout_ms
+        lost = self._lost_ms.get(broker_id)
+        return end if lost is None else min(end, lost + session_timeout_ms // _LOST_CONNECTION_SHARE)
 
     def has_session(self, broker_id: int, *, now_ms: int, session_timeout_ms: int) -> bool:
-        last = self.last_contact_ms.get(broker_id)
-        return last is not None and now_ms - last < session_timeout_ms
+        return now_ms < self.session_end_ms(broker_id, session_timeout_ms=session_timeout_ms)
 
 
 class DecisionContext(NamedTuple):
