@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -55,6 +55,7 @@ class Herder:
         plugins: Plugins,
         engine: Engine,
         resolve: Resolver,
+        hide: Callable[[str], str],
         cluster: Cluster,
     ) -> None:
         self.config = config
@@ -67,6 +68,7 @@ class Herder:
         self._status = status
         self._engine = engine
         self.resolve = resolve
+        self._hide = hide
         self.worker_id = url.removeprefix("http://").rstrip("/")
         self.runner = Runner(
             config,
@@ -76,6 +78,7 @@ class Herder:
             plugins=plugins,
             engine=engine,
             resolve=resolve,
+            hide=hide,
         )
         self._kick = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -274,6 +277,8 @@ class Herder:
         if found is None:
             self._require_owner(f"task:{task}", is_here=task in self.runner.owned().tasks)
             raise not_found(f"Task {task} is not running.")
+        if found["last_error"] is not None:
+            found["last_error"] = self._hide(found["last_error"])
         return {"id": task.task, "connector": task.connector, "worker_id": self.worker_id, **found}
 
     def active_topics(self, name: str) -> dict[str, Any]:

@@ -73,6 +73,7 @@ class Runner:
         plugins: Plugins,
         engine: Engine,
         resolve: Resolver,
+        hide: Callable[[str], str] = str,
     ) -> None:
         self._config = config
         self._worker_id = worker_id
@@ -81,6 +82,7 @@ class Runner:
         self._plugins = plugins
         self._engine = engine
         self._resolve = resolve
+        self._hide = hide
         self._connectors: dict[str, _RunningConnector] = {}
         self._tasks: dict[TaskId, _LocalTask] = {}
         self._assigned = Ownership()
@@ -229,7 +231,7 @@ class Runner:
             if self._connectors.get(name) is not running:
                 return
             running.instance = None
-            logger.warning("connector %s failed: %s", name, error)
+            logger.warning("connector %s failed: %s", name, self._hide(str(error)))
             await self._report(name, State.FAILED, trace=_trace(error), version=version)
         finally:
             running.planning = False
@@ -364,7 +366,8 @@ class Runner:
         if not self._is_current(local):
             return
         local.failed = True
-        logger.warning("task %s failed: %s", local.id, trace.strip().splitlines()[-1] if trace.strip() else "")
+        last = trace.strip().splitlines()[-1] if trace.strip() else ""
+        logger.warning("task %s failed: %s", local.id, self._hide(last))
         self._later(self._report(local.id, State.FAILED, trace=trace, version=local.version))
         config = self._store.state.connectors.get(local.id.connector) or {}
         allowed = int(config.get("tasks.restart.max.attempts") or 3)
@@ -398,7 +401,11 @@ class Runner:
         safe: bool = False,
     ) -> None:
         report = ConnectorState(
-            state=state, worker_id=self._worker_id, generation=self.generation, trace=trace, version=version
+            state=state,
+            worker_id=self._worker_id,
+            generation=self.generation,
+            trace=None if trace is None else self._hide(trace),
+            version=version,
         )
         try:
             await self._status.put(what, report, safe=safe)

@@ -23,6 +23,7 @@ from ottla.connect.engine import Engine
 from ottla.connect.herder import Herder
 from ottla.connect.plugins import Plugins
 from ottla.connect.rest.server import RestServer
+from ottla.connect.secrets import Mask, make_providers, resolve
 from ottla.connect.states import TargetState
 from ottla.connect.stores.config import ConfigStore, MemoryConfigStore, TopicConfigStore
 from ottla.connect.stores.offsets import FileOffsetStore, OffsetStore, TopicOffsetStore
@@ -48,6 +49,8 @@ class Worker:
         self.config = config
         self.plugins = plugins or Plugins(config.settings.texts("plugin.path"))
         self._make_engine = engine or _spark_engine
+        # What came out of secrets, to be hidden in what is reported.
+        self.mask = Mask()
         host, port = config.listener()
         self._rest = RestServer(
             host,
@@ -84,7 +87,8 @@ class Worker:
             offsets=offsets,
             plugins=self.plugins,
             engine=self._make_engine(self.config, self.plugins, offsets, cluster),
-            resolve=_resolver(self.config, self.plugins),
+            resolve=_resolver(self.config, self.plugins, self.mask),
+            hide=self.mask.hide,
             cluster=cluster,
         )
         await self.herder.start()
@@ -164,6 +168,6 @@ def _spark_engine(config: WorkerConfig, plugins: Plugins, offsets: OffsetStore, 
     return SparkEngine(config, plugins, offsets, cluster)
 
 
-def _resolver(config: WorkerConfig, plugins: Plugins) -> Callable[[Mapping[str, str]], dict[str, str]]:
-    del config, plugins
-    return dict
+def _resolver(config: WorkerConfig, plugins: Plugins, mask: Mask) -> Callable[[Mapping[str, str]], dict[str, str]]:
+    providers = make_providers(config.original, plugins)
+    return lambda given: resolve(given, providers, mask)

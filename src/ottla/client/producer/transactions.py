@@ -85,6 +85,17 @@ class TransactionManager:
         self._failure = None
         self._partitions.clear()
 
+    def share(self) -> tuple[int, int]:
+        """The id and epoch with which others may write in the open transaction; this producer ends it."""
+        self.check_open()
+        return self._identity.producer_id, self._identity.epoch
+
+    def join(self, producer_id: int, epoch: int) -> None:
+        """Writes in a transaction that another producer has begun and will end."""
+        assert self.state is TransactionState.UNINITIALIZED, "a producer joins one transaction, and has none of its own"
+        self._identity.set(producer_id, epoch)
+        self.state = TransactionState.OPEN
+
     def check_open(self) -> None:
         """Raises where a record may not be sent now."""
         if self._settings.transactional_id is None:

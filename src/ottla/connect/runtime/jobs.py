@@ -1,0 +1,276 @@
+"""What a batch is in Spark: the functions that run in executors, and the frames around them.
+
+A batch begins with `spark.range`, one number for each piece of work, and `mapInArrow`: the function finds its piece by
+the number. That is a plain plan which starts no process of its own for a query, so that many small batches of many
+tasks cost little, and it is the same on every kind of Spark, Connect's client included.
+
+Everything here is found by name in the executors: what crosses the border is values.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ottla.client.settings import ClientSettings
+from ottla.connect.api import Connector, OffsetRange, SourceConnector, SourceOffset, SourcePartition, Task
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+__all__ = [
+    "ConnectorReference",
+    "CreationRule",
+    "SourcePiece",
+    "WriteTarget",
+    "Written",
+    "read_source",
+    "read_topics",
+    "write_topics",
+]
+
+_WRITTEN = "topics string, records bigint, bytes bigint"
+_ROWS_MAX = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorReference:
+    """A connector's class, so that another process can find it."""
+
+    module: str
+    name: str
+    paths: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, connector: type[Connector], paths: Sequence[str]) -> ConnectorReference:
+        return cls(connector.__module__, connector.__qualname__, tuple(paths))
+
+    def load(self) -> type[Connector]:
+        for path in self.paths:
+            if path not in sys.path:
+                sys.path.append(path)
+        found: Any = importlib.import_module(self.module)
+        for step in self.name.split("."):
+            found = getattr(found, step)
+        assert isinstance(found, type)
+        assert issubclass(found, Connector)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePiece:
+    """A source partition, and from where to where it is read."""
+
+    partition: SourcePartition
+    start: SourceOffset | None
+    end: SourceOffset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreationRule:
+    """How topics are created that match (KIP-158)."""
+
+    include: tuple[str, ...] = (".*",)
+    exclude: tuple[str, ...] = ()
+    partitions: int = -1
+    replication_factor: int = -1
+    configs: Mapping[str, str]
+
+    def fits(self, topic: str) -> bool:
+        return any(re.fullmatch(each, topic) for each in self.include) and not any(
+            re.fullmatch(each, topic) for each in self.exclude
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteTarget:
+    """Where rows go, and in whose transaction; without one they are written at least once."""
+
+    client: ClientSettings
+    transactional_id: str | None = None
+    producer_id: int = -1
+    epoch: int = -1
+    options: Mapping[str, str]
+    rules: tuple[CreationRule, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    records: int
+    bytes: int
+    topics: tuple[str, ...]
+
+
+# Reading sources.
+
+
+def read_source(
+    spark: SparkSession,
+    connector: ConnectorReference,
+    task: Task,
+    pieces: Sequence[SourcePiece],
+    schema: str | StructType,
+) -> DataFrame:
+    """The rows of pieces that have one schema, a Spark task for each."""
+    from pyspark.sql.types import StructType
+
+    wanted = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    function = partial(_read_pieces, connector, task, tuple(pieces), wanted.json())
+    return spark.range(0, len(pieces), 1, len(pieces)).mapInArrow(function, wanted)
+
+
+def _read_pieces(
+    connector: ConnectorReference,
+    task: Task,
+    pieces: tuple[SourcePiece, ...],
+    schema: str,
+    batches: Iterator[pyarrow.RecordBatch],
+) -> Iterator[pyarrow.RecordBatch]:
+    import json
+
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StructType
+
+    wanted = to_arrow_schema(StructType.fromJson(json.loads(schema)))
+    kind = connector.load()
+    assert issubclass(kind, SourceConnector)
+    reader = None
+    try:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                reader = reader or kind().reader(task)
+                piece = pieces[number]
+                for rows in reader.read(piece.partition, piece.start, piece.end):
+                    yield from _conforming(rows, wanted)
+    finally:
+        if reader is not None:
+            reader.close()
+
+
+def _conforming(rows: pyarrow.RecordBatch, wanted: pyarrow.Schema) -> Iterator[pyarrow.RecordBatch]:
+    """Spark compares types to the letter; a reader may give any that can be cast."""
+    import pyarrow
+
+    if rows.schema != wanted:
+        columns = [rows.column(name).cast(wanted.field(name).type) for name in wanted.names]
+        rows = pyarrow.RecordBatch.from_arrays(columns, schema=wanted)
+    for start in range(0, rows.num_rows, _ROWS_MAX):
+        yield rows.slice(start, _ROWS_MAX)
+
+
+# Reading topics.
+
+
+def read_topics(
+    spark: SparkSession, client: Mapping[str, str], ranges: Sequence[OffsetRange], topic_ids: Mapping[str, str]
+) -> DataFrame:
+    """The records of offset ranges, a Spark task for each, with the columns of the source `ottla`."""
+    from ottla.spark.options import source_options
+    from ottla.spark.schema import spark_schema
+    from ottla.spark.source.ranges import Range
+
+    options = source_options({**client, "subscribe": "-"}, streaming=False)
+    pieces = tuple(Range(one.topic, topic_ids.get(one.topic, ""), one.partition, one.start, one.end) for one in ranges)
+    function = partial(_read_ranges, options, pieces)
+    return spark.range(0, len(pieces), 1, len(pieces)).mapInArrow(function, spark_schema(True))
+
+
+def _read_ranges(
+    options: Any, pieces: Sequence[Any], batches: Iterator[pyarrow.RecordBatch]
+) -> Iterator[pyarrow.RecordBatch]:
+    from ottla.spark.source.ranges import read_range
+
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            yield from read_range(options, pieces[number])
+
+
+# Writing topics.
+
+
+def write_topics(frame: DataFrame, target: WriteTarget) -> Written:
+    """Writes all rows, in one Spark task and in their order where there is a transaction."""
+    columns = [name for name in ("key", "value", "topic", "partition", "timestamp", "headers") if name in frame.columns]
+    single = frame.select(*columns).coalesce(1)
+    rows = single.mapInArrow(partial(_write_rows, target), _WRITTEN).collect()
+    topics = {topic for row in rows for topic in row.topics.split("\x00") if topic}
+    return Written(
+        records=sum(row.records for row in rows), bytes=sum(row.bytes for row in rows), topics=tuple(sorted(topics))
+    )
+
+
+def _write_rows(target: WriteTarget, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+    import pyarrow
+    from pyarrow import compute
+    from pyspark import TaskContext
+
+    from ottla.client.producer import ProducerSettings
+    from ottla.spark.sink.client import sink_client
+    from ottla.spark.sink.options import sink_options
+    from ottla.spark.sink.stream import RecordStream
+
+    context = TaskContext.get()
+    if target.transactional_id is not None and context is not None and context.attemptNumber() > 0:
+        # A second attempt would write under the sequence numbers of the first. The driver repeats the batch.
+        raise RuntimeError("the first attempt to write this batch failed")
+    options = sink_options(dict(target.options), streaming=False)
+    client = sink_client(options.client)
+    producer = client.producer(
+        ProducerSettings(
+            linger_ms=0,
+            batch_size=options.batch_bytes,
+            compression=options.compression,
+            compression_level=options.compression_level,
+            buffer_bytes=options.buffer_bytes,
+            delivery_timeout_ms=options.delivery_timeout_ms,
+            transactional_id=target.transactional_id,
+        )
+    )
+    topics: set[str] = set()
+    try:
+        if target.transactional_id is not None:
+            producer.join_transaction(target.producer_id, target.epoch)
+        stream = RecordStream(client, producer, options)
+        for rows in batches:
+            for topic in compute.unique(rows.column("topic")).to_pylist():
+                if topic is not None and topic not in topics:
+                    topics.add(topic)
+                    _create_topic(client, topic, target.rules)
+            stream.add(rows)
+        stream.finish()
+        yield pyarrow.RecordBatch.from_arrays(
+            [["\x00".join(sorted(topics))], [stream.records], [stream.bytes]], names=["topics", "records", "bytes"]
+        )
+    finally:
+        client.close_producer(producer)
+
+
+def _create_topic(client: Any, topic: str, rules: Sequence[CreationRule]) -> None:
+    """Creates a topic by the first rule that fits, where there is none; without a rule the brokers may do it."""
+    from ottla.client.admin.topics import NewTopic, Topics
+    from ottla.model.errors import ErrorCode, KafkaError
+
+    rule = next((each for each in rules if each.fits(topic)), None)
+    if rule is None:
+        return
+
+    async def create() -> None:
+        metadata = await client.cluster.refresh([topic])
+        info = metadata.topics.get(topic)
+        if info is not None and info.error is None:
+            return
+        new = NewTopic(
+            name=topic, partitions=rule.partitions, replication_factor=rule.replication_factor, configs=rule.configs
+        )
+        answer = (await Topics(client.cluster).create([new]))[topic]
+        if isinstance(answer, KafkaError) and answer.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise answer
+
+    client.call(create())

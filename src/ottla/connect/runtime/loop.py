@@ -1,0 +1,210 @@
+"""The life of a task, whatever it does: batch after batch in a thread of its own, until it is told to stop.
+
+A subclass says how to open, what a batch is, and how to close. Everything else is here: the trigger, pausing, trying
+again, reporting, and the end. `batch` does nothing when there is nothing to do and says so; then the loop waits for the
+next trigger, so that an idle task costs a question in a second.
+
+What fails ends the task, with two exceptions. A `RetriableError` is tried again for as long as the task lives, with
+growing pauses: a database that restarts is no reason to call somebody. And `errors.retry.timeout` says for how long
+anything else is tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from ottla.connect.api import ReadLimit, RetriableError
+from ottla.connect.engine import TaskEvents, TaskProgress, TaskSpec
+
+__all__ = ["StoppedError", "TaskLoop"]
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_RETRY_SECONDS_FIRST = 0.3
+
+
+class StoppedError(Exception):
+    """The task is being stopped: what was under way is given up."""
+
+
+class TaskLoop(ABC):
+    def __init__(self, spec: TaskSpec, events: TaskEvents, loop: asyncio.AbstractEventLoop, *, paused: bool) -> None:
+        self.spec = spec
+        self.progress = TaskProgress()
+        self._events = events
+        self._loop = loop
+        self._wake = threading.Condition()
+        self._stopping = False
+        self._paused = paused
+        self._topics: set[str] = set()
+        self._ended = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name=f"task-{spec.task.id}", daemon=True)
+
+    # What a kind of task does, in its thread.
+
+    @abstractmethod
+    def open(self) -> None:
+        """Everything that is needed for the first batch."""
+
+    @abstractmethod
+    def batch(self, limit: ReadLimit) -> bool:
+        """One batch; False when there was nothing to do."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """After the last batch, or after a failure."""
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """Called from outside when a batch takes too long to stop."""
+
+    # What the worker asks for, on the event loop.
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def pause(self) -> None:
+        with self._wake:
+            self._paused = True
+            self._wake.notify_all()
+
+    def resume(self) -> None:
+        with self._wake:
+            self._paused = False
+            self._wake.notify_all()
+
+    async def stop(self, timeout_ms: int) -> None:
+        with self._wake:
+            self._stopping = True
+            self._wake.notify_all()
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self._ended.wait()
+        except TimeoutError:
+            logger.warning("task %s takes too long to stop; its batch is cancelled", self.spec.task.id)
+            await asyncio.to_thread(self.cancel)
+            try:
+                async with asyncio.timeout(timeout_ms / 1000):
+                    await self._ended.wait()
+            except TimeoutError:
+                # It can do no harm: whoever runs the task next has fenced it.
+                logger.warning("task %s is left behind", self.spec.task.id)
+
+    # For subclasses.
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._stopping
+
+    def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
+        """Runs something on the worker's event loop and waits for it."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def used_topic(self, topic: str) -> None:
+        if topic not in self._topics:
+            self._topics.add(topic)
+            self._tell(lambda: self._events.on_topic(topic))
+
+    def setting(self, name: str, default: int) -> int:
+        return int(self.spec.config.get(name) or default)
+
+    # The thread.
+
+    def _run(self) -> None:
+        failure: str | None = None
+        try:
+            self._retrying(self.open)
+            self._work()
+        except StoppedError:
+            pass
+        except BaseException as error:  # noqa: BLE001 - whatever ends a task becomes its trace
+            if not self._stopping:
+                failure = "".join(traceback.format_exception(error))
+                self.progress.on_error(_sentence(error))
+        try:
+            self.close()
+        except Exception:
+            logger.exception("task %s could not be closed cleanly", self.spec.task.id)
+        self._tell(self._ended.set)
+        if failure is not None:
+            text = failure
+            self._tell(lambda: self._events.on_failed(text))
+
+    def _work(self) -> None:
+        trigger = self.setting("trigger.interval.ms", 1_000) / 1000
+        limit = ReadLimit(
+            records=self.setting("batch.max.records", ReadLimit().records),
+            bytes=self.setting("batch.max.bytes", ReadLimit().bytes),
+        )
+        self._tell(self._events.on_paused if self._paused else self._events.on_running)
+        while True:
+            self._wait_while_paused()
+            began = time.monotonic()
+            worked = self._retrying(lambda: self.batch(limit))
+            left = trigger - (time.monotonic() - began)
+            # After a batch there is often more: the next one is looked for at once, once the trigger allows.
+            self._sleep(max(left, 0.0) if worked else max(left, trigger / 2))
+
+    def _wait_while_paused(self) -> None:
+        with self._wake:
+            if self._stopping:
+                raise StoppedError
+            if not self._paused:
+                return
+            self._tell(self._events.on_paused)
+            while self._paused and not self._stopping:
+                self._wake.wait()
+            if self._stopping:
+                raise StoppedError
+            self._tell(self._events.on_running)
+
+    def _sleep(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        with self._wake:
+            while not self._stopping and not self._paused and (left := end - time.monotonic()) > 0:
+                self._wake.wait(left)
+            if self._stopping:
+                raise StoppedError
+
+    def _retrying(self, work: Callable[[], T]) -> T:
+        timeout_ms = self.setting("errors.retry.timeout", 0)
+        pause_max = self.setting("errors.retry.delay.max.ms", 60_000) / 1000
+        began, pause = time.monotonic(), _RETRY_SECONDS_FIRST
+        while True:
+            try:
+                return work()
+            except StoppedError:
+                raise
+            except Exception as error:
+                if self._stopping:
+                    raise StoppedError from error
+                spent_ms = (time.monotonic() - began) * 1000
+                if not _is_retriable(error) and 0 <= timeout_ms <= spent_ms:
+                    raise
+                self.progress.retries += 1
+                self.progress.on_error(_sentence(error))
+                logger.warning("task %s tries again in %.1f s: %s", self.spec.task.id, pause, _sentence(error))
+            self._sleep(pause)
+            pause = min(pause * 2, pause_max)
+
+    def _tell(self, what: Callable[[], None]) -> None:
+        self._loop.call_soon_threadsafe(what)
+
+
+def _is_retriable(error: BaseException) -> bool:
+    # From Spark's executors an exception comes as text.
+    return isinstance(error, RetriableError) or "ottla.connect.api.RetriableError" in str(error)
+
+
+def _sentence(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[-1] if lines else ''}"[:500]

@@ -1,0 +1,106 @@
+"""Where a sink's task stands: offsets of its consumer group, with a note of the batch that is being written.
+
+Before a batch is written its ranges are noted in the metadata of the group's offsets, which stay where they are; after
+it they move on. So whoever runs the task next, on whatever machine, finds either no batch under way or exactly the one
+that was, with its id. Both steps are transactions of the task's own id: a worker that lost the task cannot take either.
+
+The note is small JSON in every partition's metadata: `b` the batch's id, `e` the epoch of the ids, `t` the task, and
+`n` the end of the range while the batch is under way.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ottla.client.admin.groups import CommittedOffset
+from ottla.connect.api import OffsetRange
+from ottla.model.ids import TopicPartition
+
+__all__ = ["Standing", "committed_note", "share_of", "standing_of", "started_note"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What a group's offsets say about a task."""
+
+    positions: Mapping[TopicPartition, int]
+    # The batch that was being written when somebody stopped, if there was one.
+    unfinished: tuple[OffsetRange, ...]
+    # Of the unfinished batch, or of the next one.
+    batch_id: int
+    # None: no batch has been counted yet.
+    epoch: str | None
+
+
+def share_of(partitions: Iterable[TopicPartition], *, task: int, count: int) -> list[TopicPartition]:
+    """The partitions of one of a connector's tasks: always the same ones, whatever other topics come and go."""
+    return sorted(one for one in partitions if (zlib.crc32(one.topic.encode()) + one.partition) % count == task)
+
+
+def started_note(
+    ranges: Sequence[OffsetRange], *, batch_id: int, epoch: str, task: int
+) -> dict[TopicPartition, CommittedOffset]:
+    return {
+        TopicPartition(one.topic, one.partition): CommittedOffset(
+            one.start, -1, _note(batch_id=batch_id, epoch=epoch, task=task, end=one.end)
+        )
+        for one in ranges
+    }
+
+
+def committed_note(
+    ranges: Sequence[OffsetRange], *, batch_id: int, epoch: str, task: int
+) -> dict[TopicPartition, CommittedOffset]:
+    return {
+        TopicPartition(one.topic, one.partition): CommittedOffset(
+            one.end, -1, _note(batch_id=batch_id, epoch=epoch, task=task)
+        )
+        for one in ranges
+    }
+
+
+def standing_of(
+    committed: Mapping[TopicPartition, CommittedOffset], mine: Iterable[TopicPartition], *, task: int
+) -> Standing:
+    """`committed` is everything that the group has, `mine` are the partitions of this task."""
+    notes = {one: _read(each.metadata) for one, each in committed.items()}
+    owned = set(mine)
+    last, epoch = -1, None
+    for note in notes.values():
+        if note is not None and int(note["b"]) > last:
+            last, epoch = int(note["b"]), str(note["e"])
+    under_way = {
+        one: note for one, note in notes.items() if note is not None and "n" in note and int(note["t"]) == task
+    }
+    ranges: tuple[OffsetRange, ...] = ()
+    batch_id = last + 1
+    if under_way:
+        newest = max(int(note["b"]) for note in under_way.values())
+        batch = {one: note for one, note in under_way.items() if int(note["b"]) == newest}
+        # Of a batch that was divided otherwise only a part would be here: that is another batch.
+        if set(batch) <= owned:
+            ranges = tuple(
+                OffsetRange(one.topic, one.partition, committed[one].offset, int(note["n"]))
+                for one, note in sorted(batch.items())
+            )
+            batch_id, epoch = newest, str(next(iter(batch.values()))["e"])
+    positions = {one: committed[one].offset for one in owned if one in committed}
+    return Standing(positions=positions, unfinished=ranges, batch_id=batch_id, epoch=epoch)
+
+
+def _note(*, batch_id: int, epoch: str, task: int, end: int | None = None) -> str:
+    note: dict[str, int | str] = {"b": batch_id, "e": epoch, "t": task}
+    if end is not None:
+        note["n"] = end
+    return json.dumps(note, separators=(",", ":"))
+
+
+def _read(metadata: str) -> dict[str, int | str] | None:
+    try:
+        found = json.loads(metadata)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) and {"b", "e", "t"} <= set(found) else None

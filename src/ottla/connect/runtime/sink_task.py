@@ -1,0 +1,213 @@
+"""A sink's task: offset ranges of its topics, decoded and transformed, handed to the writer batch by batch.
+
+The theory of what is noted when is in `positions`; that of what a writer may rely on in `api`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from ottla.client.admin.groups import Groups
+from ottla.client.admin.offsets import Offsets
+from ottla.client.cluster import Cluster
+from ottla.connect.api import Batch, Chain, OffsetRange, ReadLimit, SinkConnector, SinkWriter
+from ottla.connect.engine import TaskEvents, TaskSpec
+from ottla.connect.runtime.jobs import WriteTarget, read_topics, write_topics
+from ottla.connect.runtime.loop import StoppedError, TaskLoop
+from ottla.connect.runtime.positions import committed_note, share_of, standing_of, started_note
+from ottla.connect.runtime.transactions import TaskTransactions
+from ottla.model.ids import TopicPartition
+from ottla.spark.options import EARLIEST, LATEST
+from ottla.spark.source.limits import Lag, limit_offsets
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["SinkTask"]
+
+logger = logging.getLogger(__name__)
+
+# How often topics are looked for that match a pattern, and partitions that came.
+_TOPICS_SECONDS = 5.0
+
+
+class SinkTask(TaskLoop):
+    def __init__(
+        self,
+        spec: TaskSpec,
+        events: TaskEvents,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        paused: bool,
+        spark: SparkSession,
+        chain: Chain,
+        cluster: Cluster,
+        client_options: Mapping[str, str],
+        transactions: TaskTransactions,
+        dead_letters: WriteTarget,
+        is_current: Callable[[], bool],
+    ) -> None:
+        super().__init__(spec, events, loop, paused=paused)
+        self._spark = spark
+        self._chain = chain
+        self._cluster = cluster
+        self._client_options = client_options
+        self._transactions = transactions
+        self._dead_letters = dead_letters
+        self._is_current = is_current
+        self._writer: SinkWriter | None = None
+        self._positions: dict[TopicPartition, int] = {}
+        self._unfinished: tuple[OffsetRange, ...] = ()
+        self._batch_id = 0
+        self._epoch = ""
+        self._partitions: list[TopicPartition] = []
+        self._topic_ids: dict[str, str] = {}
+        self._looked_at = 0.0
+        self._ready = False
+        self._read_committed = client_options.get("isolation.level", "read_committed") == "read_committed"
+        self._tag = f"ottla-connect-{spec.task.id}"
+
+    def open(self) -> None:
+        connector = self.spec.connector()
+        assert isinstance(connector, SinkConnector)
+        self._spark.addTag(self._tag)
+        if self._writer is None:
+            self._writer = connector.writer(self.spec.task)
+        self._take_over()
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        self.wait_for(self._transactions.close())
+
+    def cancel(self) -> None:
+        self._spark.interruptTag(self._tag)
+
+    def batch(self, limit: ReadLimit) -> bool:
+        if not self._ready:
+            self._take_over()
+        again = bool(self._unfinished)
+        ranges = self._unfinished or self.wait_for(self._plan(limit))
+        if not ranges:
+            return False
+        began = time.monotonic()
+        self._ready = False
+        batch = Batch(id=self._batch_id, epoch=self._epoch, ranges=ranges, task=self.spec.task)
+        note = {"batch_id": batch.id, "epoch": batch.epoch, "task": self.spec.task.number}
+        if not again:
+            self.wait_for(self._note(started_note(ranges, **note)))  # type: ignore[arg-type]
+            self._unfinished = ranges
+        self._write(batch)
+        if self.is_stopping and not self._is_current():
+            raise StoppedError
+        self.wait_for(self._note(committed_note(ranges, **note)))  # type: ignore[arg-type]
+        self._unfinished = ()
+        self._batch_id += 1
+        for one in ranges:
+            self._positions[TopicPartition(one.topic, one.partition)] = one.end
+            self.used_topic(one.topic)
+        records = sum(one.end - one.start for one in ranges)
+        self.progress.on_batch(records=records, size=0, seconds=time.monotonic() - began)
+        self._ready = True
+        return True
+
+    def _write(self, batch: Batch) -> None:
+        assert self._writer is not None
+        frame = read_topics(self._spark, self._client_options, batch.ranges, self._topic_ids)
+        result = self._chain.sink(frame)
+        self._writer.write(result.good, batch)
+        if result.failed is not None:
+            written = write_topics(result.failed, self._dead_letters)
+            self.progress.failed_records += written.records
+        if result.report is not None:
+            result.report()
+
+    # Where it stands.
+
+    def _take_over(self) -> None:
+        """Fences whoever had the task before, and finds where it was."""
+        assert self._writer is not None
+        self.wait_for(self._transactions.open())
+        if not self._is_current():
+            raise StoppedError
+        stored = self._writer.stored_offsets()
+        self.wait_for(self._find_positions({TopicPartition(*one): offset for one, offset in stored.items()}))
+        self._ready = True
+
+    async def _find_positions(self, stored: Mapping[TopicPartition, int]) -> None:
+        await self._find_partitions()
+        committed = await Groups(self._cluster).offsets(self.spec.group_id, stable=True)
+        standing = standing_of(committed, self._partitions, task=self.spec.task.number)
+        self._positions = {**standing.positions, **stored}
+        self._batch_id = standing.batch_id
+        # A counting that never was before: no target has seen its names.
+        self._epoch = standing.epoch or f"{int(time.time() * 1000):x}"
+        self._unfinished = ()
+        kept = any(TopicPartition(one.topic, one.partition) in stored for one in standing.unfinished)
+        if standing.unfinished and not kept:
+            self._unfinished = standing.unfinished
+            logger.info("task %s finishes batch %d, which was under way", self.spec.task.id, standing.batch_id)
+        elif standing.unfinished:
+            self._batch_id += 1
+
+    async def _find_partitions(self) -> None:
+        config = self.spec.config
+        pattern = config.get("topics.regex")
+        names = [each.strip() for each in config.get("topics", "").split(",") if each.strip()]
+        metadata = await self._cluster.refresh(None if pattern else names)
+        if pattern:
+            matches = re.compile(pattern).fullmatch
+            names = [name for name, info in metadata.topics.items() if matches(name) and not info.is_internal]
+        found = []
+        for name in names:
+            info = metadata.topics.get(name)
+            if info is not None and info.error is None:
+                self._topic_ids[name] = str(info.topic_id) if info.topic_id else ""
+                found += [TopicPartition(name, number) for number in info.partitions]
+        task = self.spec.task
+        self._partitions = share_of(found, task=task.number, count=max(task.count, 1))
+        self._looked_at = time.monotonic()
+
+    async def _plan(self, limit: ReadLimit) -> tuple[OffsetRange, ...]:
+        if time.monotonic() - self._looked_at > _TOPICS_SECONDS:
+            await self._find_partitions()
+        if not self._partitions:
+            return ()
+        offsets = Offsets(self._cluster)
+        new = [one for one in self._partitions if one not in self._positions]
+        if new:
+            where = LATEST if self.spec.config.get("consumer.override.auto.offset.reset") == "latest" else EARLIEST
+            self._positions.update(await offsets.numbers(new, where, committed=self._read_committed))
+        ends = await offsets.numbers(self._partitions, LATEST, committed=self._read_committed)
+        lags = {one: Lag(self._positions[one], end) for one, end in ends.items() if end > self._positions[one]}
+        self.progress.lag = sum(lag.size for lag in lags.values())
+        if not lags:
+            return ()
+        await self._skip_what_is_gone(offsets, lags)
+        until = limit_offsets(lags, limit.records)
+        return tuple(OffsetRange(one.topic, one.partition, lags[one].start, until[one]) for one in sorted(lags))
+
+    async def _skip_what_is_gone(self, offsets: Offsets, lags: dict[TopicPartition, Lag]) -> None:
+        earliest = await offsets.numbers(list(lags), EARLIEST, committed=self._read_committed)
+        for one, first in earliest.items():
+            lag = lags[one]
+            if first > lag.start:
+                text = f"{one}: offsets {lag.start} to {first - 1} were deleted before they were read"
+                logger.warning("task %s: %s", self.spec.task.id, text)
+                self.progress.on_error(text)
+                self._positions[one] = first
+                lags[one] = Lag(first, lag.end)
+
+    async def _note(self, offsets: Mapping[TopicPartition, object]) -> None:
+        await self._transactions.begin()
+        try:
+            await self._transactions.send_offsets(self.spec.group_id, offsets)  # type: ignore[arg-type]
+            await self._transactions.commit()
+        except BaseException:
+            await self._transactions.abort()
+            raise

@@ -1,0 +1,202 @@
+"""A source's task: read ranges, transform, convert, and write rows and offsets in one transaction.
+
+Where a batch begins is what the offset store says, nothing else: there is no checkpoint beside it. So a batch whose
+transaction did not commit never was, and the next one, here or on another worker, begins at the same place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from ottla.connect.api import (
+    Chain,
+    ConnectError,
+    ReadLimit,
+    SourceConnector,
+    SourceOffset,
+    SourceReader,
+)
+from ottla.connect.engine import TaskEvents, TaskSpec
+from ottla.connect.runtime.jobs import (
+    ConnectorReference,
+    SourcePiece,
+    WriteTarget,
+    Written,
+    read_source,
+    write_topics,
+)
+from ottla.connect.runtime.loop import StoppedError, TaskLoop
+from ottla.connect.runtime.transactions import TaskTransactions
+from ottla.connect.stores.offsets import OffsetStore, offset_record, partition_key
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+__all__ = ["SourceTask", "with_topic"]
+
+
+class SourceTask(TaskLoop):
+    def __init__(
+        self,
+        spec: TaskSpec,
+        events: TaskEvents,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        paused: bool,
+        spark: SparkSession,
+        chain: Chain,
+        offsets: OffsetStore,
+        transactions: TaskTransactions,
+        target: Callable[[TaskTransactions], WriteTarget],
+        reference: ConnectorReference,
+        is_current: Callable[[], bool],
+    ) -> None:
+        super().__init__(spec, events, loop, paused=paused)
+        self._spark = spark
+        self._chain = chain
+        self._offsets = offsets
+        self._transactions = transactions
+        self._target = target
+        self._reference = reference
+        self._is_current = is_current
+        self._reader: SourceReader | None = None
+        self._positions: dict[str, SourceOffset] = {}
+        self._ready = False
+        self._tag = f"ottla-connect-{spec.task.id}"
+
+    def open(self) -> None:
+        connector = self.spec.connector()
+        assert isinstance(connector, SourceConnector)
+        self._spark.addTag(self._tag)
+        self._reader = connector.reader(self.spec.task)
+        self._take_over()
+
+    def close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+        self.wait_for(self._transactions.close())
+
+    def cancel(self) -> None:
+        self._spark.interruptTag(self._tag)
+
+    def batch(self, limit: ReadLimit) -> bool:
+        assert self._reader is not None
+        if not self._ready:
+            self._take_over()
+        pieces = self._plan(limit)
+        if not pieces:
+            return False
+        began = time.monotonic()
+        self.wait_for(self._transactions.begin())
+        try:
+            written = self._write(pieces)
+            if self.is_stopping:
+                raise StoppedError
+            self.wait_for(self._commit(pieces, wrote=written.records > 0))
+        except BaseException:
+            self._ready = False
+            self.wait_for(self._transactions.abort())
+            self._ready = True
+            raise
+        for piece in pieces:
+            self._positions[partition_key(piece.partition)] = piece.end
+        for topic in written.topics:
+            self.used_topic(topic)
+        self.progress.on_batch(records=written.records, size=written.bytes, seconds=time.monotonic() - began)
+        for piece in pieces:
+            self._reader.committed(piece.partition, piece.end)
+        return True
+
+    def _take_over(self) -> None:
+        """Fences whoever had the task before, and begins where the stored offsets say."""
+        self.wait_for(self._transactions.open())
+        if not self._is_current():
+            raise StoppedError
+        self.wait_for(self._offsets.refresh())
+        stored = self._offsets.of(self.spec.task.connector)
+        self._positions = {partition_key(partition): offset for partition, offset in stored}
+        self._ready = True
+
+    def _plan(self, limit: ReadLimit) -> list[SourcePiece]:
+        assert self._reader is not None
+        pieces = []
+        for partition in self._reader.partitions():
+            start = self._positions.get(partition_key(partition))
+            end = self._reader.latest(partition, start, limit)
+            if end is not None and end != start:
+                pieces.append(SourcePiece(dict(partition), start, dict(end)))
+        return pieces
+
+    def _write(self, pieces: list[SourcePiece]) -> Written:
+        frame: DataFrame | None = None
+        reports = []
+        for schema, some in self._by_schema(pieces):
+            rows = read_source(self._spark, self._reference, self.spec.task, some, schema)
+            result = self._chain.source(with_topic(rows, self.spec.config))
+            if result.report is not None:
+                reports.append(result.report)
+            part = _uniform(result.good)
+            frame = part if frame is None else frame.unionByName(part)
+        assert frame is not None
+        written = write_topics(frame, self._target(self._transactions))
+        for report in reports:
+            report()
+        return written
+
+    def _by_schema(self, pieces: list[SourcePiece]) -> list[tuple[str | StructType, list[SourcePiece]]]:
+        assert self._reader is not None
+        groups: dict[str, tuple[str | StructType, list[SourcePiece]]] = {}
+        for piece in pieces:
+            schema = self._reader.schema(piece.partition)
+            key = schema if isinstance(schema, str) else schema.json()
+            groups.setdefault(key, (schema, []))[1].append(piece)
+        return list(groups.values())
+
+    async def _commit(self, pieces: list[SourcePiece], *, wrote: bool) -> None:
+        connector = self.spec.task.connector
+        topic = self.spec.config.get("offsets.storage.topic") or self._offsets.topic
+        if topic is not None:
+            records = [offset_record(connector, piece.partition, piece.end) for piece in pieces]
+            await self._transactions.send(topic, records)
+            await self._transactions.commit()
+            return
+        if wrote:
+            await self._transactions.commit()
+        else:
+            await self._transactions.abort()
+        await self._offsets.put(connector, [(piece.partition, piece.end) for piece in pieces])
+
+
+def with_topic(frame: DataFrame, config: Mapping[str, str]) -> DataFrame:
+    """Rows without a topic go to the one that the configuration names."""
+    from pyspark.sql import functions as sql
+
+    named = config.get("topic")
+    if "topic" in frame.columns:
+        return frame if not named else frame.withColumn("topic", sql.coalesce(sql.col("topic"), sql.lit(named)))
+    if not named:
+        raise ConnectError("The rows of this source have no topic, and its configuration names none.")
+    return frame.withColumn("topic", sql.lit(named))
+
+
+def _uniform(frame: DataFrame) -> DataFrame:
+    """The columns that are written, all of them, so that frames of different sources go together."""
+    from pyspark.sql import functions as sql
+
+    types = {
+        "key": "binary",
+        "value": "binary",
+        "topic": "string",
+        "partition": "int",
+        "timestamp": "timestamp",
+        "headers": "array<struct<key: string, value: binary>>",
+    }
+    columns = [
+        (sql.col(name) if name in frame.columns else sql.lit(None)).cast(kind).alias(name)
+        for name, kind in types.items()
+    ]
+    return frame.select(*columns)

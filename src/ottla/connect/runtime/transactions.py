@@ -1,0 +1,118 @@
+"""Transactions of a task, held by the worker's driver and shared with whoever writes rows for it.
+
+The driver begins a transaction and ends it; in between a Spark task writes rows under the same producer id and epoch
+(`Producer.join_transaction`), and the driver adds the offsets. So a batch is visible as a whole, with its offsets, or
+not at all. The end of each transaction raises the epoch (KIP-890): what a straggler of the last batch still sends is
+refused. A worker that takes the task over fences all of this by asking for the transactional id anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ottla.client.admin.groups import CommittedOffset
+from ottla.client.cluster import Cluster
+from ottla.client.errors import ClientError
+from ottla.client.producer import Producer, ProducerSettings
+from ottla.connect.api import ConnectError
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import TopicPartition
+
+__all__ = ["FencedError", "TaskTransactions"]
+
+_FENCED = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+
+
+class FencedError(ConnectError):
+    """Another worker runs this task now."""
+
+
+class TaskTransactions:
+    def __init__(self, cluster: Cluster, transactional_id: str, *, timeout_ms: int = 300_000) -> None:
+        self._cluster = cluster
+        self._settings = ProducerSettings(
+            transactional_id=transactional_id, transaction_timeout_ms=timeout_ms, linger_ms=0
+        )
+        self._producer: Producer | None = None
+        self._fresh = False
+        self._open = False
+
+    @property
+    def transactional_id(self) -> str:
+        assert self._settings.transactional_id is not None
+        return self._settings.transactional_id
+
+    async def open(self) -> None:
+        """Fences whoever had the task before."""
+        if self._producer is not None:
+            await self.close()
+        self._producer = Producer(self._cluster, self._settings)
+        await self._producer.init_transactions()
+        self._fresh = True
+
+    async def begin(self) -> None:
+        assert self._producer is not None
+        if not self._fresh and not await self._producer.transactions_raise_epoch():
+            # An old cluster: only asking anew gives an epoch that stragglers do not have.
+            await self.open()
+        self._fresh = False
+        self._producer.begin_transaction()
+        self._open = True
+
+    def share(self) -> tuple[int, int]:
+        """Who a Spark task has to be, to write in this transaction."""
+        assert self._producer is not None
+        return self._producer.share_transaction()
+
+    async def send(self, topic: str, records: Sequence[tuple[bytes, bytes | None]]) -> None:
+        """Records of the driver's own, acknowledged when this returns."""
+        assert self._producer is not None
+        try:
+            deliveries = [await self._producer.send(topic, value, key) for key, value in records]
+            for delivery in deliveries:
+                await delivery
+        except KafkaError as error:
+            raise _explained(error) from error
+
+    async def send_offsets(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        assert self._producer is not None
+        try:
+            await self._producer.send_offsets(group_id, offsets)
+        except KafkaError as error:
+            raise _explained(error) from error
+
+    async def commit(self) -> None:
+        assert self._producer is not None
+        try:
+            await self._producer.commit_transaction()
+            self._open = False
+        except KafkaError as error:
+            raise _explained(error) from error
+
+    async def abort(self) -> None:
+        """Makes everything since `begin` undone. A producer that cannot do that is replaced by the next `open`."""
+        if self._producer is None or not self._open:
+            return
+        self._open = False
+        try:
+            await self._producer.abort_transaction()
+        except KafkaError as error:
+            raise _explained(error) from error
+
+    async def close(self) -> None:
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            try:
+                if self._open:
+                    self._open = False
+                    await producer.abort_transaction()
+                await producer.close()
+            except (KafkaError, ClientError):
+                # Whoever opens the id next ends what is open.
+                return
+
+
+def _explained(error: KafkaError) -> Exception:
+    if error.code in _FENCED:
+        return FencedError(f"Another worker runs this task now ({error.code.name}).")
+    return error
