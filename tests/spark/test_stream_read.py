@@ -1,7 +1,7 @@
 """Streams over topics: `spark.readStream.format("ottla")`.
 
-Each test runs queries of one batch after another (`availableNow`) on one checkpoint, which is what a stream is, at the
-pace of the test.
+Each test runs queries over what is there (`availableNow`) one after another on one checkpoint, which is what a stream is,
+at the pace of the test. How the source plans and reads is tested without Spark, in `tests/integration`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from ottla.spark import start
-from tests.support.spark_topics import Topics
+from tests.support.spark_topics import Topics, numbered
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,10 +52,6 @@ def values(rows: list[Any]) -> list[bytes]:
     return [row.value for row in rows]
 
 
-def numbered(first: int, end: int) -> list[bytes]:
-    return [b"%d" % number for number in range(first, end)]
-
-
 def test_a_stream_goes_on_where_it_stopped(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
     name = topics.create(partitions=2)
     topics.send(name, numbered(0, 100))
@@ -77,18 +73,6 @@ def test_a_stream_goes_on_where_it_stopped(spark: SparkSession, topics: Topics, 
     assert sorted(values(stream.run())) == numbered(200, 215)
 
 
-def test_gaps_are_no_losses(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
-    name = topics.create()
-    topics.send_transaction(name, numbered(0, 10), commit=True)
-    topics.send_transaction(name, numbered(10, 20), commit=False)
-    topics.send_transaction(name, numbered(20, 30), commit=True)
-    topics.send_transaction(name, numbered(30, 40), commit=False)
-    stream = Stream(spark, topics, tmp_path, subscribe=name, maxOffsetsPerTrigger="7")
-    assert values(stream.run()) == [*numbered(0, 10), *numbered(20, 30)]
-    other = Stream(spark, topics, tmp_path / "other", subscribePattern=name, **{"isolation.level": "read_uncommitted"})
-    assert values(other.run()) == numbered(0, 40)
-
-
 def test_a_log_that_was_trimmed(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
     name = topics.create()
     topics.send(name, numbered(0, 10))
@@ -101,19 +85,3 @@ def test_a_log_that_was_trimmed(spark: SparkSession, topics: Topics, tmp_path: P
     assert values(stream.run(onDataLoss="report")) == numbered(15, 30)
     lost = [one["sources"][0]["endOffset"].get("@lost") for one in stream.progress()]
     assert {name: {"0": 5}} in lost
-
-
-def test_a_topic_that_was_made_again(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
-    name = topics.create()
-    topics.send(name, numbered(0, 10))
-    stream = Stream(spark, topics, tmp_path, subscribe=name)
-    assert values(stream.run()) == numbered(0, 10)
-    topics.delete(name)
-    topics.create(name, partitions=2)
-    # More records than the old topic had: by offsets alone nobody could tell.
-    topics.send(name, numbered(100, 120))
-    with pytest.raises(StreamingQueryException, match="made again"):
-        stream.run()
-    assert values(stream.run(onDataLoss="earliest")) == numbered(100, 120)
-    topics.send(name, numbered(120, 125), partition=1)
-    assert values(stream.run()) == numbered(120, 125)

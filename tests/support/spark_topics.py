@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 
 from ottla.client.admin.topics import NewTopic
 from ottla.client.blocking import BlockingAdmin, BlockingConsumer, BlockingProducer
@@ -12,9 +14,8 @@ from ottla.client.producer import ProducerSettings
 from ottla.client.settings import ClientSettings, parse_bootstrap
 from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
-from ottla.model.ids import TopicPartition
 
-__all__ = ["Content", "Topics"]
+__all__ = ["Content", "Topics", "numbered"]
 
 Content = tuple[bytes | None, bytes | None, Sequence[tuple[str, bytes | None]]]
 
@@ -71,12 +72,15 @@ class Topics:
             for future in futures:
                 future.result(30)
 
-    def send_transaction(self, name: str, values: Iterable[bytes], *, commit: bool, partition: int = 0) -> None:
+    def send_transaction(
+        self, name: str, contents: Iterable[Content | bytes], *, commit: bool, partition: int = 0
+    ) -> None:
         with BlockingProducer(self.settings, ProducerSettings(transactional_id=f"{name}-{next(_numbers)}")) as producer:
             producer.init_transactions()
             producer.begin_transaction()
-            for future in [producer.send(name, value, partition=partition) for value in values]:
-                future.result(30)
+            for content in contents:
+                key, value, headers = (None, content, ()) if isinstance(content, bytes) else content
+                producer.send(name, value, key, headers=headers, partition=partition).result(30)
             if commit:
                 producer.commit_transaction()
             else:
@@ -96,8 +100,30 @@ class Topics:
                 found += consumer.poll(200)
         return sorted(found, key=lambda record: (record.partition, record.offset))
 
+    @contextlib.contextmanager
+    def open_transaction(self, name: str, values: Iterable[bytes]) -> Iterator[None]:
+        """A transaction that is committed at the end of the block."""
+        settings = ProducerSettings(transactional_id=f"{name}-{next(_numbers)}")
+        with BlockingProducer(self.settings, settings) as producer:
+            producer.init_transactions()
+            producer.begin_transaction()
+            for future in [producer.send(name, value) for value in values]:
+                future.result(30)
+            yield
+            producer.commit_transaction()
+
+    def wait_for_compaction(self, name: str, turn: int) -> None:
+        """Until the cleaner has been there, or for a while: what it leaves is right in either case."""
+        del name
+        time.sleep(0.5 if turn else 0.2)
+
     def _check(self, answers: object) -> None:
         assert isinstance(answers, dict)
         for answer in answers.values():
             if isinstance(answer, KafkaError):
                 raise answer
+
+
+def numbered(first: int, end: int) -> list[bytes]:
+    """Values that tell their place."""
+    return [b"%d" % number for number in range(first, end)]

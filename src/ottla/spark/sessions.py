@@ -85,6 +85,10 @@ def session(
     remote = remote or (os.environ.get("SPARK_REMOTE") if master is None else None)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     given = dict(settings or {})
+    if jvm_connector:
+        from ottla.spark.jvm_connector import connector_jars
+
+        given["spark.jars"] = ",".join([*filter(None, [given.get("spark.jars")]), *map(str, connector_jars())])
     builder: Any = SparkSession.builder.appName(app_name)
     if remote is not None and remote.startswith("sc://"):
         builder = builder.remote(remote)

@@ -60,6 +60,8 @@ class RangeReader:
         self._options = options
         self._one = one
         self._topic_id = Uuid.parse(topic_id) if topic_id else Uuid.ZERO
+        # What lies before it is not of the range, though a batch of the range may hold it.
+        self.first = start
         self._position = start
         self._end = end
         self._fetch_bytes = max(_FETCH_BYTES_MIN, min(_FETCH_BYTES_FIRST_MAX, (end - start) * 1024))
@@ -210,7 +212,7 @@ class RangeReader:
         on_loss(
             self._options, f"{self._one}: offsets {self._position} to {gone - 1} were deleted before they were read."
         )
-        self._position = gone
+        self._position = self.first = gone
         return self._position < self._end
 
     async def _is_gone(self, last: Exception, failing_for: float) -> bool:

@@ -46,14 +46,15 @@ def read_range(options: SourceOptions, piece: Range) -> Iterator[pa.RecordBatch]
     )
     client = client_of(options.client)
     one = TopicPartition(piece.topic, piece.partition)
-    for batches in RangeReader(client, options, one, piece.topic_id, piece.start, piece.end):
+    reader = RangeReader(client, options, one, piece.topic_id, piece.start, piece.end)
+    for batches in reader:
         for batch in batches:
             if batch.header.magic < 2:
                 if decoder.rows:
                     yield decoder.finish()
-                yield decoder.legacy(batch.header, batch.view, piece.start, piece.end)
+                yield decoder.legacy(batch.header, batch.view, reader.first, piece.end)
                 continue
-            decoder.add(batch.header, batch.view, piece.start, piece.end)
+            decoder.add(batch.header, batch.view, reader.first, piece.end)
             if decoder.size >= options.batch_bytes or decoder.rows >= _ROWS_MAX:
                 yield decoder.finish()
     if decoder.rows:

@@ -1,0 +1,391 @@
+"""The source of `format("ottla")` as Spark calls it, on a real cluster, without Spark: planning and reading."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
+
+import ottla.testing
+from ottla.model.errors import KafkaError
+from ottla.spark.options import OptionError, source_options
+from ottla.spark.source.batch import OttlaBatchReader
+from ottla.spark.source.loss import DataLost
+from ottla.spark.source.stream import OttlaStreamReader
+from tests.support.spark_topics import Topics, numbered
+
+ALL = ReadAllAvailable()
+
+
+@pytest.fixture(scope="module")
+def topics() -> Iterator[Topics]:
+    """On a cluster of our own, or on the one that OTTLA_TEST_BOOTSTRAP names: Apache Kafka must give the same."""
+    given = os.environ.get("OTTLA_TEST_BOOTSTRAP")
+    if given:
+        found = Topics(given)
+        yield found
+        found.close()
+        return
+    with ottla.testing.cluster(
+        settings={"log.cleaner.backoff.ms": "100", "log.retention.check.interval.ms": "500"}
+    ) as c:
+        found = Topics(c.bootstrap)
+        yield found
+        found.close()
+
+
+def batch_reader(topics: Topics, **options: str) -> OttlaBatchReader:
+    return OttlaBatchReader(source_options({"bootstrap.servers": topics.bootstrap, **options}, streaming=False))
+
+
+def stream_reader(topics: Topics, **options: str) -> OttlaStreamReader:
+    given = {"kafka.bootstrap.servers": topics.bootstrap, "startingOffsets": "earliest", **options}
+    return OttlaStreamReader(source_options(given, streaming=True))
+
+
+def rows(reader: OttlaBatchReader | OttlaStreamReader, partitions: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for partition in partitions:
+        for batch in reader.read(partition):
+            assert isinstance(batch, pa.RecordBatch)
+            batch.validate(full=True)
+            found += batch.to_pylist()
+    return found
+
+
+def values(found: list[dict[str, Any]]) -> list[bytes]:
+    return [row["value"] for row in found]
+
+
+def everything(reader: OttlaBatchReader) -> list[bytes]:
+    return values(rows(reader, reader.partitions()))
+
+
+class Stream:
+    """What Spark does with a reader: batch by batch, each from where the last one ended."""
+
+    def __init__(self, topics: Topics, **options: str) -> None:
+        self._topics = topics
+        self._options = options
+        self.reader = stream_reader(topics, **options)
+        self.offset = self.reader.initialOffset()
+
+    def restart(self, **options: str) -> None:
+        self.reader.stop()
+        self.reader = stream_reader(self._topics, **{**self._options, **options})
+
+    def batch(self) -> list[bytes] | None:
+        """The values of the next batch; None where there is none."""
+        # Spark writes offsets as text, and compares them so.
+        start = json.loads(json.dumps(self.offset))
+        end = self.reader.latestOffset(start, self.reader.getDefaultReadLimit())
+        if json.dumps(end) == json.dumps(self.offset):
+            return None
+        found = values(rows(self.reader, self.reader.partitions(start, end)))
+        self.reader.commit(end)
+        self.offset = end
+        return found
+
+
+# Batch queries.
+
+
+def test_all_of_a_topic_with_every_column(topics: Topics) -> None:
+    name = topics.create(partitions=2)
+    topics.send(name, [(b"k", b"v", [("h", b"1")])], partition=1, timestamp_ms=1_700_000_000_123)
+    reader = batch_reader(topics, subscribe=name)
+    found = rows(reader, reader.partitions())
+    assert [(row["key"], row["value"], row["topic"], row["partition"], row["offset"]) for row in found] == [
+        (b"k", b"v", name, 1, 0)
+    ]
+    assert found[0]["timestamp"].timestamp() == pytest.approx(1_700_000_000.123)
+    assert found[0]["headers"] == [{"key": "h", "value": b"1"}]
+    assert "headers" not in rows(batch_reader(topics, subscribe=name, includeHeaders="false"), reader.partitions())[0]
+
+
+def test_between_two_offsets(topics: Topics) -> None:
+    name = topics.create(partitions=2)
+    topics.send(name, numbered(0, 20))
+    topics.send(name, numbered(20, 30), partition=1)
+    reader = batch_reader(
+        topics,
+        subscribe=name,
+        startingOffsets=json.dumps({name: {"0": 5, "1": -2}}),
+        endingOffsets=json.dumps({name: {"0": 8, "1": -1}}),
+    )
+    assert everything(reader) == [*numbered(5, 8), *numbered(20, 30)]
+    assert everything(batch_reader(topics, assign=json.dumps({name: [1]}))) == numbered(20, 30)
+
+
+def test_between_two_times(topics: Topics) -> None:
+    name = topics.create()
+    for second in range(10):
+        topics.send(name, [b"%d" % second], timestamp_ms=1_000_000 + second * 1000)
+    reader = batch_reader(topics, subscribe=name, startingTimestamp="1002500", endingTimestamp="1006000")
+    assert everything(reader) == numbered(3, 6)
+    by_partition = json.dumps({name: {"0": 1_008_000}})
+    assert everything(batch_reader(topics, subscribe=name, startingOffsetsByTimestamp=by_partition)) == numbered(8, 10)
+    with pytest.raises(OptionError, match="no record as young"):
+        batch_reader(topics, subscribe=name, startingTimestamp="99999999").partitions()
+    late = {"startingTimestamp": "99999999", "startingOffsetsByTimestampStrategy": "latest"}
+    assert everything(batch_reader(topics, subscribe=name, **late)) == []
+    # What is younger than the youngest record is where a query ends, whatever the strategy says.
+    assert len(everything(batch_reader(topics, subscribe=name, endingTimestamp="99999999"))) == 10
+
+
+def test_topics_by_pattern(topics: Topics) -> None:
+    prefix = topics.name("pattern")
+    for suffix in ("a", "b"):
+        topics.send(topics.create(f"{prefix}.{suffix}"), [suffix.encode()])
+    assert everything(batch_reader(topics, subscribePattern=rf"{prefix}\..*")) == [b"a", b"b"]
+
+
+def test_large_ranges_are_split(topics: Topics) -> None:
+    name = topics.create(partitions=2)
+    topics.send(name, numbered(0, 90))
+    topics.send(name, numbered(90, 100), partition=1)
+    reader = batch_reader(topics, subscribe=name, minPartitions="10")
+    pieces = reader.partitions()
+    assert len(pieces) == 10
+    assert values(rows(reader, pieces)) == numbered(0, 100)
+
+
+def test_what_is_not_there(topics: Topics) -> None:
+    with pytest.raises(KafkaError, match="There is no topic 'nowhere'"):
+        batch_reader(topics, subscribe="nowhere").partitions()
+    name = topics.create()
+    with pytest.raises(KafkaError, match="has no partition 7"):
+        batch_reader(topics, assign=json.dumps({name: [0, 7]})).partitions()
+    with pytest.raises(OptionError, match="does not read"):
+        batch_reader(topics, subscribe=name, startingOffsets='{"other": {"0": 1}}').partitions()
+
+
+@pytest.mark.parametrize("compression", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
+def test_every_codec(topics: Topics, compression: str) -> None:
+    name = topics.create(compression_type=compression)
+    topics.send(name, numbered(0, 500))
+    assert everything(batch_reader(topics, subscribe=name)) == numbered(0, 500)
+    assert everything(batch_reader(topics, subscribe=name, decoder="python")) == numbered(0, 500)
+
+
+def test_many_fetches_make_one_range(topics: Topics) -> None:
+    name = topics.create()
+    topics.send(name, [b"%06d" % number + bytes(2_000) for number in range(1_000)])
+    reader = batch_reader(topics, subscribe=name, **{"max.partition.fetch.bytes": "100000", "batch.bytes": "50000"})
+    batches = [batch for partition in reader.partitions() for batch in reader.read(partition)]
+    assert len(batches) > 20
+    assert [row["offset"] for batch in batches for row in batch.to_pylist()] == list(range(1_000))
+
+
+def test_a_compacted_topic_ends_where_it_ends(topics: Topics) -> None:
+    name = topics.create(
+        cleanup_policy="compact", segment_bytes="1048576", min_cleanable_dirty_ratio="0.001", segment_ms="100"
+    )
+    for turn in range(3):
+        topics.send(name, [(b"%d" % (number % 10), b"%d-%d" % (turn, number), ()) for number in range(100)])
+        topics.wait_for_compaction(name, turn)
+    reader = batch_reader(topics, subscribe=name)
+    found = rows(reader, reader.partitions())
+    latest = {row["key"]: row["value"] for row in found}
+    assert latest == {b"%d" % number: b"2-%d" % (90 + number) for number in range(10)}
+    assert len(found) < 300
+    stream = Stream(topics, subscribe=name, maxOffsetsPerTrigger="17")
+    seen: dict[bytes, bytes] = {}
+    while (batch := stream.batch()) is not None:
+        seen |= {value.partition(b"-")[2][-1:]: value for value in batch}
+    assert set(seen.values()) == set(latest.values())
+
+
+# Streams.
+
+
+def test_a_stream_begins_at_the_end_unless_told(topics: Topics) -> None:
+    name = topics.create()
+    topics.send(name, numbered(0, 10))
+    stream = Stream(topics, subscribe=name, startingOffsets="latest")
+    assert stream.batch() is None
+    topics.send(name, numbered(10, 12))
+    assert stream.batch() == numbered(10, 12)
+    assert stream.batch() is None
+
+
+def test_no_batch_is_larger_than_its_limit(topics: Topics) -> None:
+    name = topics.create(partitions=2)
+    topics.send(name, numbered(0, 90))
+    topics.send(name, numbered(90, 100), partition=1)
+    stream = Stream(topics, subscribe=name, maxOffsetsPerTrigger="30")
+    assert stream.reader.getDefaultReadLimit() == ReadMaxRows(30)
+    sizes = []
+    seen: list[bytes] = []
+    while (batch := stream.batch()) is not None:
+        sizes.append(len(batch))
+        seen += batch
+    assert sizes == [30, 30, 30, 10]
+    assert sorted(seen) == sorted(numbered(0, 100))
+    # A trigger that wants everything gets everything.
+    other = stream_reader(topics, subscribe=name, maxOffsetsPerTrigger="30")
+    assert other.latestOffset(other.initialOffset(), ALL)[name] == {"0": 90, "1": 10}
+
+
+def test_limits_in_bytes(topics: Topics) -> None:
+    name = topics.create()
+    for _ in range(20):
+        topics.send(name, [bytes(1_000)] * 50)
+    stream = Stream(topics, subscribe=name, maxBytesPerTrigger="250000")
+    assert stream.reader.getDefaultReadLimit() == ReadMaxBytes(250_000)
+    sizes = []
+    while (batch := stream.batch()) is not None:
+        sizes.append(len(batch))
+    assert sum(sizes) == 1_000
+    assert 4 <= len(sizes) <= 6
+    assert max(sizes) <= 250
+
+
+def test_what_comes_after_the_trigger_now_is_not_read(topics: Topics) -> None:
+    name = topics.create()
+    topics.send(name, numbered(0, 10))
+    stream = Stream(topics, subscribe=name)
+    stream.reader.prepareForTriggerAvailableNow()
+    topics.send(name, numbered(10, 20))
+    topics.grow(name, 2)
+    topics.send(name, numbered(20, 30), partition=1)
+    assert stream.batch() == numbered(0, 10)
+    assert stream.batch() is None
+    latest = stream.reader.reportLatestOffset()
+    assert latest is not None
+    assert latest[name] == {"0": 20, "1": 10}
+
+
+def test_partitions_and_topics_that_appear(topics: Topics) -> None:
+    prefix = topics.name("grows")
+    first = topics.create(f"{prefix}.1")
+    stream = Stream(topics, subscribePattern=rf"{prefix}\..*", startingOffsets="latest")
+    topics.grow(first, 2)
+    second = topics.create(f"{prefix}.2")
+    assert stream.batch() is None
+    topics.send(first, [b"1"], partition=1)
+    topics.send(second, [b"2"])
+    assert stream.batch() == [b"1", b"2"]
+    assert stream.offset["@id"] == {first: topics.id_of(first), second: topics.id_of(second)}
+    assert stream.batch() is None
+
+
+def test_aborted_records_and_markers_are_left_out(topics: Topics) -> None:
+    name = topics.create()
+    topics.send_transaction(name, numbered(0, 10), commit=True)
+    topics.send_transaction(name, numbered(10, 20), commit=False)
+    topics.send_transaction(name, numbered(20, 25), commit=True)
+    topics.send_transaction(name, numbered(25, 30), commit=False)
+    stream = Stream(topics, subscribe=name, maxOffsetsPerTrigger="4")
+    seen: list[bytes] = []
+    while (batch := stream.batch()) is not None:
+        seen += batch
+    assert seen == [*numbered(0, 10), *numbered(20, 25)]
+    assert stream.offset[name] == {"0": 34}
+    assert everything(batch_reader(topics, subscribe=name, **{"isolation.level": "read_uncommitted"})) == numbered(
+        0, 30
+    )
+
+
+def test_an_open_transaction_holds_up_only_who_reads_committed(topics: Topics) -> None:
+    name = topics.create()
+    topics.send(name, [b"before"])
+    with topics.open_transaction(name, [b"inside"]):
+        topics.send(name, [b"after"])
+        assert everything(batch_reader(topics, subscribe=name)) == [b"before"]
+        uncommitted = batch_reader(topics, subscribe=name, **{"isolation.level": "read_uncommitted"})
+        assert everything(uncommitted) == [b"before", b"inside", b"after"]
+    assert everything(batch_reader(topics, subscribe=name)) == [b"before", b"inside", b"after"]
+
+
+def test_a_log_that_was_trimmed(topics: Topics) -> None:
+    name = topics.create()
+    topics.send(name, numbered(0, 10))
+    stream = Stream(topics, subscribe=name)
+    assert stream.batch() == numbered(0, 10)
+    # What was read already may go.
+    topics.delete_records(name, before=10)
+    assert stream.batch() is None
+    topics.send(name, numbered(10, 30))
+    topics.delete_records(name, before=15)
+    with pytest.raises(DataLost, match="offsets 10 to 14 were deleted"):
+        stream.batch()
+    stream.restart(onDataLoss="report")
+    assert stream.batch() == numbered(15, 30)
+    assert stream.offset["@lost"] == {name: {"0": 5}}
+    assert stream.batch() is None
+    topics.send(name, [b"more"])
+    assert stream.batch() == [b"more"]
+    assert "@lost" not in stream.offset
+
+
+def test_a_log_that_is_trimmed_after_a_batch_was_planned(topics: Topics) -> None:
+    name = topics.create()
+    topics.send(name, numbered(0, 10))
+    reader = stream_reader(topics, subscribe=name)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ALL)
+    pieces = reader.partitions(start, end)
+    topics.delete_records(name, before=4)
+    with pytest.raises(DataLost, match="offsets 0 to 3 were deleted"):
+        rows(reader, pieces)
+    with pytest.raises(DataLost, match="offsets 0 to 3 were deleted"):
+        reader.partitions(start, end)
+    lenient = stream_reader(topics, subscribe=name, failOnDataLoss="false")
+    assert values(rows(lenient, pieces)) == numbered(4, 10)
+    assert values(rows(lenient, lenient.partitions(start, end))) == numbered(4, 10)
+
+
+def test_a_topic_that_was_made_again(topics: Topics) -> None:
+    name = topics.create()
+    topics.send(name, numbered(0, 10))
+    stream = Stream(topics, subscribe=name)
+    assert stream.batch() == numbered(0, 10)
+    topics.send(name, numbered(10, 12))
+    reader = stream.reader
+    planned = reader.partitions(stream.offset, reader.latestOffset(stream.offset, ALL))
+    topics.delete(name)
+    topics.create(name, partitions=2)
+    # More records than the old topic had: by offsets alone nobody could tell.
+    topics.send(name, numbered(100, 120))
+    with pytest.raises(DataLost, match="made again"):
+        rows(reader, planned)
+    with pytest.raises(DataLost, match="made again"):
+        stream.batch()
+    stream.restart(onDataLoss="earliest")
+    assert rows(stream.reader, planned) == []
+    assert stream.batch() == numbered(100, 120)
+    assert stream.offset["@id"] == {name: topics.id_of(name)}
+    assert stream.batch() is None
+    topics.send(name, numbered(120, 125), partition=1)
+    assert stream.batch() == numbered(120, 125)
+
+
+def test_a_topic_that_is_gone(topics: Topics) -> None:
+    name = topics.create()
+    topics.send(name, numbered(0, 5))
+    stream = Stream(topics, subscribe=name)
+    assert stream.batch() == numbered(0, 5)
+    topics.delete(name)
+    with pytest.raises(DataLost, match="was deleted"):
+        stream.batch()
+    stream.restart(onDataLoss="earliest")
+    # It may come back.
+    assert stream.batch() is None
+    topics.create(name)
+    assert stream.batch() is None
+    topics.send(name, [b"new"])
+    assert stream.batch() == [b"new"]
+
+
+def test_a_checkpoint_of_sparks_own_connector_can_be_taken_over(topics: Topics) -> None:
+    name = topics.create()
+    topics.send(name, numbered(0, 10))
+    reader = stream_reader(topics, subscribe=name)
+    end = reader.latestOffset({name: {"0": 4}}, ALL)
+    assert values(rows(reader, reader.partitions({name: {"0": 4}}, end))) == numbered(4, 10)
