@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from bench import clients, groups, lifecycle
+from bench import clients, groups, lifecycle, metrics
 from bench.cases import Case, topic
 from bench.chart import write_chart
 from bench.plan import START_S, by_settings, choose, planned_seconds
@@ -73,12 +73,15 @@ class Run:
         self._peer_only: bool = options.peer_only
         lives = re.search(options.cases, f"{lifecycle.GROUP}: {lifecycle.NAME}") is not None
         self._lifecycle_s = lifecycle.SECONDS * self._runs if lives else 0.0
+        # Those that are not about Apache Kafka: nodes of their own, beside something else.
+        self._specials = [one for one in metrics.SPECIALS if re.search(options.cases, one[0]) and not options.peer_only]
+        self._specials_s = sum(seconds for _, seconds, _ in self._specials) * self._runs
         self._cases = choose(
             quick=options.quick,
             pattern=options.cases,
             minutes=self._minutes,
             runs=self._runs,
-            spent_s=self._lifecycle_s,
+            spent_s=self._lifecycle_s + self._specials_s,
         )
         self._started = time.monotonic()
         self._circumstances = circumstances_now(selection=selection_of(options), runs=self._runs)
@@ -86,12 +89,19 @@ class Run:
     @property
     def expected_s(self) -> float:
         starts_s = START_S * len(by_settings(self._cases))
-        return self._lifecycle_s + starts_s + sum(planned_seconds(case, runs=self._runs) for case in self._cases)
+        return (
+            self._lifecycle_s
+            + self._specials_s
+            + starts_s
+            + sum(planned_seconds(case, runs=self._runs) for case in self._cases)
+        )
 
     def print_plan(self) -> None:
         for case in self._cases:
             print(f"{planned_seconds(case, runs=self._runs):5.0f} s  {case.title}")
-        count = len(self._cases) + bool(self._lifecycle_s)
+        for title, seconds, _ in self._specials:
+            print(f"{seconds * self._runs:5.0f} s  {title}")
+        count = len(self._cases) + len(self._specials) + bool(self._lifecycle_s)
         print(f"{count} cases, about {self.expected_s / 60:.0f} minutes")
 
     def go(self) -> None:
@@ -102,6 +112,11 @@ class Run:
             print_header()
             if self._lifecycle_s:
                 self._measure_lifecycle(makers, Path(scratch))
+            for number, (title, _, measure) in enumerate(self._specials):
+                self._announce(title)
+                begun = time.monotonic()
+                package = Path(scratch) / "package" / "ottla"
+                self._keep(measure(package, Path(scratch) / f"special-{number}", self._runs), begun)
             if self._cases:
                 with clients.opened() as opened:
                     for number, cases in enumerate(by_settings(self._cases)):
@@ -146,7 +161,7 @@ class Run:
         return end > self._minutes * 60 * TOLERANCE
 
     def _announce(self, title: str) -> None:
-        count = len(self._cases) + bool(self._lifecycle_s)
+        count = len(self._cases) + len(self._specials) + bool(self._lifecycle_s)
         elapsed_s = time.monotonic() - self._started
         print_progress(len(self.results) + 1, count, title, elapsed_s=elapsed_s, expected_s=self.expected_s)
 

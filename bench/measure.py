@@ -36,7 +36,7 @@ def touch_memory(directory: Path, size_bytes: int) -> None:
     A virtual machine gets its memory from the host at the first touch, which costs up to ten times what the write
     itself does. Without this, such a page would be charged to whichever broker happens to touch it.
     """
-    file = directory / "touched"
+    file = directory / f"touched-{os.getpid()}"
     block = bytes(1 << 20)
     with file.open("wb", buffering=0) as stream:
         for _ in range(-(-size_bytes // len(block))):

@@ -19,6 +19,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ from ottla.broker.context import CloseConnection, ConnectionContext, RequestCont
 from ottla.broker.error_responses import generic_error_response
 from ottla.broker.pending import Part, PendingResponse, ResponseWaiter
 from ottla.broker.request_log import DEBUG, REQUEST_LOGGER, log_request
+from ottla.broker.statistics import next_timed
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.quorum.errors import MetadataLogFailedError
@@ -47,6 +49,8 @@ _HEADER = struct.Struct(">Iih")
 # Size and correlation id, and an empty run of tagged fields.
 _RESPONSE_HEADER = struct.Struct(">ii")
 _FLEXIBLE_RESPONSE_HEADER = struct.Struct(">iix")
+# The first version of Produce that `quick_produce` reads.
+QUICK_PRODUCE_VERSION_MIN = 9
 
 
 class Dispatcher:
@@ -63,7 +67,7 @@ class Dispatcher:
         self, frame: memoryview, connection: ConnectionContext, waiter: ResponseWaiter
     ) -> list[Part] | PendingResponse | None:
         """The answer's parts, a place for them, or None when the request has no answer."""
-        started = self._monotonic()
+        started = 0.0
         try:
             # The header is read here and not by `parse_request_header`: this is done for every request.
             route_key, correlation_id, client_id_length = _HEADER.unpack_from(frame)
@@ -74,6 +78,10 @@ class Dispatcher:
                     return response_parts(
                         ApiKey.API_VERSIONS, 0, correlation_id, self._unknown_api_versions(connection)
                     )
+            route.seen += 1
+            if route.seen >= route.timed_next or REQUEST_LOGGER.level <= DEBUG:
+                started = self._monotonic()
+                route.timed_next = next_timed(route.seen)
             client_id, body_position = None, _HEADER.size
             if client_id_length >= 0:
                 body_position += client_id_length
@@ -83,6 +91,13 @@ class Dispatcher:
                 body_position += 1
                 if tag_count:
                     body_position = parse_request_header(frame).body_position
+            handle: Callable[..., Any] = route.handle
+            if route.is_quick and (not started or REQUEST_LOGGER.level > DEBUG):
+                done = self._produce_quickly(frame, body_position, route, connection, correlation_id, started)
+                if type(done) is bytes:
+                    return [done]
+                if done:
+                    handle = partial(handle, outcomes=done)
             request, _ = route.decode(frame, body_position)
             if route.for_followers is not None and _is_from_follower(request):
                 route = route.for_followers
@@ -90,32 +105,60 @@ class Dispatcher:
             raise CloseConnection(f"a malformed {_described(frame)} request: {error}") from None
         context = RequestContext(route.api_key, route.version, correlation_id, client_id, connection, self._now_ms())
         try:
-            response = route.handle(request, context, self._broker)
+            response = handle(request, context, self._broker)
         except Exception as error:  # noqa: BLE001 - answered as an error; a defect of ours is logged there
             return route.answer_failure(error, context, request, started, len(frame))
         finally:
             # Plain additions, for this is done for every request: see `statistics`.
-            size, seconds = len(frame), self._monotonic() - started
             statistics = connection.last_statistics = route.statistics
             statistics.requests += 1
-            statistics.request_bytes += size
-            statistics.request_sizes[size.bit_length()] += 1
-            statistics.handled_seconds += seconds
-            statistics.handled_times[int(seconds * 1e6).bit_length()] += 1
+            statistics.request_bytes += len(frame)
+            if started:
+                seconds = self._monotonic() - started
+                weight = statistics.count_timed(len(frame), seconds)
         if type(response) is Deferred:
             if not response.done:
                 pending = PendingResponse(route, request, context, waiter)
-                pending.started, pending.handled_seconds, pending.request_bytes = started, seconds, size
+                if started:
+                    pending.started, pending.handled_seconds, pending.weight = started, seconds, weight
+                    pending.request_bytes = len(frame)
                 response.when_done(pending)
                 statistics.parked += 1
                 return pending
             if response.error is not None:
-                return route.answer_failure(response.error, context, request, started, size)
+                return route.answer_failure(response.error, context, request, started, len(frame))
             response = response.result()
         parts = route.encode(response, context, request)
-        if REQUEST_LOGGER.level <= DEBUG:
-            log_request(route.name, context, parts, request_bytes=size, handled_seconds=seconds)
+        if started and REQUEST_LOGGER.level <= DEBUG:
+            log_request(route.name, context, parts, request_bytes=len(frame), handled_seconds=seconds)
         return parts
+
+    def _produce_quickly(
+        self,
+        frame: memoryview,
+        body_position: int,
+        route: _Route,
+        connection: ConnectionContext,
+        correlation_id: int,
+        started: float,
+    ) -> bytes | list[Any] | None:
+        """The whole answer; or what was done when the usual way has to go on; or None when nothing was."""
+        try:
+            produce = route.read_quickly(frame, body_position, route.version, connection, self._broker)
+        except (IndexError, struct.error):
+            # Malformed; the usual way finds the words for it.
+            return None
+        if produce is None:
+            return None
+        answer = route.append_quickly(produce, self._now_ms(), route.version)
+        if type(answer) is not bytes:
+            return answer  # type: ignore[no-any-return]
+        statistics = connection.last_statistics = route.statistics
+        statistics.requests += 1
+        statistics.request_bytes += len(frame)
+        if started:
+            statistics.count_timed(len(frame), self._monotonic() - started)
+        return route.with_header(answer, correlation_id)
 
     def _new_route(self, route_key: int) -> _Route | None:
         """Resolves an API key and version for the first time; None is ApiVersions in a version we do not know."""
@@ -165,12 +208,17 @@ class _Route:
         "_pack_header",
         "_response_class",
         "api_key",
+        "append_quickly",
         "decode",
         "for_followers",
         "handle",
         "is_flexible",
+        "is_quick",
         "name",
+        "read_quickly",
+        "seen",
         "statistics",
+        "timed_next",
         "version",
     )
 
@@ -192,6 +240,17 @@ class _Route:
         self.handle: Callable[[Any, RequestContext, Broker], Any] = module.handle
         self._error_response: Callable[[Any, int, KafkaError], Any] | None = getattr(module, "error_response", None)
         self.statistics = statistics
+        # Requests so far, and the number of the next one that is timed.
+        self.seen = 0
+        self.timed_next = 1
+        # Whether requests of the usual shape need no message objects.
+        self.is_quick = api_key == ApiKey.PRODUCE and version >= QUICK_PRODUCE_VERSION_MIN
+        self.read_quickly: Callable[..., Any] = _not_quick
+        self.append_quickly: Callable[..., Any] = _not_quick
+        if self.is_quick:
+            from ottla.broker import quick_produce
+
+            self.read_quickly, self.append_quickly = quick_produce.read, quick_produce.append
         # The same for requests of other brokers, where these are counted apart.
         self.for_followers: _Route | None = None
         self._monotonic = monotonic
@@ -224,16 +283,21 @@ class _Route:
         except Exception as defect:  # noqa: BLE001 - a response that cannot be encoded is a defect, logged there
             return self.answer_error(defect, context, request)
 
+    def with_header(self, body: bytes, correlation_id: int) -> bytes:
+        length = len(body) + self._header_size
+        self.statistics.response_bytes += length
+        return self._pack_header(length, correlation_id) + body
+
     def answered_late(self, pending: PendingResponse, context: RequestContext) -> None:
         """A parked request has its answer: counts how long it took."""
         seconds = self._monotonic() - pending.started
         waited_seconds = seconds - pending.handled_seconds
-        statistics = self.statistics
-        statistics.late_seconds += seconds
-        statistics.late_times[int(seconds * 1e6).bit_length()] += 1
-        statistics.late_handled_times[int(pending.handled_seconds * 1e6).bit_length()] += 1
-        statistics.waited_seconds += waited_seconds
-        statistics.waited_times[int(waited_seconds * 1e6).bit_length()] += 1
+        statistics, weight = self.statistics, pending.weight
+        statistics.late_seconds += seconds * weight
+        statistics.late_times[int(seconds * 1e6).bit_length()] += weight
+        statistics.late_handled_times[int(pending.handled_seconds * 1e6).bit_length()] += weight
+        statistics.waited_seconds += waited_seconds * weight
+        statistics.waited_times[int(waited_seconds * 1e6).bit_length()] += weight
         if REQUEST_LOGGER.level <= DEBUG:
             log_request(
                 self.name,
@@ -250,7 +314,7 @@ class _Route:
         """`answer_error` for a request that has failed at once; it has its line in the request log too."""
         parts = self.answer_error(error, context, request)
         if REQUEST_LOGGER.level <= DEBUG:
-            seconds = self._monotonic() - started
+            seconds = self._monotonic() - started if started else 0.0
             log_request(self.name, context, parts, request_bytes=request_bytes, handled_seconds=seconds)
         return parts
 
@@ -283,6 +347,11 @@ class _Route:
         except Exception:
             logger.exception("%s version %d cannot even be answered with an error", self.name, self.version)
             raise CloseConnection(f"a {self.name} request failed in a way that cannot be answered") from error
+
+
+def _not_quick(*_: object) -> None:
+    """What is read by no other way than the usual one."""
+    raise AssertionError("this route has no quick way")
 
 
 def _is_from_follower(request: Any) -> bool:

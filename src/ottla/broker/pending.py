@@ -49,6 +49,7 @@ class PendingResponse:
         "ready",
         "request_bytes",
         "started",
+        "weight",
     )
 
     def __init__(
@@ -62,8 +63,10 @@ class PendingResponse:
         # None once ready: there is nothing to send (acks=0).
         self.parts: list[Part] | None = None
         self.close_reason: str | None = None
-        # When the request came, by the monotonic clock (0: nobody counts it), and what it has cost until it was parked.
+        # When the request came, by the monotonic clock (0: nobody times it), how many it stands for, and what it has
+        # cost until it was parked.
         self.started = 0.0
+        self.weight = 0
         self.handled_seconds = 0.0
         self.request_bytes = 0
 

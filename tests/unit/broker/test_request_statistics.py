@@ -15,7 +15,7 @@ from ottla.broker.context import ConnectionContext, ListenerInfo
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.loggers import logger_levels, set_logger_level
 from ottla.broker.request_log import REQUEST_LOGGER_NAME
-from ottla.broker.statistics import ApiStatistics, NodeStatistics
+from ottla.broker.statistics import TIMED_ALL, TIMED_STRIDE, ApiStatistics, NodeStatistics, next_timed
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.framing import request_parts
@@ -164,3 +164,17 @@ def test_the_request_log_has_a_line_for_each_request(bench: Bench, request_log: 
     bench.result = Deferred.failed(KafkaError(ErrorCode.NOT_COORDINATOR))
     bench.ask()
     assert len(request_log.records) == 4, "a request that failed has a line too"
+
+
+def test_of_many_requests_one_stands_for_several(bench: Bench) -> None:
+    bench.work_seconds = 0.001
+    for _ in range(20 * TIMED_ALL):
+        bench.ask()
+    api = bench.api
+    assert api.requests == 20 * TIMED_ALL
+    assert api.requests - 2 * TIMED_STRIDE < api.requests_timed == sum(api.handled_times) == sum(api.request_sizes)
+    assert api.handled_seconds / api.requests_timed == pytest.approx(0.001)
+    timed = 1
+    while (following := next_timed(timed)) < 10 * TIMED_ALL:
+        assert 1 <= following - timed <= 2 * TIMED_STRIDE
+        timed = following

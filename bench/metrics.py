@@ -1,0 +1,197 @@
+"""What metrics cost: counting on the way of every request, and a scrape of many partitions.
+
+There is no switch for counting, so its price is measured beside a twin of the package out of whose sources everything
+that only counts has been taken: the twin stands where Apache Kafka stands elsewhere. A scrape has a budget of its own,
+and there the budget stands in that place.
+"""
+
+from __future__ import annotations
+
+import ast
+import compileall
+import shutil
+import time
+import urllib.request
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+import ottla.testing
+from bench import micro
+from bench.cases import Goal, Metrics
+from bench.runner import OURS, PEER, Result, alternating, as_result
+from bench.scale import Witness
+
+__all__ = ["COUNTING", "SCRAPING", "SPECIALS", "Special", "measure_counting", "measure_scraping", "without_counting"]
+
+GROUP = "metrics"
+COUNTING = f"{GROUP}: CPU of a request, beside a node that counts nothing"
+SCRAPING = f"{GROUP}: a scrape of 5,000 partitions, beside what it may cost"
+
+CASES = ("produce 1x100B, 5 in flight", "produce 16 KiB, 5 in flight", "fetch one 16 KiB batch", "fetch 112 KiB")
+COUNTING_GOAL = Goal(ratio=1.02)
+# Many short rounds for each run; the best of all is the one that the neighbours have disturbed least.
+ROUNDS = 20
+ROUND_SHARE = 4
+
+PARTITIONS = 5_000
+SCRAPES = 3
+BUDGET = {"CPU s": 1.0, "longest wait of others ms": 50.0}
+
+# What only counts, and where: the rest of these files goes on as it is.
+FILES = (
+    "broker/dispatch.py",
+    "replica/partition.py",
+    "replica/fetching.py",
+    "replica/producing.py",
+)
+COUNTERS = frozenset(
+    (
+        "bytes_in",
+        "bytes_out",
+        "failed_produces",
+        "failed_fetches",
+        "fetches",
+        "handled_seconds",
+        "handled_times",
+        "late_handled_times",
+        "late_seconds",
+        "late_times",
+        "messages_in",
+        "parked",
+        "produces",
+        "replica_bytes_in",
+        "replica_bytes_out",
+        "request_bytes",
+        "request_sizes",
+        "requests",
+        "response_bytes",
+        "seen",
+        "waited_seconds",
+        "waited_times",
+    )
+)
+
+# Name, seconds for planning, and how it is measured in a directory with so many runs.
+Special = tuple[str, float, Callable[[Path, Path, int], Result]]
+
+
+class _Uncounted(ast.NodeTransformer):
+    """Takes out additions to counters, and the clock that is read for them."""
+
+    def __init__(self) -> None:
+        self.removed = 0
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        target: ast.expr = node.target
+        if isinstance(target, ast.Subscript):
+            target = target.value
+        if isinstance(target, ast.Attribute) and target.attr in COUNTERS:
+            self.removed += 1
+            return ast.copy_location(ast.Pass(), node)
+        return node
+
+    def visit_If(self, node: ast.If) -> ast.AST:
+        if any(isinstance(one, ast.Attribute) and one.attr == "timed_next" for one in ast.walk(node.test)):
+            self.removed += 1
+            return ast.copy_location(ast.Pass(), node)
+        self.generic_visit(node)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "_monotonic":
+            self.removed += 1
+            return ast.copy_location(ast.Constant(0.0), node)
+        return node
+
+
+def without_counting(source: str) -> tuple[str, int]:
+    """A module that does the same and counts nothing, and how much was taken out of it."""
+    transformer = _Uncounted()
+    tree = ast.fix_missing_locations(transformer.visit(ast.parse(source)))
+    return ast.unparse(tree), transformer.removed
+
+
+def copies(package: Path, directory: Path) -> tuple[Path, Path]:
+    """The package as it is, and its twin; each is what `micro` takes for a checkout."""
+    roots = directory / "counting", directory / "twin"
+    for root in roots:
+        shutil.copytree(package, root / "src" / "ottla", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in FILES:
+        file = roots[1] / "src" / "ottla" / name
+        text, removed = without_counting(file.read_text())
+        assert removed, f"{name} counts nothing any more: look again where requests are counted"
+        file.write_text(text)
+    for root in roots:
+        compileall.compile_dir(root, quiet=2)
+    return roots
+
+
+def measure_counting(package: Path, directory: Path, runs: int) -> Result:
+    # With several under way the node is never idle, and what it costs to wake up is not in the figures.
+    cases = [
+        replace(case, in_flight=5, requests=case.requests // ROUND_SHARE) for case in micro.CASES if case.name in CASES
+    ]
+    assert len(cases) == len(CASES)
+    found: dict[str, Metrics] = {PEER: {}, OURS: {}}
+    with ExitStack() as stack:
+        ours, twin = copies(package, directory)
+        nodes = {name: stack.enter_context(micro.node(root)) for name, root in ((PEER, twin), (OURS, ours))}
+        for _, port in nodes.values():
+            micro.prepare(port)
+        for case in cases:
+            rounds = [
+                {name: micro.measure(case, *nodes[name]) for name in alternating(list(nodes), number)}
+                for number in range(runs * ROUNDS)
+            ]
+            for name in nodes:
+                found[name][f"{case.name}, µs"] = min(each[name] for each in rounds)
+    measured = {name: [metrics] for name, metrics in found.items()}
+    goals = {f"{name}, µs": COUNTING_GOAL for name in CASES}
+    return _result(COUNTING, goals, measured)
+
+
+def measure_scraping(package: Path, directory: Path, runs: int) -> Result:  # noqa: ARG001
+    """A node with many partitions is scraped while somebody else asks it small things."""
+    measured: dict[str, list[Metrics]] = {PEER: [], OURS: []}
+    with ottla.testing.cluster(settings={"ottla.metrics.listener": "127.0.0.1:0"}) as cluster:
+        node = cluster.node(1)
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+        admin.create_topics([NewTopic("many", PARTITIONS, 1)], request_timeout=120)["many"].result(120)
+        while sum(1 for _ in (node.directory / "data").glob("many-*/*.log")) < PARTITIONS:
+            time.sleep(0.05)
+        del admin
+        # The first one imports what tells metrics.
+        scrape(node)
+        for _ in range(runs):
+            witness = Witness(node.address)
+            before = micro.cpu_ns(node.pid)
+            with witness.watching():
+                for _ in range(SCRAPES):
+                    assert f'kafka_log_log_size{{topic="many",partition="{PARTITIONS - 1}"}}' in scrape(node)
+            seconds = (micro.cpu_ns(node.pid) - before) / 1e9 / SCRAPES
+            measured[OURS].append({"CPU s": seconds, "longest wait of others ms": witness.longest_s * 1000})
+            measured[PEER].append(dict(BUDGET))
+    return _result(SCRAPING, dict.fromkeys(BUDGET, Goal(ratio=1.0)), measured)
+
+
+def scrape(node: ottla.testing.Node) -> str:
+    assert node.metrics_url is not None
+    with urllib.request.urlopen(node.metrics_url, timeout=60) as answer:
+        return str(answer.read().decode())
+
+
+def _result(title: str, goals: dict[str, Goal], measured: dict[str, list[Metrics]]) -> Result:
+    group, _, name = title.partition(": ")
+    return as_result(group, name, goals, measured)
+
+
+SPECIALS: Iterable[Special] = (
+    (COUNTING, 25.0, measure_counting),
+    (SCRAPING, 15.0, measure_scraping),
+)
