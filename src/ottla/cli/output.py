@@ -46,10 +46,16 @@ class Output:
         *,
         right: Iterable[int] = (),
         fold: Iterable[int] = (),
+        seldom: Iterable[int] = (),
     ) -> None:
-        """A table for people; columns in `right` are aligned there, those in `fold` give way where room is short."""
+        """A table for people; columns in `right` are aligned there, those in `fold` give way where room is short.
+
+        Those in `seldom` are left out on a terminal where no row has anything to say in them.
+        """
         if self.as_json:
             return
+        cells = [[_cell(value) for value in row] for row in rows]
+        empty = {number for number in seldom if sys.stdout.isatty() and all(row[number] == "-" for row in cells)}
         from rich.console import Console
         from rich.table import Table
         from rich.text import Text
@@ -57,14 +63,16 @@ class Output:
         aligned, folding = set(right), set(fold)
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_edge=False)
         for number, name in enumerate(columns):
+            if number in empty:
+                continue
             table.add_column(
                 name,
                 justify="right" if number in aligned else "left",
                 overflow="fold",
                 no_wrap=number not in folding,
             )
-        for row in rows:
-            table.add_row(*[Text(_cell(value)) for value in row])
+        for row in cells:
+            table.add_row(*[Text(text) for number, text in enumerate(row) if number not in empty])
         console = Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False, soft_wrap=False)
         with console.capture() as capture:
             console.print(table)

@@ -41,6 +41,11 @@ class VerbGroup(click.Group):
                 args = [self.default, *args]
         return super().parse_args(ctx, args)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Whole sentences: there is room to fold them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.help or "") for name, command in self.commands.items()])
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:

@@ -64,7 +64,7 @@ def _show(session: Session, found: list[Finding], unknown: list[str], *, looked:
     table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 1, 0, 0))
     for one in found:
         table.add_row(Text(one.severity, style=STYLES[one.severity]), Text(one.what))
-        table.add_row("", Text(one.fix, style="dim"))
+        table.add_row("", Text(f"→ {one.fix}", style="dim"))
     for what in unknown:
         table.add_row("", Text(f"Not looked at: {what}", style="dim"))
     with console.capture() as capture:

@@ -77,7 +77,7 @@ def describe(
             if isinstance(group, KafkaError):
                 session.output.complain(group_id, group)
                 continue
-            if len(wanted) > 1:
+            if len(wanted) > 1 and view != "offsets":
                 session.output.say(f"Group {group_id}")
             if view == "members":
                 answers.append(_members(session.output, group, verbose=verbose))
@@ -86,6 +86,8 @@ def describe(
             else:
                 rows = await group_rows(admin, group)
                 answers.append(_offsets(session.output, group, rows, verbose=verbose))
+            if len(wanted) > 1:
+                session.output.say()
         session.output.emit(answers)
 
     return session.run(work)
@@ -128,8 +130,9 @@ def _words(text: str | None) -> list[str]:
 
 
 def _offsets(output: Output, group: DescribedGroup, rows: list[GroupRow], *, verbose: bool) -> dict[str, Any]:
-    if not group.members and rows:
-        output.say(f"{group.group_id} has no active members.")
+    members = {0: "no active members", 1: "1 member"}.get(len(group.members), f"{len(group.members)} members")
+    behind = sum(row.lag for row in rows if isinstance(row.lag, int))
+    output.say(f"{group.group_id}: {group.state}, {members}, {behind} records behind")
     columns = ("PARTITION", "CURRENT", "END", "LAG", "CONSUMER")
     more = ("HOST", "CLIENT", "EPOCH") if verbose else ()
     for topic in dict.fromkeys(row.topic for row in rows):
@@ -145,6 +148,7 @@ def _offsets(output: Output, group: DescribedGroup, rows: list[GroupRow], *, ver
             ],
             right=(0, 1, 2, 3, 7),
             fold=(4, 6),
+            seldom=(4, *range(5, 5 + len(more))),
         )
     return {
         "group": group.group_id,
@@ -169,7 +173,7 @@ def _offsets(output: Output, group: DescribedGroup, rows: list[GroupRow], *, ver
 def _members(output: Output, group: DescribedGroup, *, verbose: bool) -> dict[str, Any]:
     columns = ["CONSUMER", "HOST", "CLIENT", "PARTITIONS"]
     rows: list[tuple[object, ...]] = [
-        (one.member_id, one.host, one.client_id, len(one.assignment)) for one in group.members
+        (one.member_id, one.host.lstrip("/"), one.client_id, len(one.assignment)) for one in group.members
     ]
     if verbose:
         columns += ["EPOCH", "INSTANCE", "ASSIGNMENT"]

@@ -295,6 +295,9 @@ def _print(
         for one in partitions
     ]
     output.table(
-        ("PARTITION", "LEADER", "REPLICAS", "IN SYNC", "ELIGIBLE", "LAST ELIGIBLE", "OFFLINE"), rows, right=(0,)
+        ("PARTITION", "LEADER", "REPLICAS", "IN SYNC", "ELIGIBLE", "LAST ELIGIBLE", "OFFLINE"),
+        rows,
+        right=(0,),
+        seldom=(4, 5, 6),
     )
     output.say()

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from ottla.cli.logic.doctor_facts import ClusterFacts
 from ottla.cli.logic.local_files import mount_options
-from ottla.cli.output import duration, size
+from ottla.cli.output import duration, numbers, size
+from ottla.client.admin.partitions import LogDirectory
 from ottla.client.admin.topics import DescribedPartition, DescribedTopic
 
 __all__ = ["CLUSTER_CHECKS", "Finding", "examine"]
@@ -167,29 +168,55 @@ def disks_nearly_full(facts: ClusterFacts) -> Iterator[Finding]:
     for broker, directories in facts.directories.items():
         for one in directories:
             if one.total_bytes > 0 and 0 <= one.usable_bytes < DISK_FREE_SHARE_MIN * one.total_bytes:
-                largest = Counter[str]()
-                for key, replica in one.replicas.items():
-                    largest[key.topic] += replica.size_bytes
-                name = largest.most_common(1)[0][0] if largest else "TOPIC"
+                left = f"{one.path} of broker {broker} has {size(one.usable_bytes)} left of {size(one.total_bytes)}"
+                name, partition_bytes = _largest_topic(facts, one)
+                if name is None:
+                    yield Finding(
+                        WRONG, "disks", f"{left}.", "add a disk, or move replicas away: ottla reassign generate"
+                    )
+                    continue
+                fix = f"ottla configs alter --topic {name} --add-config retention.bytes={partition_bytes // 2}"
                 yield Finding(
                     WRONG,
                     "disks",
-                    f"{one.path} of broker {broker} has {size(one.usable_bytes)} left of {size(one.total_bytes)}; "
-                    f"{name} is the largest topic in it.",
-                    f"ottla configs alter --topic {name} --add-config retention.ms=..., or add a disk or broker",
+                    f"{left}; {name} is the largest topic in it, with partitions of up to {size(partition_bytes)}.",
+                    f"add a disk or a broker, or keep only half of that topic: {fix}",
                 )
+
+
+def _largest_topic(facts: ClusterFacts, directory: LogDirectory) -> tuple[str | None, int]:
+    """The largest whose old records may go, and the size of its largest partition in this directory."""
+    sizes, partitions = Counter[str](), Counter[str]()
+    for (topic, _), replica in directory.replicas.items():
+        policy = facts.topic_settings.get(topic, {}).get("cleanup.policy", "delete")
+        if not topic.startswith("__") and "delete" in policy:
+            sizes[topic] += replica.size_bytes
+            partitions[topic] = max(partitions[topic], replica.size_bytes)
+    name = sizes.most_common(1)[0][0] if sizes else None
+    return name, 0 if name is None else partitions[name]
 
 
 def data_in_temporary_place(facts: ClusterFacts) -> Iterator[Finding]:
-    for broker, directories in facts.directories.items():
+    for place in ("/tmp", "/var/tmp", "/dev/shm"):
+        paths = {
+            broker: one.path
+            for broker, directories in facts.directories.items()
+            for one in directories
+            if one.path == place or one.path.startswith(f"{place}/")
+        }
+        if paths:
+            who = (
+                f"Broker {min(paths)} keeps its" if len(paths) == 1 else f"Brokers {numbers(sorted(paths))} keep their"
+            )
+            where = next(iter(paths.values())) if len(paths) == 1 else place
+            yield Finding(
+                RISK,
+                "directories",
+                f"{who} data in {where}, which a restart may empty.",
+                "set log.dirs to a place that stays, and move the data there while the broker is down",
+            )
+    for directories in facts.directories.values():
         for one in directories:
-            if one.path.startswith(("/tmp", "/var/tmp", "/dev/shm")):
-                yield Finding(
-                    RISK,
-                    "directories",
-                    f"Broker {broker} keeps its data in {one.path}, which a restart may empty.",
-                    "set log.dirs to a place that stays, and move the data there while the broker is down",
-                )
             options = mount_options(one.path)
             if options and "noatime" not in options and "relatime" not in options:
                 yield Finding(

@@ -89,6 +89,7 @@ class ProducerBatch:
         "created",
         "done",
         "epoch",
+        "last_error",
         "level",
         "limit",
         "max_timestamp",
@@ -122,6 +123,8 @@ class ProducerBatch:
         self.max_timestamp = -1
         self.attempts = 0
         self.retry_at = 0.0
+        # Why it has to be sent again.
+        self.last_error: Exception | None = None
         # Given when the batch is sent for the first time, and kept when it is sent again.
         self.producer_id = -1
         self.epoch = -1

@@ -40,6 +40,14 @@ _OLD_TRANSACTIONS_VERSION_MAX = 11
 _RECORD_OVERHEAD = 24
 
 
+# A topic that was made again has another id, which metadata tells as it tells a leader.
+_LEADER_UNKNOWN = {
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+}
+
+
 class Producer:
     """An async context manager. One event loop owns it; see `blocking` for threads."""
 
@@ -150,6 +158,21 @@ class Producer:
 
     def begin_transaction(self) -> None:
         self._transactions.begin()
+
+    def share_transaction(self) -> tuple[int, int]:
+        """The producer id and epoch with which other processes may `join_transaction`; ending it stays here."""
+        return self._transactions.share()
+
+    def join_transaction(self, producer_id: int, epoch: int) -> None:
+        """Writes in the transaction of another process with the same transactional id, which will end it.
+
+        Of all who write in one transaction, each partition must be written by one alone: sequence numbers begin at 0.
+        """
+        self._transactions.join(producer_id, epoch)
+
+    async def transactions_raise_epoch(self) -> bool:
+        """Whether the end of a transaction gives the next one an epoch of its own (KIP-890)."""
+        return self._transactions.adds_by_itself(await self._cluster.any_connection())
 
     async def send_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, int | CommittedOffset], **member: Any
@@ -292,7 +315,7 @@ class Producer:
             first = queue.closed[0]
             if first.created + self.settings.delivery_timeout_ms / 1000 < now:
                 queue.closed.popleft()
-                self._finish(first, TimedOut(f"{one}: the record was not delivered in time. Is the cluster healthy?"))
+                self._finish(first, TimedOut(_late(first)))
                 continue
             if first.retry_at > now:
                 pause = first.retry_at - now if pause is None else min(pause, first.retry_at - now)
@@ -410,7 +433,7 @@ class Producer:
             self.measures.duplicate_records += 0 if error is None else batch.count
             self._finish(batch, (answer.base_offset, answer.log_append_time_ms))
         else:
-            if error.code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+            if error.code in _LEADER_UNKNOWN:
                 self._forget_leader(batch.partition)
             self._again_or_fail(batch, error)
 
@@ -428,6 +451,7 @@ class Producer:
         in_time = now - batch.created < self.settings.delivery_timeout_ms / 1000
         if retriable and in_time and batch.attempts < self.settings.retries:
             batch.attempts += 1
+            batch.last_error = error
             self.measures.retried_records += batch.count
             backoff = min(
                 self._cluster.settings.retry_backoff_ms * 2 ** min(batch.attempts - 1, 10),
@@ -480,6 +504,13 @@ class Producer:
             queue.open = None
             for batch in batches:
                 self._finish(batch, error)
+
+
+def _late(batch: ProducerBatch) -> str:
+    why = batch.last_error
+    name = f" ({why.code.name})" if isinstance(why, KafkaError) else ""
+    last = "" if why is None else f"; the last answer was{name}: {str(why).rstrip('.')}"
+    return f"{batch.partition}: the record was not delivered in time{last}. Is the cluster healthy?"
 
 
 def _looked_at(done: asyncio.Future[tuple[int, int]]) -> None:
