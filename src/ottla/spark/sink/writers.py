@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -22,9 +22,10 @@ from ottla.spark.sink.task import TaskIdentity, Written, write_at_least_once, wr
 
 if TYPE_CHECKING:
     import pyarrow
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-__all__ = ["BatchWriter", "StreamWriter", "TaskResult", "batch_writer", "stream_writer"]
+__all__ = ["BatchWriter", "StreamWriter", "TaskResult", "batch_writer", "each_batch", "stream_writer"]
 
 # Local properties that Spark gives to every task of a streaming query. They are its own business, so a test holds them.
 BATCH_ID_PROPERTY = "streaming.sql.batchId"
@@ -43,10 +44,16 @@ class TaskResult(WriterCommitMessage):
     written: Written
 
 
-def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool = False) -> StreamWriter:
-    """Spark asks for it in the driver, before every batch and once more to commit it."""
-    if overwrite:
-        raise OptionError("A topic keeps what was written: outputMode must be append or update, not complete.")
+def stream_writer(
+    options: Mapping[str, str],
+    schema: StructType,
+    overwrite: bool = False,  # noqa: ARG001
+) -> StreamWriter:
+    """Spark asks for it in the driver, before every batch and once more to commit it.
+
+    To overwrite is its word for the output mode `complete`: the whole result in every batch, one after the other in
+    the topic, as Spark's own connector does it.
+    """
     parsed = sink_options(options, streaming=True)
     check_schema(schema, topic=parsed.topic)
     if parsed.exactly_once and parsed.query_name is not None:
@@ -62,9 +69,24 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
     if parsed.exactly_once:
         # A write of its own, unless the caller counts: then a repeated batch is recognised as such.
         name = parsed.query_name or f"ottla-write-{uuid.uuid4()}"
-        query_id = parsed.query_id or ("" if parsed.batch_id is not None else str(uuid.uuid4()))
+        # Batches that the caller counts belong to the streaming query they are part of, or to none.
+        query_id = parsed.query_id if parsed.batch_id is not None else str(uuid.uuid4())
         parsed = replace(parsed, query_name=name, query_id=query_id, batch_id=parsed.batch_id or 0)
     return BatchWriter(parsed)
+
+
+def each_batch(options: Mapping[str, str], *, source: str = "ottla") -> Callable[[DataFrame, int], None]:
+    """For `foreachBatch`: writes each batch exactly once. The way for the output mode `update`, which Spark does not
+    offer to sinks in Python. `query.name` is needed, and must differ where a query writes to several places.
+    """
+    given = {"delivery": "exactly-once", **options}
+    if not given.get("query.name"):
+        raise OptionError("Option 'query.name' is missing: it says whose batches are counted.")
+
+    def write(frame: DataFrame, batch_id: int) -> None:
+        frame.write.format(source).mode("append").options(**given).option("batch.id", str(batch_id)).save()
+
+    return write
 
 
 class _Writer:
@@ -132,7 +154,7 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
     def identity(self, context: TaskContext) -> TaskIdentity:
         return TaskIdentity(
             query_name=self.options.query_name or "",
-            query_id=self.options.query_id or "",
+            query_id=self.options.query_id or context.getLocalProperty(QUERY_ID_PROPERTY) or "",
             batch_id=self.options.batch_id or 0,
             partition=context.partitionId(),
         )
