@@ -15,6 +15,8 @@ With acks=0 there is no answer; as in Apache Kafka an error then closes the conn
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ottla.broker.authorization import Operation, ResourceType
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     from ottla.storage.log import AppendResult
     from ottla.wire.message import Records
 
-__all__ = ["error_response", "handle"]
+__all__ = ["INTERNAL_TOPICS", "error_response", "handle"]
 
 _LEADER_HINT_VERSION = 10
 _ABORTABLE_VERSION = 11
@@ -51,18 +53,23 @@ _ATTRIBUTES_LOW_BYTE = 22
 _TRANSACTIONAL_BIT = 0x10
 # Where a batch names its producer and that one's epoch.
 _PRODUCER = slice(43, 53)
-_INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 # The client id that Kafka's own administration tools use to repair internal topics.
 _ADMIN_CLIENT_ID = "__admin_client"
 
 
 def handle(
-    request: ProduceRequest, context: RequestContext, broker: Broker
+    request: ProduceRequest,
+    context: RequestContext,
+    broker: Broker,
+    outcomes: Sequence[AppendResult | Exception] = (),
 ) -> ProduceResponse | Deferred[ProduceResponse] | None:
+    """`outcomes` are those of the first batches, where `quick_produce` has written them already."""
     acks = request.acks
     if not -1 <= acks <= 1:
         return error_response(request, context.api_version, KafkaError(ErrorCode.INVALID_REQUIRED_ACKS))
     call = _ProduceCall(request, context, broker)
+    call.outcomes.extend(outcomes)
     if request.transactional_id is not None and _is_transactional(request):
         if not context.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
             error = KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
@@ -113,6 +120,7 @@ class _ProduceCall:
         "broker",
         "context",
         "errors",
+        "outcomes",
         "replicas",
         "response",
         "transaction",
@@ -130,6 +138,8 @@ class _ProduceCall:
         self.uses_topic_ids = context.api_version >= _TOPIC_ID_VERSION
         self.response = ProduceResponse()
         self.waiting: WaitingProduce | None = None
+        # What has become of the next batches, where that is known.
+        self.outcomes: deque[AppendResult | Exception] = deque()
         self.errors: list[KafkaError] = []
 
     def append_topic(self, topic: TopicProduceData) -> None:
@@ -150,7 +160,11 @@ class _ProduceCall:
                 found = None if hosted is None else hosted.partitions.get(data.index)
                 if found is None:
                     found = self._find(topic, data.index)
-                if transaction is None:
+                outcome: AppendResult | Deferred[AppendResult]
+                if self.outcomes:
+                    partition = found
+                    outcome = self._next_outcome()
+                elif transaction is None:
                     records = _batch(data.records)
                     partition = found
                     outcome = append(
@@ -204,7 +218,7 @@ class _ProduceCall:
             name = found
         if not self.context.allows(Operation.WRITE, ResourceType.TOPIC, name):
             return KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        if hosted is not None and name in _INTERNAL_TOPICS and self.context.client_id != _ADMIN_CLIENT_ID:
+        if hosted is not None and name in INTERNAL_TOPICS and self.context.client_id != _ADMIN_CLIENT_ID:
             return KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Clients may not write to the internal topic {name}.")
         return None
 
@@ -230,6 +244,12 @@ class _ProduceCall:
             now_ms=context.received_ms,
             api_version=context.api_version,
         )
+
+    def _next_outcome(self) -> AppendResult:
+        outcome = self.outcomes.popleft()
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
     def _find(self, topic: TopicProduceData, index: int) -> Partition:
         if self.uses_topic_ids:

@@ -1,0 +1,145 @@
+"""Produce requests of the usual shape, from frame to answer without a message object in between.
+
+Nearly every produce request has one topic, no transaction, and partitions that this node leads and whose batches are
+written as they are. For those, decoding into objects and encoding from objects costs as much as everything else that
+is done in Python. So the frame is read here in place, the batches are appended, and the answer is packed at once.
+
+Nothing is decided here that `ottla.broker.apis.produce` would decide otherwise. `read` looks at the whole frame before
+anything is written, and whatever is not of that shape, or malformed, is left to the usual way from the start. When a
+batch meets something unusual while it is written (it is refused, it has to wait for a flush), the outcomes so far are
+handed to the usual way, which goes on behind them. Versions before 9, the first flexible one, are not read here.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.broker.apis.produce import INTERNAL_TOPICS
+from ottla.broker.authorization import AllowAll
+from ottla.broker.context import Unlimited
+from ottla.model.ids import Uuid
+from ottla.records.header import TRANSACTIONAL_BIT
+from ottla.records.validate import validate_produce
+from ottla.replica.partition import ACKS_ALL
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.context import ConnectionContext
+    from ottla.replica.partition import Partition
+    from ottla.storage.log import AppendResult
+
+__all__ = ["UsualProduce", "append", "read"]
+
+_TOPIC_ID_VERSION = 13
+_TOPIC_ID_SIZE = 16
+# No transactional id, acks, timeout, one topic.
+_BEGINNING = struct.Struct(">BhiB")
+_INDEX = struct.Struct(">i")
+_ONE_ELEMENT = 2
+# Index, no error, first offset, append time, start offset; no records at fault, no message, no tagged fields.
+_PARTITION_ANSWER = struct.Struct(">ihqqqBBB")
+# Tagged fields of the topic; no throttling; tagged fields of the answer.
+_END = bytes(1 + 4 + 1)
+_ATTRIBUTES_LOW_BYTE = 22
+# A size has five bytes at most.
+_SIZE_SHIFT_MAX = 28
+
+
+class UsualProduce(NamedTuple):
+    acks: int
+    # The beginning of the answer, as far as the first partition: the topic as the request names it.
+    answer_head: bytes
+    batches: list[tuple[int, Partition, memoryview]]
+
+
+def read(
+    frame: memoryview, position: int, version: int, connection: ConnectionContext, broker: Broker
+) -> UsualProduce | None:
+    """The request, if it is of the usual shape; raises IndexError or struct.error where a frame ends too early."""
+    if type(connection.authorizer) is not AllowAll or type(connection.quota) is not Unlimited:
+        return None
+    transactional_id, acks, _, topics = _BEGINNING.unpack_from(frame, position)
+    if transactional_id or topics != _ONE_ELEMENT or (acks != 1 and acks != ACKS_ALL):
+        return None
+    topic_start = position = position + _BEGINNING.size
+    if version >= _TOPIC_ID_VERSION:
+        position += _TOPIC_ID_SIZE
+        hosted = broker.replicas.by_id.get(Uuid(frame[topic_start:position]))
+    else:
+        length = frame[position]
+        if length > 127:
+            return None
+        position += length
+        hosted = broker.replicas.by_name.get(str(frame[topic_start + 1 : position], "utf-8", "replace"))
+    if hosted is None or hosted.name in INTERNAL_TOPICS:
+        return None
+    count = frame[position]
+    position += 1
+    if not 1 < count < 128:
+        return None
+    answer_head = b"\x02%b" % bytes(frame[topic_start:position])
+    partitions = hosted.partitions
+    batches: list[tuple[int, Partition, memoryview]] = []
+    for _ in range(count - 1):
+        (index,) = _INDEX.unpack_from(frame, position)
+        position += 4
+        byte = frame[position]
+        position += 1
+        size = byte & 0x7F
+        shift = 7
+        while byte & 0x80:
+            if shift > _SIZE_SHIFT_MAX:
+                return None
+            byte = frame[position]
+            position += 1
+            size |= (byte & 0x7F) << shift
+            shift += 7
+        end = position + size - 1
+        # Its tagged fields, of which there are none.
+        if size <= 1 or frame[end] != 0:
+            return None
+        records = frame[position:end]
+        position = end + 1
+        partition = partitions.get(index)
+        if partition is None:
+            return None
+        state, settings = partition.leader_state, partition.produce_settings
+        if (
+            state is None
+            or settings is None
+            or not settings.opens_no_records
+            or partition.append_queue is not None
+            or (acks == ACKS_ALL and not state.is_alone)
+            or len(records) <= _ATTRIBUTES_LOW_BYTE
+            or records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT
+        ):
+            return None
+        batches.append((index, partition, records))
+    # The tagged fields of the topic and of the request, and nothing after them.
+    if len(frame) != position + 2 or frame[position] or frame[position + 1]:
+        return None
+    return UsualProduce(acks, answer_head, batches)
+
+
+def append(request: UsualProduce, now_ms: int, version: int) -> bytes | list[AppendResult | Exception]:
+    """The answer's body; or the outcomes of the first batches, when the last of these is not simply written."""
+    acks, answer_head, batches = request
+    pieces = [answer_head]
+    outcomes: list[AppendResult | Exception] = []
+    for index, partition, records in batches:
+        try:
+            settings = partition.produce_settings
+            assert settings is not None, "read has seen to it"
+            validated = validate_produce(records, settings=settings, now_ms=now_ms, api_version=version)
+            result = partition.append_as_leader(validated, required_acks=acks, now_ms=now_ms)
+        except Exception as error:  # noqa: BLE001 - raised again on the usual way, where it is answered
+            outcomes.append(error)
+            return outcomes
+        outcomes.append(result)
+        first_offset, last_offset, append_time_ms, log_start_offset, _, flushed = result
+        if flushed is not None or (acks == ACKS_ALL and partition.high_watermark <= last_offset):
+            return outcomes
+        pieces.append(_PARTITION_ANSWER.pack(index, 0, first_offset, append_time_ms, log_start_offset, 1, 0, 0))
+    pieces.append(_END)
+    return b"".join(pieces)
