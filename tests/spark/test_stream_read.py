@@ -1,7 +1,7 @@
 """Streams over topics: `spark.readStream.format("ottla")`.
 
-Each test runs queries over what is there (`availableNow`) one after another on one checkpoint, which is what a stream is,
-at the pace of the test. How the source plans and reads is tested without Spark, in `tests/integration`.
+Each test runs queries over what is there (`availableNow`) one after another on one checkpoint, which is what a stream
+is, at the pace of the test. How the source plans and reads is tested without Spark, in `tests/integration`.
 """
 
 from __future__ import annotations
