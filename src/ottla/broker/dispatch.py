@@ -112,7 +112,6 @@ class Dispatcher:
             # Plain additions, for this is done for every request: see `statistics`.
             statistics = connection.last_statistics = route.statistics
             statistics.requests += 1
-            statistics.request_bytes += len(frame)
             if started:
                 seconds = self._monotonic() - started
                 weight = statistics.count_timed(len(frame), seconds)
@@ -155,7 +154,6 @@ class Dispatcher:
             return answer  # type: ignore[no-any-return]
         statistics = connection.last_statistics = route.statistics
         statistics.requests += 1
-        statistics.request_bytes += len(frame)
         if started:
             statistics.count_timed(len(frame), self._monotonic() - started)
         return route.with_header(answer, correlation_id)

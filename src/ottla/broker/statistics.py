@@ -7,7 +7,7 @@ A histogram is a list of counts, and a value belongs to the place of its highest
 2^(n-1) and below 2^n, of microseconds or of bytes. To find the place costs one `bit_length()`, and there are enough
 places for everything, so that nothing is compared.
 
-Numbers and bytes are counted for every request. Times and sizes are looked at for every one only while an API is
+Every request and every byte of an answer is counted. Times and sizes are looked at for every one only while an API is
 seldom used, then for about one in `TIMED_STRIDE`, which stands for all since the one before it: clocks and histograms
 would otherwise cost a small request a tenth of its time.
 """
@@ -101,6 +101,7 @@ class ApiStatistics:
         """One request stands for all that came since the last one that was timed; gives how many these are."""
         weight = self.requests - self.requests_timed
         self.requests_timed += weight
+        self.request_bytes += size * weight
         self.request_sizes[size.bit_length()] += weight
         self.handled_seconds += seconds * weight
         self.handled_times[int(seconds * 1e6).bit_length()] += weight
