@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["AvroConverter"]
+__all__ = ["AvroConverter", "plain"]
 
 
 class AvroConverter(ColumnConverter):
@@ -128,7 +128,7 @@ def _encoded(column: Column, avro_text: str) -> Column:
             if value is not None:
                 buffer = io.BytesIO()
                 try:
-                    fastavro.schemaless_writer(buffer, parsed, _plain(value))
+                    fastavro.schemaless_writer(buffer, parsed, plain(value))
                     data = buffer.getvalue()
                 except (ValueError, TypeError, AttributeError, KeyError, OverflowError) as error:
                     problem = f"the value does not fit the Avro schema: {error}"
@@ -162,12 +162,12 @@ def _decode(values: pyarrow.Array, avro_text: str, result: Any) -> pyarrow.Array
     return pyarrow.array(rows, type=to_arrow_type(result, timezone="UTC"))
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Arrow gives maps as lists of pairs; Avro wants dictionaries."""
     if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
+        return {name: plain(each) for name, each in value.items()}
     if isinstance(value, list):
         if value and all(isinstance(each, tuple) and len(each) == 2 for each in value):
-            return {key: _plain(each) for key, each in value}
-        return [_plain(each) for each in value]
+            return {key: plain(each) for key, each in value}
+        return [plain(each) for each in value]
     return value

@@ -112,10 +112,10 @@ class RegexRouter(ExpressionTransform):
 
     def changes(self, frame: DataFrame) -> Changes:
         topic = column_or_null(frame, "topic", "string")
-        pattern = whole(self.settings.text("regex"))
-        renamed = sql.when(
-            topic.rlike(pattern), sql.regexp_replace(topic, pattern, self.settings.text("replacement"))
-        ).otherwise(topic)
+        regex = self.settings.text("regex")
+        # What matches as a whole is replaced where the expression finds its first match, which may be only a part.
+        replaced = sql.regexp_replace(topic, rf"\A(?:{regex})", self.settings.text("replacement"))
+        renamed = sql.when(topic.rlike(whole(regex)), replaced).otherwise(topic)
         return Changes(columns={"topic": Change(column=renamed)})
 
 

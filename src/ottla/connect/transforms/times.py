@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["TimestampConverterKey", "TimestampConverterValue", "format_utc", "parse_utc"]
 
 DAY_MS = 86_400_000
+# Spark counts microseconds in 64 bits.
+MOMENT_MS_MAX = (2**63 - 1) // 1000
 # How many of each unit there are in a second.
 UNITS = {"seconds": 1, "milliseconds": 1000, "microseconds": 1_000_000, "nanoseconds": 1_000_000_000}
 TARGETS: Mapping[str, schema.Schema] = {
@@ -88,9 +90,7 @@ class _TimestampConverter(FieldTransform):
             return Changes(failed=((view.column.isNotNull(), message),))
         given = view.schema.field(name)
         if given is None:
-            if view.schemaless:
-                return Changes()
-            return Changes(failed=((view.column.isNotNull(), sql.lit(f"there is no field {name}")),))
+            return Changes()
         moment, failed = self._moment(view.field(name), given)
         parts = {each.name: view.field(each.name) for each in view.schema.fields}
         parts[name] = self._target(moment)
@@ -119,7 +119,10 @@ class _TimestampConverter(FieldTransform):
         if given.name == schema.TIME:
             return column.cast("bigint"), ()
         if given.type == "int64":
-            return _rescaled(column, UNITS[self.settings.text("unix.precision")], 1000), ()
+            moment = _rescaled(column, UNITS[self.settings.text("unix.precision")], 1000)
+            within = sql.when(moment.between(-MOMENT_MS_MAX, MOMENT_MS_MAX), moment)
+            message = sql.concat(column.cast("string"), sql.lit(" is beyond the times that can be held"))
+            return within, ((column.isNotNull() & within.isNull(), message),)
         if given.type == "string":
             pattern = self.settings.text("format")
             if not pattern.strip():
@@ -174,7 +177,7 @@ def _rescaled(column: Column, given: int, wanted: int) -> Column:
     if given == wanted:
         return column
     if wanted > given:
-        return column * (wanted // given)
+        return sql.try_multiply(column, sql.lit(wanted // given).cast("bigint"))
     return sql.call_function("div", column, sql.lit(given // wanted).cast("bigint"))
 
 

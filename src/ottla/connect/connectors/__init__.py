@@ -1,0 +1,1 @@
+"""Connectors that come with Ottla. Each says in `claim` what it promises."""
