@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,8 +32,11 @@ __all__ = ["BatchWriter", "StreamWriter", "TaskResult", "batch_writer", "each_ba
 BATCH_ID_PROPERTY = "streaming.sql.batchId"
 QUERY_ID_PROPERTY = "sql.streaming.queryId"
 
-# Queries whose leftovers this process has looked for.
-_recovered: set[tuple[object, str]] = set()
+# When this process was last asked for a query's writer. A query that was away for longer than this may have left
+# something: one that runs asks with every batch.
+_AWAY_SECONDS = 10.0
+_ASKED_MAX = 1000
+_asked: dict[tuple[object, str], float] = {}
 
 
 @dataclass
@@ -57,7 +61,7 @@ def stream_writer(
     parsed = sink_options(options, streaming=True)
     check_schema(schema, topic=parsed.topic)
     if parsed.exactly_once and parsed.query_name is not None:
-        _recover_once(parsed)
+        _recover(parsed)
     return StreamWriter(parsed)
 
 
@@ -166,16 +170,21 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
         self.clean_up(messages)
 
 
-def _recover_once(options: SinkOptions) -> None:
+def _recover(options: SinkOptions) -> None:
+    """At the beginning of a query, and when it comes back: ends what its killed tasks have left open."""
     assert options.query_name is not None
     key = (options.client, options.query_name)
-    if key in _recovered:
+    last, now = _asked.pop(key, None), time.monotonic()
+    if len(_asked) >= _ASKED_MAX:
+        _asked.clear()
+    _asked[key] = now
+    if last is not None and now - last < _AWAY_SECONDS:
         return
     client = sink_client(options.client)
     try:
         client.call(end_open_transactions(client.admin, options.query_name))
     except KafkaError as error:
+        del _asked[key]
         raise SinkError(
             f"What query {options.query_name!r} may have left open cannot be ended: {error.message}"
         ) from error
-    _recovered.add(key)
