@@ -64,8 +64,9 @@ class MaskFilter(logging.Filter):
         hidden = self._mask.hide(message)
         if hidden != message:
             record.msg, record.args = hidden, ()
-        if record.exc_info and record.exc_text is None:
-            record.exc_text = self._mask.hide(logging.Formatter().formatException(record.exc_info))
+        if record.exc_info:
+            # Another handler may have written the trace already, and left it here for the next.
+            record.exc_text = self._mask.hide(record.exc_text or logging.Formatter().formatException(record.exc_info))
         return True
 
 

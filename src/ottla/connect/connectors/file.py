@@ -112,7 +112,7 @@ class LineReader(SourceReader):
         import pyarrow.compute
 
         path = self._file_of(end)
-        begin = _position(start) if start is not None and _identity(start) == _identity(end) else 0
+        begin = _position(start) if _is_same(path, start) else 0
         with path.open("rb") as file:
             file.seek(begin)
             data = file.read(_position(end) - begin)
@@ -236,10 +236,6 @@ class LineWriter(SinkWriter):
 
 def _position(offset: SourceOffset | None) -> int:
     return 0 if offset is None else int(offset.get("position") or 0)
-
-
-def _identity(offset: SourceOffset) -> tuple[object, object, object]:
-    return offset.get("inode"), offset.get("length"), offset.get("checksum")
 
 
 def _offset(position: int, path: Path) -> SourceOffset:

@@ -1,0 +1,252 @@
+"""Writes the cases of transforms, without what is expected of them: that comes from Kafka (see README.md here)."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+
+def field(field_name: str, kind: str, *, optional: bool = False, **more: Any) -> dict[str, Any]:
+    return {"type": kind, "optional": optional, "field": field_name, **more}
+
+
+def struct(*fields: dict[str, Any], optional: bool = False, **more: Any) -> dict[str, Any]:
+    return {"type": "struct", "fields": list(fields), "optional": optional, **more}
+
+
+def envelope(schema: Any, payload: Any) -> dict[str, Any]:
+    return {"schema": schema, "payload": payload}
+
+
+DATA = "org.apache.kafka.connect.data."
+MOMENT = 1_700_000_123_456
+ORDER = struct(
+    field("id", "int32"),
+    field("name", "string", optional=True),
+    field("price", "double"),
+    field("paid", "boolean"),
+    field("size", "int64", default=7),
+    name="shop.Order",
+    version=2,
+    doc="an order",
+)
+ORDER_1 = {"id": 300, "name": "tea", "price": 2.75, "paid": True, "size": 5_000_000_000}
+ORDER_NULL = {"id": 1, "name": None, "price": -0.5, "paid": False, "size": 70000}
+TYPES = struct(
+    field("b", "bytes", optional=True),
+    field("d", "int32", name=DATA + "Date", version=1),
+    field("t", "int32", name=DATA + "Time", version=1),
+    field("ts", "int64", name=DATA + "Timestamp", version=1),
+    field("dec", "bytes", name=DATA + "Decimal", version=1, parameters={"scale": "2"}),
+    field("list", "array", items={"type": "int32", "optional": False}),
+    field("map", "map", keys={"type": "string", "optional": False}, values={"type": "int64", "optional": True}),
+    field("pairs", "map", keys={"type": "int32", "optional": False}, values={"type": "string", "optional": False}),
+    field("f", "float"),
+    field("tiny", "int8"),
+    field("short", "int16"),
+)
+TYPES_1 = {
+    "b": "AQID",
+    "d": 19000,
+    "t": 3_600_001,
+    "ts": MOMENT,
+    "dec": "MDk=",
+    "list": [1, 2],
+    "map": {"x": 1, "y": None},
+    "pairs": [[1, "a"]],
+    "f": 1.5,
+    "tiny": -8,
+    "short": 1600,
+}
+NESTED = struct(
+    field("id", "int32"),
+    {**struct(field("city", "string"), field("zip", "int32", optional=True), optional=True), "field": "home"},
+    {
+        **struct({**struct(field("deep", "int64", default=3)), "field": "b"}),
+        "field": "a",
+    },
+    field("tags", "array", items={"type": "string", "optional": False}),
+)
+NESTED_1 = {"id": 1, "home": {"city": "Wien", "zip": 1010}, "a": {"b": {"deep": 9}}, "tags": ["x"]}
+NESTED_2 = {"id": 2, "home": None, "a": {"b": {"deep": None}}, "tags": []}
+PLAIN = {
+    "id": 5,
+    "name": "tea",
+    "price": 2.5,
+    "ok": True,
+    "none": None,
+    "inner": {"x": 1, "y": {"z": "q"}},
+    "l": [1, 2],
+}
+LONG = {"type": "int64", "optional": False}
+STRING_KEY = envelope({"type": "string", "optional": False}, "k1")
+
+
+def cases() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+
+    def add(transform: str, config: dict[str, str], value: Any, key: Any = STRING_KEY, **more: Any) -> None:
+        name = f"{transform} {json.dumps(config)} {len(found)}"
+        found.append({"name": name, "transform": transform, "config": config, "key": key, "value": value, **more})
+
+    order, order_null = envelope(ORDER, ORDER_1), envelope(ORDER, ORDER_NULL)
+    types, nested, nested_null = envelope(TYPES, TYPES_1), envelope(NESTED, NESTED_1), envelope(NESTED, NESTED_2)
+    order_key = {"key": order, "value": STRING_KEY}
+
+    for spec in ("id:string,price:int32", "id:int8,size:int32", "price:string,paid:int64", "size:float32,id:boolean"):
+        add("Cast$Value", {"spec": spec}, order)
+        add("Cast$Value", {"spec": spec}, order_null)
+    add("Cast$Value", {"spec": "name:int32"}, order)
+    add("Cast$Value", {"spec": "name:boolean,paid:string"}, order)
+    add("Cast$Value", {"spec": "d:string,t:string,ts:string,b:string,dec:string"}, types)
+    add("Cast$Value", {"spec": "d:int64,ts:int64,t:int64,dec:float64,f:string"}, types)
+    add("Cast$Value", {"spec": "list:string"}, types)
+    add("Cast$Key", {"spec": "id:string"}, **order_key)
+    for kind in ("int32", "string", "boolean", "float64"):
+        add("Cast$Value", {"spec": kind}, envelope({"type": "int64", "optional": False}, 5_000_000_001))
+        add("Cast$Value", {"spec": kind}, envelope({"type": "double", "optional": True}, -1.9))
+    for text in ("12", "1.5", "abc", "+7", "300", "TRUE"):
+        for kind in ("int8", "int32", "float64", "boolean"):
+            add("Cast$Value", {"spec": kind}, envelope({"type": "string", "optional": False}, text))
+    add("Cast$Value", {"spec": "id:string,price:int32,gone:int8"}, PLAIN, key=None, schemas=False)
+    add("Cast$Value", {"spec": "int32"}, None)
+
+    add("ExtractField$Value", {"field": "name"}, order)
+    add("ExtractField$Value", {"field": "size"}, order)
+    add("ExtractField$Value", {"field": "ts"}, types)
+    add("ExtractField$Value", {"field": "gone"}, order)
+    add("ExtractField$Value", {"field": "home.city", "field.syntax.version": "V2"}, nested)
+    add("ExtractField$Value", {"field": "home.city", "field.syntax.version": "V2"}, nested_null)
+    add("ExtractField$Value", {"field": "inner.x", "field.syntax.version": "V2"}, PLAIN, key=None, schemas=False)
+    add("ExtractField$Value", {"field": "gone"}, PLAIN, key=None, schemas=False)
+    add("ExtractField$Key", {"field": "id"}, **order_key)
+    add("ExtractField$Value", {"field": "x"}, envelope({"type": "string", "optional": False}, "text"))
+
+    add("Flatten$Value", {}, nested)
+    add("Flatten$Value", {"delimiter": "_"}, nested_null)
+    add("Flatten$Value", {}, PLAIN, key=None, schemas=False)
+    add("Flatten$Value", {}, types)
+    add("Flatten$Key", {}, key=nested, value=STRING_KEY)
+    add("Flatten$Value", {}, None)
+
+    add("HeaderFrom$Value", {"fields": "id,name", "headers": "h1,h2", "operation": "move"}, order)
+    add(
+        "HeaderFrom$Value",
+        {"fields": "price,paid", "headers": "h1,h2", "operation": "copy"},
+        order,
+        headers=[["a", "b"]],
+    )
+    add("HeaderFrom$Value", {"fields": "ts,d,dec,list", "headers": "1,2,3,4", "operation": "copy"}, types)
+    add("HeaderFrom$Value", {"fields": "gone", "headers": "h", "operation": "copy"}, order)
+    add("HeaderFrom$Value", {"fields": "id", "headers": "h", "operation": "move"}, PLAIN, key=None, schemas=False)
+    add("HeaderFrom$Key", {"fields": "id", "headers": "h", "operation": "move"}, **order_key)
+    add("HeaderFrom$Value", {"fields": "id", "headers": "h", "operation": "copy"}, None)
+
+    add("HoistField$Value", {"field": "all"}, order)
+    add("HoistField$Value", {"field": "all"}, PLAIN, key=None, schemas=False)
+    add("HoistField$Key", {"field": "k"}, order)
+
+    everything = {
+        "topic.field": "t",
+        "partition.field": "p!",
+        "offset.field": "o?",
+        "timestamp.field": "ts",
+        "static.field": "s",
+        "static.value": "constant",
+    }
+    add("InsertField$Value", everything, order, timestamp=MOMENT)
+    add("InsertField$Value", everything, order)
+    add("InsertField$Value", everything, PLAIN, key=None, schemas=False, timestamp=MOMENT)
+    add("InsertField$Value", {"topic.field": "t"}, None)
+    add("InsertField$Value", {"topic.field": "t"}, STRING_KEY)
+    add("InsertField$Key", {"static.field": "s!", "static.value": "1"}, **order_key)
+
+    for literal in ("text", "12", "1.5", "true", "2024-01-02", "40000", "a b", ""):
+        add("InsertHeader", {"header": "h", "value.literal": literal}, order, headers=[["h", "x"]])
+    add("DropHeaders", {"headers": "a,b"}, order, headers=[["a", "1"], ["c", "2"], ["a", "3"]])
+
+    add("MaskField$Value", {"fields": "id,name,price,paid,size"}, order)
+    add("MaskField$Value", {"fields": "name,id"}, order_null)
+    add("MaskField$Value", {"fields": "name,id", "replacement": "99"}, order)
+    add("MaskField$Value", {"fields": "paid", "replacement": "99"}, order)
+    add("MaskField$Value", {"fields": "d,ts,dec,list,map,f,tiny"}, types)
+    add("MaskField$Value", {"fields": "b"}, types)
+    add("MaskField$Value", {"fields": "name,price,l,none"}, PLAIN, key=None, schemas=False)
+    add("MaskField$Value", {"fields": "name"}, None)
+    add("MaskField$Key", {"fields": "name"}, **order_key)
+
+    for regex, replacement, topic in (
+        ("(.*)-(.*)", "$2.$1", "a-b"),
+        ("ord", "x", "orders"),
+        ("orders", "x", "orders"),
+        ("o.*s", "all", "orders"),
+        ("a|ab", "x", "ab"),
+    ):
+        add("RegexRouter", {"regex": regex, "replacement": replacement}, order, topic=topic)
+
+    add("ReplaceField$Value", {"exclude": "name,price"}, order)
+    add("ReplaceField$Value", {"include": "id,name", "renames": "id:number"}, order)
+    add("ReplaceField$Value", {"include": "id,name", "exclude": "name"}, PLAIN, key=None, schemas=False)
+    add("ReplaceField$Value", {"renames": "name:title,inner:i"}, PLAIN, key=None, schemas=False)
+    add("ReplaceField$Value", {"exclude": "name"}, None)
+    add("ReplaceField$Key", {"exclude": "name"}, **order_key)
+
+    add("SetSchemaMetadata$Value", {"schema.name": "x.Y", "schema.version": "9"}, order)
+    add("SetSchemaMetadata$Value", {"schema.version": "9"}, order)
+    add("SetSchemaMetadata$Value", {"schema.name": "x"}, STRING_KEY)
+    add("SetSchemaMetadata$Value", {"schema.name": "x"}, PLAIN, key=None, schemas=False)
+    add("SetSchemaMetadata$Key", {"schema.name": "x"}, **order_key)
+
+    for target in ("string", "unix", "Date", "Time", "Timestamp"):
+        config = {"target.type": target, "format": "yyyy-MM-dd HH:mm:ss.SSS"}
+        for name in ("ts", "d", "t"):
+            add("TimestampConverter$Value", {**config, "field": name}, types)
+        text = struct(field("when", "string", optional=True), field("n", "int64"))
+        add(
+            "TimestampConverter$Value",
+            {**config, "field": "when"},
+            envelope(text, {"when": "2023-11-14 22:15:23.456", "n": 1}),
+        )
+        add("TimestampConverter$Value", {**config, "field": "when"}, envelope(text, {"when": None, "n": 1}))
+        add("TimestampConverter$Value", config, envelope({"type": "int64", "optional": False}, MOMENT))
+        add(
+            "TimestampConverter$Value",
+            config,
+            envelope({"type": "string", "optional": False}, "1969-12-31 23:59:59.999"),
+        )
+    for unit in ("seconds", "milliseconds", "microseconds", "nanoseconds"):
+        config = {"target.type": "unix", "unix.precision": unit}
+        add("TimestampConverter$Value", {**config, "field": "ts"}, types)
+        config = {"target.type": "Timestamp", "unix.precision": unit, "field": "n"}
+        add("TimestampConverter$Value", config, envelope(struct(field("n", "int64")), {"n": 1_700_000_123_456_789}))
+    config = {"target.type": "Timestamp", "format": "yyyy-MM-dd", "field": "when"}
+    add("TimestampConverter$Value", config, envelope(struct(field("when", "string")), {"when": "not a date"}))
+    add("TimestampConverter$Value", config, envelope(struct(field("when", "int32")), {"when": 1}))
+    add("TimestampConverter$Value", config, envelope(struct(field("other", "int32")), {"other": 1}))
+    config = {"target.type": "string", "format": "yyyy-MM-dd", "field": "at"}
+    add("TimestampConverter$Value", config, {"at": MOMENT, "x": "y"}, key=None, schemas=False)
+    add(
+        "TimestampConverter$Key",
+        {"target.type": "Date"},
+        key=envelope({"type": "int64", "optional": False}, MOMENT),
+        value=None,
+    )
+    add("TimestampConverter$Value", {"target.type": "Date", "field": "x"}, None)
+
+    add("TimestampRouter", {}, order, timestamp=MOMENT)
+    config = {"topic.format": "x-${timestamp}-${topic}", "timestamp.format": "yyyy.MM.dd'T'HH"}
+    add("TimestampRouter", config, order, timestamp=MOMENT)
+    add("TimestampRouter", {}, order)
+
+    add("ValueToKey", {"fields": "id,name"}, order)
+    add("ValueToKey", {"fields": "size"}, order_null)
+    add("ValueToKey", {"fields": "gone"}, order)
+    add("ValueToKey", {"fields": "id,gone"}, PLAIN, key=None, schemas=False)
+    add("ValueToKey", {"fields": "id"}, None)
+    add("Filter", {}, order)
+    return found
+
+
+if __name__ == "__main__":
+    json.dump(cases(), sys.stdout, indent=1)

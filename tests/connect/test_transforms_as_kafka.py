@@ -1,0 +1,153 @@
+"""Every transform gives what Kafka's own gives: cases and answers are in data/transform_cases.json, from Kafka itself.
+
+A case goes in as Connect's JSON and comes out as Connect's JSON, so this holds the converter to its word too: schemas
+with all their members, logical types, defaults.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ottla.connect import failures, transforms
+from ottla.connect.converters import JsonConverter
+from ottla.connect.transforms.base import ExpressionTransform
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+CASES = json.loads((Path(__file__).parent / "data" / "transform_cases.json").read_text())
+# Where Kafka fails and we need not, and one value that Spark cannot hold.
+DIFFERENT = {
+    # A required field of an optional struct that is null: the new value is null, and Kafka's converter refuses it.
+    'ExtractField$Value {"field": "home.city", "field.syntax.version": "V2"} 53',
+    # Kafka's zero has another scale than the decimal that it hides.
+    'MaskField$Value {"fields": "d,ts,dec,list,map,f,tiny"} 93',
+    # Kafka can name only schemas of structs.
+    'SetSchemaMetadata$Value {"schema.name": "x"} 111',
+    # Fifty million years from now.
+    'TimestampConverter$Value {"target.type": "Timestamp", "unix.precision": "seconds", "field": "n"} 150',
+}
+# One after the other they take a minute; every test run takes the first few of each transform.
+FIRST = 2
+NO_CODE_GENERATION = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
+
+@pytest.fixture
+def plain_spark(spark: SparkSession) -> Iterator[SparkSession]:
+    """Without generated code: each case is one row, and compiling would be all the work."""
+    for name, value in NO_CODE_GENERATION.items():
+        spark.conf.set(name, value)
+    yield spark
+    for name in NO_CODE_GENERATION:
+        spark.conf.unset(name)
+
+
+def test_transforms_give_what_kafka_gives(plain_spark: SparkSession) -> None:
+    seen: Counter[str] = Counter()
+    first = []
+    for case in CASES:
+        kind = f"{case['transform']} {'failed' in case['expected']}"
+        seen[kind] += 1
+        if seen[kind] <= FIRST:
+            first.append(case)
+    _compare(plain_spark, first)
+
+
+@pytest.mark.faults
+def test_all_cases_of_transforms_give_what_kafka_gives(plain_spark: SparkSession) -> None:
+    _compare(plain_spark, CASES)
+
+
+def _compare(spark: SparkSession, cases: list[dict[str, Any]]) -> None:
+    wrong = []
+    for case in cases:
+        if case["name"] in DIFFERENT:
+            continue
+        got = next((_plain(row) for row in _outcome_frame(spark, case).collect()), {"dropped": True})
+        expected = {"failed": True} if "failed" in case["expected"] else case["expected"]
+        if got != expected:
+            wrong.append(f"{case['name']}\n   Kafka {json.dumps(expected)}\n   Ottla {json.dumps(got)}")
+    assert not wrong, f"{len(wrong)} of {len(cases)} cases differ\n" + "\n".join(wrong)
+
+
+def _outcome_frame(spark: SparkSession, case: dict[str, Any]) -> DataFrame:
+    from pyspark.sql import functions as sql
+
+    schemas = case.get("schemas", True)
+    headers = [(key, value.encode()) for key, value in case.get("headers", [])]
+    key, value = (_literal(_payload(case[column], schemas)) for column in ("key", "value"))
+    listed = ", ".join(f"named_struct('key', '{name}', 'value', {_literal(data)})" for name, data in headers)
+    # Rows that Spark knows while it plans need no job.
+    frame = spark.sql(f"SELECT * FROM VALUES ({key}, {value}, array({listed})) AS t(key, value, headers)")
+    frame = frame.withColumn("headers", sql.col("headers").cast("array<struct<key:string,value:binary>>"))
+    frame = frame.select(
+        "*",
+        sql.lit(case.get("topic", "orders")).alias("topic"),
+        sql.lit(3).alias("partition"),
+        sql.lit(42).cast("bigint").alias("offset"),
+        sql.timestamp_millis(sql.lit(case.get("timestamp")).cast("bigint")).alias("timestamp"),
+    )
+    frame = failures.with_failures(frame)
+    for column in ("key", "value"):
+        frame = _reader(case[column], schemas).from_bytes(frame, column)
+    transform = _transform(case["transform"])
+    transform.configure(case["config"])
+    frame = transform.apply(frame)
+    writer = JsonConverter()
+    writer.configure({"schemas.enable": str(schemas).lower()}, is_key=False)
+    frame = writer.to_bytes(writer.to_bytes(frame, "key"), "value")
+    return frame.select(
+        "topic",
+        sql.col("key").cast("string").alias("key"),
+        sql.col("value").cast("string").alias("value"),
+        sql.transform("headers", lambda each: sql.struct(each["key"], each["value"].cast("string"))).alias("headers"),
+        failures.FAILURE,
+    )
+
+
+def _reader(message: Any, schemas: bool) -> JsonConverter:
+    converter = JsonConverter()
+    config = {"schemas.enable": str(schemas).lower()}
+    if schemas:
+        schema = message["schema"] if message is not None else {"type": "string", "optional": True}
+        config["schema.content"] = json.dumps(schema)
+    converter.configure(config, is_key=False)
+    return converter
+
+
+def _payload(message: Any, schemas: bool) -> bytes | None:
+    if message is None:
+        return None
+    return json.dumps(message["payload"] if schemas else message).encode()
+
+
+def _literal(data: bytes | None) -> str:
+    return "CAST(NULL AS BINARY)" if data is None else f"X'{data.hex()}'"
+
+
+def _transform(name: str) -> ExpressionTransform:
+    for each in transforms.__all__:
+        found = getattr(transforms, each)
+        if name in found.aliases:
+            made: ExpressionTransform = found()
+            return made
+    raise AssertionError(f"no transform is called {name}")
+
+
+def _plain(row: Any) -> dict[str, Any]:
+    if row[failures.FAILURE] is not None:
+        return {"failed": True}
+    return {
+        "topic": row["topic"],
+        "key": None if row["key"] is None else json.loads(row["key"]),
+        "value": None if row["value"] is None else json.loads(row["value"]),
+        "headers": [list(header) for header in row["headers"]],
+    }

@@ -1,0 +1,133 @@
+"""Requests to a web service: how records become requests, and what is done about each answer."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from ottla.connect.api import ConfigValue, ConnectError, RetriableError
+from ottla.connect.connectors.http import HttpSinkConnector, HttpWriter
+
+
+class Service:
+    """Takes requests and answers as it was told: a list of statuses, then 200."""
+
+    def __init__(self) -> None:
+        self.requests: list[dict[str, Any]] = []
+        self.answers: list[int | None] = []
+        service = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                service.requests.append({"path": self.path, "body": body.decode(), "headers": dict(self.headers)})
+                status = service.answers.pop(0) if service.answers else 200
+                if status is None:
+                    self.close_connection = True
+                    return
+                self.send_response(status)
+                self.send_header("Content-Length", "2")
+                self.end_headers()
+                self.wfile.write(b"no")
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    found = Service()
+    yield found
+    found.server.shutdown()
+    found.server.server_close()
+
+
+def writer(service: Service, **config: str) -> tuple[HttpWriter, list[float]]:
+    waits: list[float] = []
+    named = {f"http.{name.replace('_', '.')}": text for name, text in config.items()}
+    settings = HttpSinkConnector.config_definitions().parse({"http.url": f"{service.url}/in/${{topic}}", **named})
+    return HttpWriter(settings, wait=waits.append), waits
+
+
+def send(found: HttpWriter, records: list[tuple[str, str]]) -> None:
+    try:
+        for request in found.requests(records, "c-0-e-0"):
+            found.send(request)
+    finally:
+        found.close()
+
+
+def test_records_are_gathered_by_topic_and_number(service: Service) -> None:
+    found, _ = writer(service, batch_records="2")
+    send(found, [("a", "1"), ("a", "2"), ("a", "3"), ("b c", '{"x":1}')])
+    assert [(each["path"], json.loads(each["body"])) for each in service.requests] == [
+        ("/in/a", [1, 2]),
+        ("/in/a", [3]),
+        ("/in/b%20c", [{"x": 1}]),
+    ]
+    keys = [each["headers"]["Idempotency-Key"] for each in service.requests]
+    assert keys == ["c-0-e-0-0", "c-0-e-0-1", "c-0-e-0-2"]
+
+
+def test_other_bodies_and_headers(service: Service) -> None:
+    send(writer(service, body="json-lines", headers_X="y", authorization="Bearer t")[0], [("a", "1"), ("a", "2")])
+    send(writer(service, body="single")[0], [("a", '"x"'), ("a", "null")])
+    assert [each["body"] for each in service.requests] == ["1\n2\n", '"x"', "null"]
+    assert service.requests[0]["headers"]["Authorization"] == "Bearer t"
+    assert service.requests[0]["headers"]["X"] == "y"
+
+
+def test_what_may_pass_is_sent_again_with_the_same_key(service: Service) -> None:
+    service.answers = [503, None, 429, 200]
+    found, waits = writer(service, retry_backoff_ms="100")
+    send(found, [("a", "1")])
+    assert len(service.requests) == 4
+    assert len({each["headers"]["Idempotency-Key"] for each in service.requests}) == 1
+    assert waits == [0.1, 0.2, 0.4]
+
+
+def test_after_too_many_tries_the_batch_fails_for_now(service: Service) -> None:
+    service.answers = [500, 500, 500]
+    with pytest.raises(RetriableError, match="500"):
+        send(writer(service, retries="2")[0], [("a", "1")])
+
+
+def test_a_refusal_fails_the_task_or_is_skipped(service: Service) -> None:
+    service.answers = [400]
+    with pytest.raises(ConnectError, match="refused"):
+        send(writer(service)[0], [("a", "1")])
+    service.answers = [400]
+    send(writer(service, on_error="skip", body="single")[0], [("a", "1"), ("a", "2")])
+    assert service.requests[-1]["body"] == "2"
+
+
+def test_nobody_there_is_retriable() -> None:
+    settings = HttpSinkConnector.config_definitions().parse({"http.url": "http://127.0.0.1:9", "http.retries": "1"})
+    with pytest.raises(RetriableError):
+        send(HttpWriter(settings, wait=lambda _: None), [("a", "1")])
+
+
+def test_errors_do_not_show_what_could_be_secret() -> None:
+    config = {"http.url": "http://user:pass@127.0.0.1:9/x?token=t", "http.retries": "0"}
+    settings = HttpSinkConnector.config_definitions().parse(config)
+    with pytest.raises(RetriableError) as failure:
+        send(HttpWriter(settings, wait=lambda _: None), [("a", "1")])
+    assert "pass" not in str(failure.value)
+    assert "token" not in str(failure.value)
+
+
+def test_an_address_is_checked() -> None:
+    values = {"http.url": ConfigValue(name="http.url", value="ftp://x", recommended=[], errors=[])}
+    HttpSinkConnector().validate({"http.url": "ftp://x"}, values)
+    assert values["http.url"].errors
