@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import time
 from collections.abc import Iterable, Iterator, Sequence
 
 from ottla.client.admin.topics import NewTopic
@@ -28,13 +29,15 @@ class Topics:
         self.bootstrap = bootstrap
         self.settings = ClientSettings(bootstrap_servers=parse_bootstrap(bootstrap))
         self.admin = BlockingAdmin(self.settings)
+        # A cluster that was there before may have topics of an earlier run.
+        self._run = f"{time.time_ns() // 1_000_000 % 10**9}"
 
     def close(self) -> None:
         self.admin.close()
 
     def name(self, prefix: str = "spark") -> str:
         """One that no other test has."""
-        return f"{prefix}-{next(_numbers)}"
+        return f"{prefix}-{self._run}-{next(_numbers)}"
 
     def create(self, name: str | None = None, *, partitions: int = 1, **configs: str) -> str:
         name = name or self.name()

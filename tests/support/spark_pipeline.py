@@ -1,0 +1,167 @@
+"""A pipeline in a process of its own, to be killed: topic to topic on Spark, exactly once.
+
+    python -m tests.support.spark_pipeline '{"bootstrap": ..., "source": ..., "target": ..., "checkpoint": ..., ...}'
+
+runs until it is killed. Kinds of query: `copy` (no state), `distinct` (`dropDuplicates`), `counts` (running counts).
+`Pipeline` starts it, again and again, and knows whom there is to kill.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["Pipeline"]
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+class Pipeline:
+    """A driver and what it starts; a context manager that leaves no process behind."""
+
+    def __init__(self, directory: Path, **settings: str) -> None:
+        self.directory = directory
+        self.settings = {"checkpoint": str(directory / "checkpoint"), "master": "local[2,4]", **settings}
+        self.starts = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        # Every session of processes that was started: what lives on in one is ended at the end.
+        self._sessions: list[int] = []
+
+    def __enter__(self) -> Pipeline:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for session in self._sessions:
+            for process in psutil.process_iter():
+                try:
+                    if os.getsid(process.pid) == session:
+                        process.kill()
+                except (psutil.Error, OSError):
+                    continue
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        self.starts += 1
+        log = (self.directory / f"driver-{self.starts}.log").open("wb")
+        command = [sys.executable, "-m", "tests.support.spark_pipeline", json.dumps(self.settings)]
+        self._process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, start_new_session=True)
+        self._sessions.append(self._process.pid)
+        log.close()
+
+    def kill_driver(self) -> None:
+        """Python and the JVM, as a machine that goes away takes both; workers are left to themselves."""
+        assert self._process is not None
+        victims = [self._process.pid, *[one.pid for one in self._found("java") if one.ppid() == self._process.pid]]
+        for pid in victims:
+            os.kill(pid, signal.SIGKILL)
+        self._process.wait()
+
+    def wait_for_end(self, seconds: float) -> bool:
+        """Until the driver has ended by itself, or because its JVM was killed."""
+        assert self._process is not None
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def kill_worker(self, chance: random.Random) -> bool:
+        """A Python worker, or the JVM of an executor where there are any; False where there is nobody yet."""
+        assert self._process is not None
+        workers = [one for one in self._found("python") if one.pid != self._process.pid]
+        executors = [one for one in self._found("java") if one.ppid() != self._process.pid]
+        if not workers and not executors:
+            return False
+        victim = chance.choice(executors if executors and chance.random() < 0.5 else workers or executors)
+        try:
+            victim.kill()
+        except psutil.NoSuchProcess:
+            return False
+        return True
+
+    def said(self) -> str:
+        """The end of what the last driver wrote."""
+        return (self.directory / f"driver-{self.starts}.log").read_text(errors="replace")[-2000:]
+
+    def _found(self, name: str) -> list[psutil.Process]:
+        assert self._process is not None
+        found = []
+        try:
+            for one in psutil.Process(self._process.pid).children(recursive=True):
+                try:
+                    if name in one.name():
+                        found.append(one)
+                except psutil.Error:
+                    continue
+        except psutil.NoSuchProcess:
+            return []
+        return found
+
+
+def frame_of(spark: SparkSession, settings: dict[str, str]) -> DataFrame:
+    stream = (
+        spark.readStream.format("ottla")
+        .option("bootstrap.servers", settings["bootstrap"])
+        .option("subscribe", settings["source"])
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", settings.get("records_per_batch", "500"))
+        .load()
+    )
+    kind = settings["kind"]
+    if kind == "copy":
+        return stream.select("value")
+    if kind == "distinct":
+        return stream.select("value").dropDuplicates(["value"])
+    assert kind == "counts"
+    return (
+        stream.selectExpr("CAST(CAST(value AS STRING) AS INT) % 50 AS number")
+        .groupBy("number")
+        .count()
+        .selectExpr("CAST(number AS STRING) AS key", "CAST(count AS STRING) AS value")
+    )
+
+
+def main(settings: dict[str, str]) -> None:
+    import ottla.spark
+    from ottla.spark.sink import each_batch
+    from tests.support.spark_crashes import CrashingDataSource
+
+    spark = ottla.spark.session("pipeline", master=settings["master"])
+    spark.dataSource.register(CrashingDataSource)
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    (Path(settings["checkpoint"]).parent / "pid").write_text(str(jvm.java.lang.ProcessHandle.current().pid()))
+    options = {
+        "bootstrap.servers": settings["bootstrap"],
+        "topic": settings["target"],
+        "query.name": settings["target"],
+        "crash.directory": str(Path(settings["checkpoint"]).parent),
+        "crash.markers": settings.get("markers", "true"),
+    }
+    writer = frame_of(spark, settings).writeStream.option("checkpointLocation", settings["checkpoint"])
+    if settings["kind"] == "counts":
+        writer = writer.outputMode("update").foreachBatch(each_batch(options, source="ottla-crashing"))
+    else:
+        writer = writer.format("ottla-crashing").options(**options)
+    query = ottla.spark.start(writer, processingTime="300 milliseconds")
+    print("started", time.time(), flush=True)
+    query.awaitTermination()
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
