@@ -10,15 +10,20 @@ from ottla.cli.verbs import VerbGroup
 from ottla.client.admin import AdminClient
 from ottla.client.admin.nodes import UpgradeType
 from ottla.metadata.versions import (
-    DEFAULT_FEATURE_LEVELS,
     METADATA_VERSION,
     METADATA_VERSION_LATEST,
     METADATA_VERSION_MIN,
+    SUPPORTED_FEATURES,
     feature_dependencies,
+    feature_levels_at,
     metadata_version_name,
 )
 
 __all__ = ["features", "level_of", "shown_level"]
+
+# With 3.9 voters of the quorum came into the metadata log.
+KRAFT_VERSION = "kraft.version"
+KRAFT_VERSION_SINCE = 21
 
 
 @click.group(cls=VerbGroup, default="describe", verbs={}, help="Show, upgrade and downgrade features (kafka-features).")
@@ -57,7 +62,8 @@ def describe(session: Session) -> int:
 @click.option("--dry-run", is_flag=True, help="Check it, change nothing.")
 @controller_options
 def upgrade(session: Session, levels: tuple[str, ...], release: str | None, metadata: str | None, dry_run: bool) -> int:
-    return _update(session, _levels(levels, release, metadata), UpgradeType.UPGRADE, dry_run=dry_run)
+    wanted = _levels(levels, release, metadata, upward=True)
+    return _update(session, wanted, UpgradeType.UPGRADE, dry_run=dry_run)
 
 
 @features.command("downgrade", help="Lower features.")
@@ -127,18 +133,21 @@ def shown_level(name: str, level: int) -> str:
 
 
 def _release_levels(release: str) -> dict[str, int]:
+    """What a cluster of that release begins with; 0 for what it does not have."""
     level = level_of(METADATA_VERSION, release)
-    return {
-        name: min(latest, level if name == METADATA_VERSION else latest)
-        for name, latest in DEFAULT_FEATURE_LEVELS.items()
-    }
+    begun_with = feature_levels_at(level)
+    begun_with[KRAFT_VERSION] = 1 if level >= KRAFT_VERSION_SINCE else 0
+    return {name: begun_with.get(name, 0) for name in sorted(SUPPORTED_FEATURES)}
 
 
-def _levels(given: tuple[str, ...], release: str | None, metadata: str | None) -> dict[str, int]:
+def _levels(
+    given: tuple[str, ...], release: str | None, metadata: str | None, *, upward: bool = False
+) -> dict[str, int]:
     if sum(bool(one) for one in (given, release, metadata)) != 1:
         raise click.UsageError("Say what to change, once: --feature, --metadata or --release-version.")
     if release is not None:
-        return _release_levels(release)
+        # To raise something to nothing would only be refused.
+        return {name: level for name, level in _release_levels(release).items() if level or not upward}
     if metadata is not None:
         return {METADATA_VERSION: level_of(METADATA_VERSION, metadata)}
     return {name: level_of(name, text) for name, text in parse_key_values(given, option="--feature").items()}
