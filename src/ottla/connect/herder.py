@@ -139,6 +139,12 @@ class Herder:
             await store.stop()
         await self.cluster.close()
 
+    async def wait_until_ready(self, seconds: float) -> None:
+        """Waits for the group to have divided its work, but not for ever."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.ready.wait()
+
     async def _keep_reconciling(self) -> None:
         while True:
             self._kick.clear()
@@ -175,6 +181,7 @@ class Herder:
     async def _on_lost(self) -> None:
         logger.warning("the group has gone on without this worker; everything here stops")
         self._membership = None
+        self.ready.clear()
         await self.runner.lose_everything()
 
     # What the config topic says.

@@ -31,6 +31,8 @@ __all__ = ["RestServer"]
 logger = logging.getLogger(__name__)
 
 _FORWARD_SECONDS = 90
+# How long a change waits for the group to have a leader.
+_READY_SECONDS = 30
 _BODY_BYTES_MAX = 16 * 1024 * 1024
 # The version whose interface this is.
 VERSION = "4.3.1"
@@ -112,6 +114,8 @@ class RestServer:
     @web.middleware
     async def _around(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
+            if self._herder is not None and request.method != "GET" and not self._herder.ready.is_set():
+                await self._herder.wait_until_ready(_READY_SECONDS)
             response = await handler(request)
         except Elsewhere as error:
             response = await self._forward(request, error.url)
