@@ -6,10 +6,14 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import signal
+import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +22,8 @@ import ottla.testing
 from ottla.cli.app import run as run_command
 from ottla.client.admin import AdminClient
 from ottla.client.consumer import Consumer, ConsumerSettings
-from ottla.client.producer import Producer
+from ottla.client.errors import TimedOut
+from ottla.client.producer import Producer, ProducerSettings
 from ottla.client.settings import ClientSettings, parse_bootstrap
 from ottla.model.ids import TopicPartition
 from ottla.records.build import build_batch
@@ -34,18 +39,34 @@ SETTINGS = {
     "auto.create.topics.enable": "false",
     "leader.imbalance.check.interval.seconds": "1",
     "offsets.topic.num.partitions": "3",
+    "log.retention.check.interval.ms": "500",
+    "ottla.metrics.listener": "127.0.0.1:0",
     # A transaction that nobody coordinates can only be made where nobody checks.
     "transaction.partition.verification.enable": "false",
 }
 WAIT_SECONDS_MAX = 40.0
+DISK_BYTES = 12 * 1024 * 1024
 
 Doctor = Callable[..., list[dict[str, str]]]
 Command = Callable[[str], None]
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[ottla.testing.Cluster]:
-    with ottla.testing.cluster(nodes=3, settings=SETTINGS) as running:
+def small_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A file system of a few megabytes, where one may be mounted; else a plain directory, which never gets full."""
+    path = tmp_path_factory.mktemp("disk")
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(path)]
+    is_mounted = shutil.which("mount") is not None and subprocess.run(mount, capture_output=True).returncode == 0
+    yield path
+    if is_mounted:
+        subprocess.run(["umount", "--lazy", str(path)], check=True)
+
+
+@pytest.fixture(scope="module")
+def cluster(small_disk: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ottla.testing.Cluster]:
+    """Three nodes for most of the day, and a fourth whose records are on a small disk."""
+    fourth = {"log.dirs": str(small_disk), "metadata.log.dir": str(tmp_path_factory.mktemp("metadata"))}
+    with ottla.testing.cluster(nodes=4, settings=SETTINGS, node_settings={4: fourth}) as running:
         words = ["topics", "create", "day", "-p", "3", "-r", "3", "-c", "min.insync.replicas=2"]
         assert run_command([*words, "-b", running.bootstrap]) == 0
         yield running
@@ -93,11 +114,26 @@ def settings(cluster: ottla.testing.Cluster) -> ClientSettings:
     return ClientSettings(bootstrap_servers=parse_bootstrap(cluster.bootstrap))
 
 
+def scrape(node: ottla.testing.Node) -> str:
+    assert node.metrics_url is not None
+    with urllib.request.urlopen(node.metrics_url, timeout=20) as answer:
+        return str(answer.read().decode())
+
+
+def metric(cluster: ottla.testing.Cluster, name: str, *, without: int) -> float:
+    """The sum of a metric's rows over the nodes that can be asked."""
+    found = [scrape(node) for node in cluster.nodes if node.node_id != without]
+    row = re.compile(rf"^{name}(?:{{.*}})? (\S+)$", re.MULTILINE)
+    return sum(float(value) for text in found for value in row.findall(text))
+
+
 def test_a_dead_node(cluster: ottla.testing.Cluster, doctor: Doctor) -> None:
     cluster.node(3).kill()
     assert "Broker 3" in doctor("brokers")[0]["what"]
     assert "Broker 3 is behind" in doctor("under-replicated")[0]["what"]
     assert "start it again" in doctor("brokers")[0]["fix"]
+    assert metric(cluster, "kafka_controller_kafkacontroller_fencedbrokercount", without=3) > 0
+    assert metric(cluster, "kafka_server_replicamanager_underreplicatedpartitions", without=3) > 0
     cluster.node(3).start()
     doctor("brokers", gone=True)
     doctor("under-replicated", gone=True)
@@ -109,6 +145,7 @@ def test_a_follower_that_does_not_follow(cluster: ottla.testing.Cluster, doctor:
         (finding,) = doctor("under-replicated")
         assert "Broker 2 is behind" in finding["what"]
         assert "Broker 2" in doctor("brokers")[0]["what"]
+        assert metric(cluster, "kafka_cluster_partition_underreplicated", without=2) > 0
     finally:
         os.kill(cluster.node(2).pid, signal.SIGCONT)
     doctor("under-replicated", gone=True)
@@ -129,6 +166,8 @@ def test_a_stuck_consumer(cluster: ottla.testing.Cluster, doctor: Doctor, comman
             await consumer.commit({TopicPartition("day", number): 0 for number in range(3)})
             # It reads no more, but its heartbeats go on: to the group it is alive.
             found.extend(await asyncio.to_thread(doctor, "groups"))
+            lags = [await asyncio.to_thread(scrape, node) for node in cluster.nodes]
+            assert any('kafka_consumergroup_lag{consumergroup="stuck"' in text for text in lags)
 
     asyncio.run(get_stuck())
     assert "stuck is" in found[0]["what"]
@@ -142,7 +181,7 @@ def test_a_hanging_transaction(cluster: ottla.testing.Cluster, doctor: Doctor, c
         async with AdminClient(settings(cluster)) as admin:
             info = await admin.connections.topic("day")
             batch = build_batch(
-                [Record(value=b"lost", timestamp=int(time.time() * 1000) - 60_000)],
+                [Record(value=b"lost", timestamp=int(time.time() * 1000) - 3_600_000)],
                 producer_id=4_000_000,
                 producer_epoch=0,
                 base_sequence=0,
@@ -161,8 +200,50 @@ def test_a_hanging_transaction(cluster: ottla.testing.Cluster, doctor: Doctor, c
     asyncio.run(leave_open())
     (finding,) = doctor("transactions")
     assert "day-0" in finding["what"]
+    late = "kafka_server_replicamanager_partitionswithlatetransactionscount"
+    assert sum(f"{late} 1\n" in scrape(node) for node in cluster.nodes) == 1
     command(finding["fix"])
     doctor("transactions", gone=True)
+
+
+def test_a_full_disk(cluster: ottla.testing.Cluster, small_disk: Path, doctor: Doctor, command: Command) -> None:
+    if not small_disk.is_mount():
+        pytest.skip("nothing may be mounted here")
+    words = ["topics", "create", "big", "--replica-assignment", "4:1", "-b", cluster.bootstrap]
+    for setting in ("segment.bytes=1048576", "file.delete.delay.ms=0"):
+        words += ["-c", setting]
+    assert run_command(words) == 0
+    block = b"x" * 500_000
+
+    async def fill() -> str:
+        how = ProducerSettings(acks=1, linger_ms=0, batch_size=600_000, delivery_timeout_ms=1_500, idempotent=False)
+        async with Producer(settings(cluster), how) as producer:
+            for _ in range(2 * DISK_BYTES // len(block)):
+                try:
+                    await (await producer.send("big", block, partition=0))
+                except TimedOut as error:
+                    return str(error)
+        raise AssertionError("the disk never got full")
+
+    assert "KAFKA_STORAGE_ERROR" in asyncio.run(fill())
+    metrics = scrape(cluster.node(4))
+    assert (
+        float(re.findall(rf'ottla_log_directory_usable_bytes{{.*"{small_disk}"}} (\S+)', metrics)[0]) < DISK_BYTES / 10
+    )
+    failed = re.findall(r'brokertopicmetrics_failedproducerequests_total{topic="big"} (\d+)', metrics)
+    assert int(failed[0]) > 0
+    (finding,) = doctor("disks")
+    assert f"{small_disk} of broker 4 has" in finding["what"]
+    command(finding["fix"])
+    doctor("disks", gone=True)
+
+    async def write_again() -> None:
+        async with Producer(settings(cluster)) as producer:
+            await (await producer.send("big", b"there is room", partition=0))
+
+    asyncio.run(write_again())
+    doctor("under-replicated", gone=True)
+    assert run_command(["topics", "delete", "big", "--yes", "-b", cluster.bootstrap]) == 0
 
 
 def test_the_day_is_over(cluster: ottla.testing.Cluster, capsys: pytest.CaptureFixture[str]) -> None:
