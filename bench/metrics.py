@@ -33,6 +33,7 @@ COUNTING = f"{GROUP}: CPU of a request, beside a node that counts nothing"
 SCRAPING = f"{GROUP}: a scrape of 5,000 partitions, beside what it may cost"
 
 CASES = ("produce 1x100B, 5 in flight", "produce 16 KiB, 5 in flight", "fetch one 16 KiB batch", "fetch 112 KiB")
+TOGETHER = "one of each, µs"
 COUNTING_GOAL = Goal(ratio=1.02)
 # Many short rounds for each run; the best of all is the one that the neighbours have disturbed least.
 ROUNDS = 20
@@ -151,9 +152,9 @@ def measure_counting(package: Path, directory: Path, runs: int) -> Result:
             ]
             for name in nodes:
                 found[name][f"{case.name}, µs"] = min(each[name] for each in rounds)
-    measured = {name: [metrics] for name, metrics in found.items()}
-    goals = {f"{name}, µs": COUNTING_GOAL for name in CASES}
-    return _result(COUNTING, goals, measured)
+    # A single kind of request is not measured more exactly than what is to be found; together they are.
+    measured = {name: [{**metrics, TOGETHER: sum(metrics.values())}] for name, metrics in found.items()}
+    return _result(COUNTING, {TOGETHER: COUNTING_GOAL}, measured)
 
 
 def measure_scraping(package: Path, directory: Path, runs: int) -> Result:  # noqa: ARG001
