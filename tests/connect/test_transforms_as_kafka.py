@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,17 +36,6 @@ DIFFERENT = {
 }
 # One after the other they take a minute; every test run takes the first few of each transform.
 FIRST = 2
-NO_CODE_GENERATION = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-
-
-@pytest.fixture
-def plain_spark(spark: SparkSession) -> Iterator[SparkSession]:
-    """Without generated code: each case is one row, and compiling would be all the work."""
-    for name, value in NO_CODE_GENERATION.items():
-        spark.conf.set(name, value)
-    yield spark
-    for name in NO_CODE_GENERATION:
-        spark.conf.unset(name)
 
 
 def test_transforms_give_what_kafka_gives(plain_spark: SparkSession) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import re
-from functools import reduce
 from typing import TYPE_CHECKING
 
 from ottla.connect import schema
@@ -103,37 +102,37 @@ class JsonConverter(ColumnConverter):
             return self._decoded(text, text, self._fixed_schema)
         if not self.settings.flag("schemas.enable"):
             return self._decode_schemaless(frame, text, text)
-        found = self._schemas_in(frame, text)
-        payload = sql.get_json_object(text, "$.payload")
-        if not found:
-            return _require_envelope(self._decode_schemaless(frame, text, payload), text)
-        try:
-            together = reduce(schema.merge, found)
-        except schema.SchemaError as error:
-            raise ConnectError(f"the schemas of one batch are too different: {error}") from error
-        return _require_envelope(self._decoded(text, text, together, wrapped=True), text)
+        together, left_out = self._schemas_in(frame, text)
+        if together is None:
+            payload = sql.get_json_object(text, "$.payload")
+            return _require_envelope(self._decode_schemaless(frame, text, payload), text, left_out)
+        return _require_envelope(self._decoded(text, text, together, wrapped=True), text, left_out)
 
     @property
     def _fixed_schema(self) -> schema.Schema | None:
         content = self.settings.text_or_none("schema.content")
         return schema.schema_from_json(json.loads(content)) if content else None
 
-    def _schemas_in(self, frame: DataFrame, text: Column) -> list[schema.Schema]:
-        """The look at the batch: the schemas that occur in it."""
+    def _schemas_in(self, frame: DataFrame, text: Column) -> tuple[schema.Schema | None, list[str]]:
+        """The look at the batch: one schema for its messages, and those that do not go with it.
+
+        The schema that most messages have comes first: one message with another one must not spoil the batch.
+        """
         _require_batch(frame)
         most = self.settings.integer("schemas.cache.size")
-        rows = frame.select(sql.get_json_object(text, "$.schema").alias("schema")).distinct().limit(most + 2).collect()
-        texts = sorted(row[0] for row in rows if row[0] is not None)
-        if len(texts) > most:
+        found = frame.select(sql.get_json_object(text, "$.schema").alias("schema")).groupBy("schema").count()
+        rows = [row for row in found.limit(most + 2).collect() if row["schema"] is not None]
+        if len(rows) > most:
             raise ConnectError(f"one batch has more than {most} different schemas (schemas.cache.size)")
-        found = []
-        for each in texts:
+        together: schema.Schema | None = None
+        left_out = []
+        for row in sorted(rows, key=lambda row: (-row["count"], row["schema"])):
             try:
-                found.append(schema.schema_from_json(json.loads(each)))
+                given = schema.schema_from_json(json.loads(row["schema"]))
+                together = given if together is None else schema.merge(together, given)
             except (schema.SchemaError, ValueError):
-                # Messages with such a schema fail by themselves, below, because they do not fit any other.
-                continue
-        return found
+                left_out.append(row["schema"])
+        return together, left_out
 
     def _decoded(self, text: Column, source: Column, given: schema.Schema, *, wrapped: bool = False) -> Converted:
         """Values of a known schema. What does not fit is recognised by Spark keeping its text in a column."""
@@ -194,11 +193,14 @@ def default_as(given: schema.Schema, kind: str) -> object:
     return number
 
 
-def _require_envelope(decoded: Converted, text: Column) -> Converted:
-    """Envelopes have a schema and a payload and nothing else."""
+def _require_envelope(decoded: Converted, text: Column, left_out: list[str]) -> Converted:
+    """Envelopes have a schema and a payload and nothing else, and their schema is none that was left out."""
     keys = sql.array_sort(sql.json_object_keys(text))
     is_envelope = sql.coalesce(keys == sql.array(sql.lit("payload"), sql.lit("schema")), sql.lit(False))
     assert decoded.failed is not None
+    failed = ~is_envelope | decoded.failed
+    if left_out:
+        failed = failed | sql.coalesce(sql.get_json_object(text, "$.schema").isin(left_out), sql.lit(False))
     complaint = sql.lit(
         "a message with schemas.enable=true is an object with exactly 'schema' and 'payload'; "
         "for plain JSON set schemas.enable=false"
@@ -208,7 +210,7 @@ def _require_envelope(decoded: Converted, text: Column) -> Converted:
         column=decoded.column,
         schema=decoded.schema,
         schemaless=decoded.schemaless,
-        failed=text.isNotNull() & (~is_envelope | decoded.failed),
+        failed=text.isNotNull() & failed,
         message=sql.when(is_envelope, decoded.message).otherwise(complaint),
     )
 
