@@ -17,7 +17,7 @@ from collections.abc import Callable
 from enum import IntEnum
 from types import ModuleType
 
-__all__ = ["Codec", "DecompressionFailed", "compress", "decompress"]
+__all__ = ["Codec", "DecompressionFailed", "compress", "decompress", "unpacked_size_bound"]
 
 Buffer = bytes | bytearray | memoryview
 
@@ -45,6 +45,10 @@ _XERIAL_BLOCK_SIZE = 32 * 1024
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_BLOCK_SIZE_MAX = 128 * 1024
+# What one byte can become at most, by the formats of the streams.
+_GZIP_RATIO_MAX = 1032
+_SNAPPY_RATIO_MAX = 64
+_LZ4_RATIO_MAX = 255
 _LZ4_BLOCK_SIZES = {4: 64 * 1024, 5: 256 * 1024, 6: 1024 * 1024, 7: 4 * 1024 * 1024}
 
 
@@ -85,6 +89,19 @@ def decompress(codec: Codec, data: Buffer, *, limit: int, lz4_header_checksum_br
             data = _with_lz4_header_checksum(data)
         return _decompress_frames(_cramjam().lz4, data, _lz4_bound(data), limit)
     return _decompress_frames(_cramjam().zstd, data, _zstd_bound(data), limit)
+
+
+def unpacked_size_bound(codec: Codec, data: Buffer) -> int:
+    """More bytes than this never come out, as far as can be told without unpacking; 0 for what is plainly damaged."""
+    try:
+        if codec == Codec.ZSTD:
+            return _zstd_bound(data)
+        if codec == Codec.LZ4:
+            return min(_lz4_bound(data), _LZ4_RATIO_MAX * len(data))
+    except DecompressionFailed:
+        return 0
+    ratio = {Codec.NONE: 1, Codec.GZIP: _GZIP_RATIO_MAX, Codec.SNAPPY: _SNAPPY_RATIO_MAX}[codec]
+    return ratio * len(data)
 
 
 def _cramjam() -> ModuleType:

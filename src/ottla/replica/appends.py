@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ports import Workers
-from ottla.records.header import ATTRIBUTES_POSITION, CODEC_MASK
+from ottla.records.compression import Codec, unpacked_size_bound
+from ottla.records.header import ATTRIBUTES_POSITION, CODEC_MASK, HEADER_SIZE, MAGIC_POSITION
 from ottla.records.validate import ProduceSettings, ValidatedRecords, validate_produce
 
 if TYPE_CHECKING:
@@ -26,8 +27,11 @@ __all__ = ["APPENDS_WAITING_MAX", "AppendQueue", "append"]
 # this bound only keeps one partition from holding all of them.
 APPENDS_WAITING_MAX = 1_000
 
-# Below this size, opening a batch costs less than handing it to another thread and back.
+# Below this size, opening a batch costs less than handing it to another thread and back ...
 _COSTLY_BYTES_MIN = 32 * 1024
+
+# ... unless it may unpack to more than this: a few bytes can stand for very many.
+_COSTLY_UNPACKED_BYTES_MIN = 1024 * 1024
 
 # The low byte of the attributes holds the codec.
 _CODEC_POSITION = ATTRIBUTES_POSITION + 1
@@ -131,12 +135,17 @@ class AppendQueue:
 
 def _is_costly(records: memoryview, settings: ProduceSettings) -> bool:
     """Whether these records have to be opened, and are too many to open them between two other requests."""
-    if settings.opens_no_records or len(records) < _COSTLY_BYTES_MIN:
+    if settings.opens_no_records or len(records) <= HEADER_SIZE:
         return False
-    if settings.is_compacted:
-        return True
     codec = records[_CODEC_POSITION] & CODEC_MASK
-    return settings.compression is not None and codec != settings.compression
+    if not settings.is_compacted and (settings.compression is None or codec == settings.compression):
+        return False
+    if len(records) >= _COSTLY_BYTES_MIN:
+        return True
+    # Other codecs than those we know, and formats older than these, are refused or small enough.
+    if not Codec.NONE < codec <= Codec.ZSTD or records[MAGIC_POSITION] != 2:
+        return False
+    return unpacked_size_bound(Codec(codec), records[HEADER_SIZE:]) > _COSTLY_UNPACKED_BYTES_MIN
 
 
 def _validate(pending: _PendingAppend, settings: ProduceSettings) -> ValidatedRecords:

@@ -295,6 +295,20 @@ class TestWorkers:
         assert node.partition("t").append_queue is None
         assert answered(node.produce("t", batch("d"))).base_offset == 101
 
+    @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
+    def test_a_small_batch_that_swells_is_opened_elsewhere(self, node: DataPath, codec: Codec) -> None:
+        node.create_topic("t", cleanup_policy="compact")
+        small = batch("a", keys=True, codec=codec)
+        assert answered(node.produce("t", small)).base_offset == 0
+        bomb = batch("x" * 5_000_000, keys=True, codec=codec)
+        assert len(bomb) < 32 * 1024
+        waiting = node.produce("t", bomb)
+        assert isinstance(waiting, Deferred)
+        assert not waiting.done
+        node.virtual.workers.run_one()
+        node.virtual.scheduler.run()
+        assert waiting.result().responses[0].partition_responses[0].base_offset == 1
+
     def test_the_records_are_packed_anew(self, node: DataPath) -> None:
         node.create_topic("t", compression_type="lz4")
         node.produce("t", self.large("a", codec=Codec.GZIP))
