@@ -12,7 +12,9 @@ COUNTS = (
     "bytes_out",
     "failed_fetches",
     "failed_produces",
+    "fetches",
     "messages_in",
+    "produces",
     "replica_bytes_in",
     "replica_bytes_out",
 )
