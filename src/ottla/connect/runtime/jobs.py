@@ -138,7 +138,7 @@ def _read_pieces(
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StructType
 
-    wanted = to_arrow_schema(StructType.fromJson(json.loads(schema)))
+    wanted = to_arrow_schema(StructType.fromJson(json.loads(schema)), timezone="UTC")
     kind = connector.load()
     assert issubclass(kind, SourceConnector)
     reader = None
