@@ -23,6 +23,12 @@ class CommandEntry(NamedTuple):
 COMMANDS: dict[str, CommandEntry] = {
     "up": CommandEntry("Run", "run", "Run a local cluster in the foreground.", ""),
     "node": CommandEntry("Run", "run", "Run one node from a properties file.", "kafka-server-start"),
+    "connect": CommandEntry(
+        "Run",
+        "connect",
+        "Run a Connect worker; begin a connector of your own.",
+        "connect-standalone, connect-distributed",
+    ),
     "topics": CommandEntry(
         "Topics and records", "topics", "Create, list, describe, alter and delete topics.", "kafka-topics"
     ),

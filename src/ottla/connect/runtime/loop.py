@@ -63,6 +63,9 @@ class TaskLoop(ABC):
     def close(self) -> None:
         """After the last batch, or after a failure."""
 
+    def on_pause(self) -> None:  # noqa: B027 - most tasks keep everything open
+        """A pause begins."""
+
     @abstractmethod
     def cancel(self) -> None:
         """Called from outside when a batch takes too long to stop."""
@@ -160,6 +163,7 @@ class TaskLoop(ABC):
                 raise StoppedError
             if not self._paused:
                 return
+            self.on_pause()
             self._tell(self._events.on_paused)
             while self._paused and not self._stopping:
                 self._wake.wait()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.client.producer import Producer, ProducerSettings
-from ottla.connect.api import SinkConnector, SourceConnector
+from ottla.connect.api import ConnectError, SinkConnector, SourceConnector
 from ottla.connect.chain import build_chain
 from ottla.connect.engine import RunningTask, TaskEvents, TaskSpec
 from ottla.connect.plugins import Plugins
@@ -22,6 +22,7 @@ from ottla.connect.runtime.jobs import ConnectorReference, CreationRule, WriteTa
 from ottla.connect.runtime.loop import TaskLoop
 from ottla.connect.runtime.sink_task import SinkTask
 from ottla.connect.runtime.source_task import SourceTask
+from ottla.connect.runtime.stream_task import StreamTask
 from ottla.connect.runtime.transactions import TaskTransactions
 from ottla.connect.stores.offsets import OffsetStore
 from ottla.connect.worker_config import WorkerConfig
@@ -82,7 +83,8 @@ class SparkEngine:
             task = self._sink(spec, events, paused=paused)
         else:
             assert issubclass(spec.connector, SourceConnector)
-            task = self._source(spec, events, paused=paused)
+            streams = spec.connector.stream is not SourceConnector.stream
+            task = (self._stream if streams else self._source)(spec, events, paused=paused)
         self._running[spec.task.id] = task
         task.start()
         return task
@@ -145,6 +147,25 @@ class SparkEngine:
             is_current=lambda: self._running.get(spec.task.id) is task and not task.is_stopping,
         )
         return task
+
+    def _stream(self, spec: TaskSpec, events: TaskEvents, *, paused: bool) -> StreamTask:
+        assert self._spark is not None
+        base = spec.config.get("checkpoint.location") or self._config.settings.text_or_none("checkpoint.location")
+        if not base:
+            raise ConnectError(
+                f"{spec.connector.__name__} keeps its offsets in a directory: set checkpoint.location of the connector "
+                "or of the worker to one that every worker reaches."
+            )
+        return StreamTask(
+            spec,
+            events,
+            asyncio.get_running_loop(),
+            paused=paused,
+            spark=self._spark,
+            chain=build_chain(spec.config, self._plugins, task=spec.task.number),
+            options=self._client_options(spec.config, "producer", _PRODUCER_KEYS),
+            checkpoint=f"{base.rstrip('/')}/{spec.task.id}",
+        )
 
     def _sink(self, spec: TaskSpec, events: TaskEvents, *, paused: bool) -> SinkTask:
         assert self._spark is not None

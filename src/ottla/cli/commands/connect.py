@@ -1,0 +1,112 @@
+"""`ottla connect`: workers of Connect, their plug-ins, and the beginning of a connector."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.cli.failures import Failure
+from ottla.cli.table import COMMANDS
+
+if TYPE_CHECKING:
+    from ottla.connect.worker_config import WorkerConfig
+
+__all__ = ["connect"]
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.group(help=f"{COMMANDS['connect'].help} ({COMMANDS['connect'].kafka})")
+def connect() -> None:
+    pass
+
+
+@connect.command(help="Run one worker with the connectors of these files (properties or JSON). (connect-standalone)")
+@click.argument("worker", metavar="WORKER.PROPERTIES", type=_FILE)
+@click.argument("connectors", metavar="[CONNECTOR.PROPERTIES|CONNECTOR.JSON]...", nargs=-1, type=_FILE)
+@click.option("--override", "overrides", metavar="KEY=VALUE", multiple=True, help="Instead of what the file says.")
+def standalone(worker: Path, connectors: tuple[Path, ...], overrides: tuple[str, ...]) -> None:
+    _run(worker, connectors, overrides, distributed=False)
+
+
+@connect.command(help="Run a worker that shares its work with all others of its group.id. (connect-distributed)")
+@click.argument("worker", metavar="WORKER.PROPERTIES", type=_FILE)
+@click.option("--override", "overrides", metavar="KEY=VALUE", multiple=True, help="Instead of what the file says.")
+def distributed(worker: Path, overrides: tuple[str, ...]) -> None:
+    _run(worker, (), overrides, distributed=True)
+
+
+@connect.command(help="Write a connector with its test into a new directory.")
+@click.argument("name")
+@click.option("--kind", type=click.Choice(["source", "sink"]), default="source", show_default=True)
+@click.option("--directory", type=click.Path(path_type=Path), default=Path(), help="Where; here if not said.")
+def new(name: str, kind: str, directory: Path) -> None:
+    _needs_extra()
+    from ottla.connect.scaffold import ScaffoldError, write_connector
+
+    try:
+        written = write_connector(name, kind=kind, directory=directory)
+    except ScaffoldError as error:
+        raise Failure(str(error)) from None
+    for path in written:
+        click.echo(str(path))
+
+
+@connect.command(help="List the plug-ins that a worker would find. (connect-plugin-path list)")
+@click.option("--plugin-path", metavar="DIR,...", default="", help="Directories with Python packages.")
+def plugins(plugin_path: str) -> None:
+    _needs_extra()
+    from ottla.connect.plugins import Plugins
+
+    found = Plugins([each.strip() for each in plugin_path.split(",") if each.strip()])
+    for one in found.all():
+        click.echo(f"{one.kind:15} {one.version:10} {one.name}")
+    for name, reason in found.failures.items():
+        click.echo(f"not usable: {name}: {reason}", err=True)
+
+
+def _needs_extra() -> None:
+    """Connect has more dependencies than a broker: they are an extra of the package."""
+    from importlib.util import find_spec
+
+    missing = [name for name in ("aiohttp", "pyspark", "pyarrow") if find_spec(name) is None]
+    if missing:
+        raise Failure(f"Connect needs {', '.join(missing)}: pip install 'ottla[connect]'.")
+
+
+def _run(worker: Path, connectors: tuple[Path, ...], overrides: tuple[str, ...], *, distributed: bool) -> None:
+    _needs_extra()
+    from ottla.connect.config_definitions import ConfigError
+    from ottla.connect.problems import RequestError
+    from ottla.connect.worker import read_connector_file, run_worker
+
+    logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    config = _worker_config(worker, overrides, distributed=distributed)
+    try:
+        given = [read_connector_file(path) for path in connectors]
+        asyncio.run(run_worker(config, given))
+    except (ConfigError, RequestError) as error:
+        raise Failure(str(error)) from None
+
+
+def _worker_config(worker: Path, overrides: tuple[str, ...], *, distributed: bool) -> WorkerConfig:
+    from ottla.connect.config_definitions import ConfigError
+    from ottla.connect.worker_config import WorkerConfig
+    from ottla.model.config.parse import parse_properties
+
+    properties = dict(parse_properties(worker.read_text()))
+    for each in overrides:
+        key, equals, value = each.partition("=")
+        if not equals:
+            raise Failure(f"--override {each} has no '='.")
+        properties[key.strip()] = value
+    try:
+        return WorkerConfig(properties, distributed=distributed)
+    except ConfigError as error:
+        raise Failure(f"{worker}: {error}") from None

@@ -1,0 +1,129 @@
+"""Connectors for tests on Spark: a source that counts, and a sink that keeps what it got in files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ottla.connect.api import (
+    Batch,
+    ConfigDefinitions,
+    ConfigType,
+    Delivery,
+    DeliveryClaim,
+    ReadLimit,
+    RetriableError,
+    SinkConnector,
+    SinkWriter,
+    SourceConnector,
+    SourceOffset,
+    SourcePartition,
+    SourceReader,
+    Task,
+)
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql import DataFrame
+
+__all__ = ["CountingSource", "KeepingSink"]
+
+
+class CountingSource(SourceConnector):
+    """Counts to `until` in each of `partitions`; a file `hold` of the directory `control` stops it for a while."""
+
+    @classmethod
+    def config_definitions(cls) -> ConfigDefinitions:
+        return (
+            ConfigDefinitions()
+            .define("topic", ConfigType.STRING)
+            .define("until", ConfigType.INT)
+            .define("partitions", ConfigType.INT, default=1)
+            .define("step", ConfigType.INT, default=100)
+            .define("control", ConfigType.STRING, default=None)
+        )
+
+    def plan(self, config: Mapping[str, str], max_tasks: int) -> list[dict[str, str]]:
+        count = int(config.get("partitions", "1"))
+        tasks = min(max_tasks, count)
+        return [
+            {**config, "mine": ",".join(str(each) for each in range(count) if each % tasks == number)}
+            for number in range(tasks)
+        ]
+
+    def reader(self, task: Task) -> SourceReader:
+        return _CountingReader(task.config)
+
+
+class _CountingReader(SourceReader):
+    def __init__(self, config: Mapping[str, str]) -> None:
+        self._until = int(config["until"])
+        self._step = int(config.get("step", "100"))
+        self._mine = [int(each) for each in config["mine"].split(",")]
+        self._control = Path(config["control"]) if config.get("control") else None
+
+    def partitions(self) -> Sequence[SourcePartition]:
+        return [{"counter": each} for each in self._mine]
+
+    def schema(self, partition: SourcePartition) -> str:
+        return "key string, value string"
+
+    def latest(self, partition: SourcePartition, start: SourceOffset | None, limit: ReadLimit) -> SourceOffset | None:
+        if self._control is not None and (self._control / "fail").exists():
+            raise RuntimeError("told to fail")
+        at = 0 if start is None else int(str(start["at"]))
+        return start if at >= self._until else {"at": min(at + self._step, self._until)}
+
+    def read(
+        self, partition: SourcePartition, start: SourceOffset | None, end: SourceOffset
+    ) -> Iterator[pyarrow.RecordBatch]:
+        import pyarrow
+
+        if self._control is not None and (self._control / "retry").exists():
+            raise RetriableError("come back later")
+        first = 0 if start is None else int(str(start["at"]))
+        numbers = range(first, int(str(end["at"])))
+        keys = [f"{partition['counter']}" for _ in numbers]
+        values = [f"{partition['counter']}-{number}" for number in numbers]
+        yield pyarrow.RecordBatch.from_pydict({"value": values, "key": keys})
+
+
+class KeepingSink(SinkConnector):
+    """A file for each batch, named by its identity: the same batch again is the same file again."""
+
+    claim = DeliveryClaim(Delivery.EXACTLY_ONCE)
+
+    @classmethod
+    def config_definitions(cls) -> ConfigDefinitions:
+        return (
+            ConfigDefinitions()
+            .define("directory", ConfigType.STRING)
+            .define("control", ConfigType.STRING, default=None)
+        )
+
+    def writer(self, task: Task) -> SinkWriter:
+        return _KeepingWriter(task.config)
+
+
+class _KeepingWriter(SinkWriter):
+    def __init__(self, config: Mapping[str, str]) -> None:
+        self._directory = Path(config["directory"])
+        self._control = Path(config["control"]) if config.get("control") else None
+
+    def write(self, frame: DataFrame, batch: Batch) -> None:
+        if self._control is not None and (self._control / "retry").exists():
+            raise RetriableError("the target is away")
+        rows: list[Any] = [
+            {"topic": row.topic, "partition": row.partition, "offset": row.offset, "value": row.value}
+            for row in frame.select("topic", "partition", "offset", "value").collect()
+        ]
+        self._directory.mkdir(parents=True, exist_ok=True)
+        beside = self._directory / f".{batch.identity}"
+        beside.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        beside.replace(self._directory / f"{batch.identity}.json")
+        if self._control is not None and (self._control / "die").exists():
+            import os
+
+            os.kill(os.getpid(), 9)
