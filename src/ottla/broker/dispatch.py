@@ -75,9 +75,7 @@ class Dispatcher:
             if route is None:
                 route = self._new_route(route_key)
                 if route is None:
-                    return response_parts(
-                        ApiKey.API_VERSIONS, 0, correlation_id, self._unknown_api_versions(connection)
-                    )
+                    return self._unknown_api_versions(connection, correlation_id)
             route.seen += 1
             if route.seen >= route.timed_next or REQUEST_LOGGER.level <= DEBUG:
                 started = self._monotonic()
@@ -96,8 +94,7 @@ class Dispatcher:
                 done = self._produce_quickly(frame, body_position, route, connection, correlation_id, started)
                 if type(done) is bytes:
                     return [done]
-                if done:
-                    handle = partial(handle, outcomes=done)
+                handle = partial(handle, outcomes=done)
             request, _ = route.decode(frame, body_position)
             if route.for_followers is not None and _is_from_follower(request):
                 route = route.for_followers
@@ -117,13 +114,8 @@ class Dispatcher:
                 weight = statistics.count_timed(len(frame), seconds)
         if type(response) is Deferred:
             if not response.done:
-                pending = PendingResponse(route, request, context, waiter)
-                if started:
-                    pending.started, pending.handled_seconds, pending.weight = started, seconds, weight
-                    pending.request_bytes = len(frame)
-                response.when_done(pending)
-                statistics.parked += 1
-                return pending
+                times = (started, seconds, weight) if started else None
+                return route.park(response, PendingResponse(route, request, context, waiter), times, len(frame))
             if response.error is not None:
                 return route.answer_failure(response.error, context, request, started, len(frame))
             response = response.result()
@@ -140,15 +132,15 @@ class Dispatcher:
         connection: ConnectionContext,
         correlation_id: int,
         started: float,
-    ) -> bytes | list[Any] | None:
-        """The whole answer; or what was done when the usual way has to go on; or None when nothing was."""
+    ) -> bytes | list[Any]:
+        """The whole answer; or what was done, perhaps nothing, when the usual way has to go on."""
         try:
             produce = route.read_quickly(frame, body_position, route.version, connection, self._broker)
         except (IndexError, struct.error):
             # Malformed; the usual way finds the words for it.
-            return None
+            return []
         if produce is None:
-            return None
+            return []
         answer = route.append_quickly(produce, self._now_ms(), route.version)
         if type(answer) is not bytes:
             return answer  # type: ignore[no-any-return]
@@ -187,11 +179,11 @@ class Dispatcher:
         self._routes[route_key] = route
         return route
 
-    def _unknown_api_versions(self, connection: ConnectionContext) -> Any:
+    def _unknown_api_versions(self, connection: ConnectionContext, correlation_id: int) -> list[Part]:
         from ottla.broker.apis.api_versions import unsupported_version_response
 
         logger.debug("%s asks for an unknown version of ApiVersions", connection.connection_id)
-        return unsupported_version_response()
+        return response_parts(ApiKey.API_VERSIONS, 0, correlation_id, unsupported_version_response())
 
 
 class _Route:
@@ -285,6 +277,21 @@ class _Route:
         length = len(body) + self._header_size
         self.statistics.response_bytes += length
         return self._pack_header(length, correlation_id) + body
+
+    def park(
+        self,
+        response: Deferred[Any],
+        pending: PendingResponse,
+        times: tuple[float, float, int] | None,
+        request_bytes: int,
+    ) -> PendingResponse:
+        """A place for an answer that is not there yet; `times` are when it came, how long it took, and its weight."""
+        if times is not None:
+            pending.started, pending.handled_seconds, pending.weight = times
+            pending.request_bytes = request_bytes
+        response.when_done(pending)
+        self.statistics.parked += 1
+        return pending
 
     def answered_late(self, pending: PendingResponse, context: RequestContext) -> None:
         """A parked request has its answer: counts how long it took."""

@@ -13,6 +13,7 @@ handed to the usual way, which goes on behind them. Versions before 9, the first
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.apis.produce import INTERNAL_TOPICS
@@ -79,43 +80,11 @@ def read(
     if not 1 < count < 128:
         return None
     answer_head = b"\x02%b" % bytes(frame[topic_start:position])
-    partitions = hosted.partitions
     batches: list[tuple[int, Partition, memoryview]] = []
     for _ in range(count - 1):
-        (index,) = _INDEX.unpack_from(frame, position)
-        position += 4
-        byte = frame[position]
-        position += 1
-        size = byte & 0x7F
-        shift = 7
-        while byte & 0x80:
-            if shift > _SIZE_SHIFT_MAX:
-                return None
-            byte = frame[position]
-            position += 1
-            size |= (byte & 0x7F) << shift
-            shift += 7
-        end = position + size - 1
-        # Its tagged fields, of which there are none.
-        if size <= 1 or frame[end] != 0:
+        position = _read_batch(frame, position, hosted.partitions, batches)
+        if position < 0 or not _is_usual(batches[-1], acks):
             return None
-        records = frame[position:end]
-        position = end + 1
-        partition = partitions.get(index)
-        if partition is None:
-            return None
-        state, settings = partition.leader_state, partition.produce_settings
-        if (
-            state is None
-            or settings is None
-            or not settings.opens_no_records
-            or partition.append_queue is not None
-            or (acks == ACKS_ALL and not state.is_alone)
-            or len(records) <= _ATTRIBUTES_LOW_BYTE
-            or records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT
-        ):
-            return None
-        batches.append((index, partition, records))
     # The tagged fields of the topic and of the request, and nothing after them.
     if len(frame) != position + 2 or frame[position] or frame[position + 1]:
         return None
@@ -143,3 +112,47 @@ def append(request: UsualProduce, now_ms: int, version: int) -> bytes | list[App
         pieces.append(_PARTITION_ANSWER.pack(index, 0, first_offset, append_time_ms, log_start_offset, 1, 0, 0))
     pieces.append(_END)
     return b"".join(pieces)
+
+
+def _read_batch(
+    frame: memoryview,
+    position: int,
+    partitions: Mapping[int, Partition],
+    batches: list[tuple[int, Partition, memoryview]],
+) -> int:
+    """Adds the batch that begins there, with its partition; where the next one begins, or -1."""
+    (index,) = _INDEX.unpack_from(frame, position)
+    position += 4
+    byte = frame[position]
+    position += 1
+    size = byte & 0x7F
+    shift = 7
+    while byte & 0x80:
+        if shift > _SIZE_SHIFT_MAX:
+            return -1
+        byte = frame[position]
+        position += 1
+        size |= (byte & 0x7F) << shift
+        shift += 7
+    end = position + size - 1
+    partition = partitions.get(index)
+    # Behind it are its tagged fields, of which there are none.
+    if partition is None or size <= 1 or frame[end] != 0:
+        return -1
+    batches.append((index, partition, frame[position:end]))
+    return end + 1
+
+
+def _is_usual(batch: tuple[int, Partition, memoryview], acks: int) -> bool:
+    """Whether it can be written as it is, and is safe with that."""
+    _, partition, records = batch
+    state, settings = partition.leader_state, partition.produce_settings
+    return (
+        state is not None
+        and settings is not None
+        and settings.opens_no_records
+        and partition.append_queue is None
+        and (acks != ACKS_ALL or state.is_alone)
+        and len(records) > _ATTRIBUTES_LOW_BYTE
+        and not records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT
+    )
