@@ -9,7 +9,8 @@ client that merely announces 100 MB costs nothing.
 
 Answering. Requests are handled as they arrive, however many are under way; answers leave strictly in request order,
 which is what Kafka's clients rely on. An answer that is not there yet is a `PendingResponse` in a queue, and those
-behind it wait. What is ready is collected while a read is worked through and written with one system call.
+behind it wait. What is ready is collected while a read is worked through and written with one system call, at once or
+when the other connections that have something to read have been read too (`send_turn`).
 
 Back-pressure. Reading stops while too many requests are unanswered or too many answered bytes are unsent, and goes on
 when half of them are gone: a slow reader holds a bounded amount of memory, and TCP tells it so.
@@ -30,7 +31,8 @@ from ottla.broker.context import CloseConnection, ConnectionContext
 from ottla.broker.pending import Part, PendingResponse, ResponseWaiter
 from ottla.host.buffers import SCRATCH_SIZE, LargeBuffers
 from ottla.host.outbox import Outbox
-from ottla.model.ports import World
+from ottla.host.send_turn import SendTurn
+from ottla.model.ports import Scheduler, World
 
 if TYPE_CHECKING:
     from ottla.host.loop import EventLoop
@@ -77,11 +79,12 @@ class ConnectionOwner(Protocol):
 
 
 class SharedReadState:
-    """What the connections of one loop share for reading."""
+    """What the connections of one loop share for reading, and for answering what they have read."""
 
-    __slots__ = ("large_buffers", "scratch", "scratch_head")
+    __slots__ = ("large_buffers", "scratch", "scratch_head", "send_turn")
 
-    def __init__(self) -> None:
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.send_turn = SendTurn(scheduler)
         self.scratch = memoryview(bytearray(SCRATCH_SIZE))
         self.scratch_head = self.scratch[:4]
         self.large_buffers = LargeBuffers()
@@ -241,7 +244,7 @@ class Connection:
         self._in_callback = False
         if beyond and not self._closed and self._closing_reason is None:
             self._handle(scratch, beyond)
-        else:
+        elif self._outbox.is_empty or not self._shared.send_turn.postpones(self):
             self._after_reading()
 
     def _handle(self, data: memoryview, end: int) -> None:
@@ -271,7 +274,8 @@ class Connection:
                 self._backlog = bytearray(data[position:end])
             else:
                 self._size_bytes = bytes(data[position:end])
-        self._after_reading()
+        if self._outbox.is_empty or not self._shared.send_turn.postpones(self):
+            self._after_reading()
 
     def _begin_frame(self, size: int, received: memoryview) -> None:
         filled = len(received)
@@ -350,10 +354,15 @@ class Connection:
         if self._closed or self._in_callback:
             return
         if len(self._answers) == 1 and not self._flush_planned and not self._paused:
-            self._send_only_answer()
+            self._send_now()
         else:
             # Whatever resolved this one may resolve the next in a moment: one write for all of them.
             self._plan_responses()
+
+    def send_answers(self) -> None:
+        """The turn of the loop in which this connection was read ends: called by `SendTurn`."""
+        if not self._closed:
+            self._send_now()
 
     def outbox_moved(self) -> None:
         """Something left after a wait: called by the outbox."""
@@ -378,8 +387,8 @@ class Connection:
             self._flush_planned = True
             self._loop.call_soon(self._on_responses_ready)
 
-    def _send_only_answer(self) -> None:
-        """Sends an answer behind which nothing waits, and for which the turn's end need not be waited."""
+    def _send_now(self) -> None:
+        """Sends what is ready, when it is not this connection's own turn."""
         try:
             self._after_reading()
         except Exception:

@@ -110,7 +110,7 @@ class NodeProcess:
         )
         self._bound: list[tuple[socket.socket, ListenerInfo]] = []
         self._listeners: list[Listener] = []
-        self._shared = SharedReadState()
+        self._shared = SharedReadState(self._loop)
         self._admission: Admission | None = None
         self._watch = LoopWatch(self._loop)
         self._pages = NodePages(watch=self._watch, workers=self._workers, listeners=lambda: self._listeners)

@@ -132,8 +132,17 @@ class PartitionLog(LogFiles):
     ) -> AppendResult:
         """`append_as_leader` for batches that the node itself has built."""
         view = memoryview(buffer)
-        headers, positions = [read_header(view)], [0]
-        if headers[0].size != len(view):
+        header = read_header(view)
+        if header.producer_id < 0 and header.size == len(view):
+            # A coordinator's records, by the thousand: one batch, and no producer's state to be asked.
+            first_offset = header.base_offset = self._next_offset
+            header.leader_epoch = leader_epoch
+            stamp(view, 0, first_offset, header.batch_length, leader_epoch)
+            next_offset = header.next_offset
+            flushed = self._append(view, [header], next_offset, now_ms)
+            return AppendResult(first_offset, next_offset - 1, -1, self.log_start_offset, False, flushed)
+        headers, positions = [header], [0]
+        if header.size != len(view):
             batches = list(iterate_batches(view))
             headers = [batch.header for batch in batches]
             positions = [batch.position for batch in batches]

@@ -88,7 +88,7 @@ class Peer:
             context=ConnectionContext(listener=LISTENER, client_host="test", client_port=1),
             dispatcher=self.dispatcher,
             owner=self,
-            shared=SharedReadState(),
+            shared=SharedReadState(loop),
             settings=ConnectionSettings(**{**limits, **settings}),
         )
 

@@ -58,7 +58,7 @@ class Served:
             bound_socket=bound,
             info=info,
             admission=admission or Admission(AdmissionLimits()),
-            shared=SharedReadState(),
+            shared=SharedReadState(self.loop),
             settings=ConnectionSettings(request_bytes_max=1000, requests_unanswered_max=10, unsent_bytes_max=10_000),
             options=options,
             idle_ms_max=idle_ms_max,
