@@ -75,7 +75,7 @@ bench: $(READY)
 
 # Longer than `make test` has time for: FAULTS_SECONDS says for how long each fault goes on (tests/faults/README.md).
 faults: $(READY)
-	$(BIN)/python -m pytest -m faults -o timeout=0 tests/faults tests/integration tests/java tests/spark $(ARGS)
+	$(BIN)/python -m pytest -m faults -o timeout=0 tests/faults tests/integration tests/java tests/spark tests/connect $(ARGS)
 
 check: test compat
 

@@ -38,7 +38,7 @@ def writer(path: Path, kind: str, **config: str) -> DirectoryWriter:
 
 def frame(spark: SparkSession, first: int, last: int) -> DataFrame:
     return spark.sql(
-        f"SELECT named_struct('id', id, 'color', if(id % 2 = 0, 'red', 'a b/c'), 'tags', array(CAST(id AS STRING))) value, "
+        f"SELECT named_struct('id', id, 'color', if(id % 2 = 0, 'red', 'a b/c'), 'tags', array(string(id))) AS value, "
         f"'t' AS topic, 0 AS partition, id AS offset, timestamp_seconds(1700000000 + id * 86400) AS timestamp "
         f"FROM range({first}, {last}, 1, 2)"
     )

@@ -26,13 +26,13 @@ CASES = json.loads((Path(__file__).parent / "data" / "transform_cases.json").rea
 # Where Kafka fails and we need not, and one value that Spark cannot hold.
 DIFFERENT = {
     # A required field of an optional struct that is null: the new value is null, and Kafka's converter refuses it.
-    'ExtractField$Value {"field": "home.city", "field.syntax.version": "V2"} 53',
+    'ExtractField$Value {"field": "home.city", "field.syntax.version": "V2"} 1',
     # Kafka's zero has another scale than the decimal that it hides.
-    'MaskField$Value {"fields": "d,ts,dec,list,map,f,tiny"} 93',
+    'MaskField$Value {"fields": "d,ts,dec,list,map,f,tiny"} 0',
     # Kafka can name only schemas of structs.
-    'SetSchemaMetadata$Value {"schema.name": "x"} 111',
+    'SetSchemaMetadata$Value {"schema.name": "x"} 0',
     # Fifty million years from now.
-    'TimestampConverter$Value {"target.type": "Timestamp", "unix.precision": "seconds", "field": "n"} 150',
+    'TimestampConverter$Value {"target.type": "Timestamp", "unix.precision": "seconds", "field": "n"} 0',
 }
 # One after the other they take a minute; every test run takes the first few of each transform.
 FIRST = 2

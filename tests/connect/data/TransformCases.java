@@ -24,7 +24,11 @@ public class TransformCases {
         for (JsonNode each : cases) {
             ((ObjectNode) each).set("expected", expected(each));
         }
-        System.out.println(MAPPER.writerWithDefaultPrettyPrinter().writeValueAsString(cases));
+        // A case is a line, so that a change is read as one.
+        for (int number = 0; number < cases.size(); number++) {
+            System.out.println((number == 0 ? "[" : ",") + MAPPER.writeValueAsString(cases.get(number)));
+        }
+        System.out.println("]");
     }
 
     static ObjectNode expected(JsonNode given) {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from typing import Any
 
 
@@ -83,26 +84,24 @@ LONG = {"type": "int64", "optional": False}
 STRING_KEY = envelope({"type": "string", "optional": False}, "k1")
 
 
-def cases() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+ORDER_MESSAGE, ORDER_NULL_MESSAGE = envelope(ORDER, ORDER_1), envelope(ORDER, ORDER_NULL)
+TYPES_MESSAGE = envelope(TYPES, TYPES_1)
+NESTED_MESSAGE, NESTED_NULL_MESSAGE = envelope(NESTED, NESTED_1), envelope(NESTED, NESTED_2)
+ORDER_KEY = {"key": ORDER_MESSAGE, "value": STRING_KEY}
 
-    def add(transform: str, config: dict[str, str], value: Any, key: Any = STRING_KEY, **more: Any) -> None:
-        name = f"{transform} {json.dumps(config)} {len(found)}"
-        found.append({"name": name, "transform": transform, "config": config, "key": key, "value": value, **more})
+Add = Callable[..., None]
 
-    order, order_null = envelope(ORDER, ORDER_1), envelope(ORDER, ORDER_NULL)
-    types, nested, nested_null = envelope(TYPES, TYPES_1), envelope(NESTED, NESTED_1), envelope(NESTED, NESTED_2)
-    order_key = {"key": order, "value": STRING_KEY}
 
+def casts(add: Add) -> None:
     for spec in ("id:string,price:int32", "id:int8,size:int32", "price:string,paid:int64", "size:float32,id:boolean"):
-        add("Cast$Value", {"spec": spec}, order)
-        add("Cast$Value", {"spec": spec}, order_null)
-    add("Cast$Value", {"spec": "name:int32"}, order)
-    add("Cast$Value", {"spec": "name:boolean,paid:string"}, order)
-    add("Cast$Value", {"spec": "d:string,t:string,ts:string,b:string,dec:string"}, types)
-    add("Cast$Value", {"spec": "d:int64,ts:int64,t:int64,dec:float64,f:string"}, types)
-    add("Cast$Value", {"spec": "list:string"}, types)
-    add("Cast$Key", {"spec": "id:string"}, **order_key)
+        add("Cast$Value", {"spec": spec}, ORDER_MESSAGE)
+        add("Cast$Value", {"spec": spec}, ORDER_NULL_MESSAGE)
+    add("Cast$Value", {"spec": "name:int32"}, ORDER_MESSAGE)
+    add("Cast$Value", {"spec": "name:boolean,paid:string"}, ORDER_MESSAGE)
+    add("Cast$Value", {"spec": "d:string,t:string,ts:string,b:string,dec:string"}, TYPES_MESSAGE)
+    add("Cast$Value", {"spec": "d:int64,ts:int64,t:int64,dec:float64,f:string"}, TYPES_MESSAGE)
+    add("Cast$Value", {"spec": "list:string"}, TYPES_MESSAGE)
+    add("Cast$Key", {"spec": "id:string"}, **ORDER_KEY)
     for kind in ("int32", "string", "boolean", "float64"):
         add("Cast$Value", {"spec": kind}, envelope({"type": "int64", "optional": False}, 5_000_000_001))
         add("Cast$Value", {"spec": kind}, envelope({"type": "double", "optional": True}, -1.9))
@@ -112,40 +111,50 @@ def cases() -> list[dict[str, Any]]:
     add("Cast$Value", {"spec": "id:string,price:int32,gone:int8"}, PLAIN, key=None, schemas=False)
     add("Cast$Value", {"spec": "int32"}, None)
 
-    add("ExtractField$Value", {"field": "name"}, order)
-    add("ExtractField$Value", {"field": "size"}, order)
-    add("ExtractField$Value", {"field": "ts"}, types)
-    add("ExtractField$Value", {"field": "gone"}, order)
-    add("ExtractField$Value", {"field": "home.city", "field.syntax.version": "V2"}, nested)
-    add("ExtractField$Value", {"field": "home.city", "field.syntax.version": "V2"}, nested_null)
+
+def extractions(add: Add) -> None:
+    add("ExtractField$Value", {"field": "name"}, ORDER_MESSAGE)
+    add("ExtractField$Value", {"field": "size"}, ORDER_MESSAGE)
+    add("ExtractField$Value", {"field": "ts"}, TYPES_MESSAGE)
+    add("ExtractField$Value", {"field": "gone"}, ORDER_MESSAGE)
+    add("ExtractField$Value", {"field": "home.city", "field.syntax.version": "V2"}, NESTED_MESSAGE)
+    add("ExtractField$Value", {"field": "home.city", "field.syntax.version": "V2"}, NESTED_NULL_MESSAGE)
     add("ExtractField$Value", {"field": "inner.x", "field.syntax.version": "V2"}, PLAIN, key=None, schemas=False)
     add("ExtractField$Value", {"field": "gone"}, PLAIN, key=None, schemas=False)
-    add("ExtractField$Key", {"field": "id"}, **order_key)
+    add("ExtractField$Key", {"field": "id"}, **ORDER_KEY)
     add("ExtractField$Value", {"field": "x"}, envelope({"type": "string", "optional": False}, "text"))
 
-    add("Flatten$Value", {}, nested)
-    add("Flatten$Value", {"delimiter": "_"}, nested_null)
+    add("Flatten$Value", {}, NESTED_MESSAGE)
+    add("Flatten$Value", {"delimiter": "_"}, NESTED_NULL_MESSAGE)
     add("Flatten$Value", {}, PLAIN, key=None, schemas=False)
-    add("Flatten$Value", {}, types)
-    add("Flatten$Key", {}, key=nested, value=STRING_KEY)
+    add("Flatten$Value", {}, TYPES_MESSAGE)
+    add("Flatten$Key", {}, key=NESTED_MESSAGE, value=STRING_KEY)
     add("Flatten$Value", {}, None)
 
-    add("HeaderFrom$Value", {"fields": "id,name", "headers": "h1,h2", "operation": "move"}, order)
+
+def headers(add: Add) -> None:
+    add("HeaderFrom$Value", {"fields": "id,name", "headers": "h1,h2", "operation": "move"}, ORDER_MESSAGE)
     add(
         "HeaderFrom$Value",
         {"fields": "price,paid", "headers": "h1,h2", "operation": "copy"},
-        order,
+        ORDER_MESSAGE,
         headers=[["a", "b"]],
     )
-    add("HeaderFrom$Value", {"fields": "ts,d,dec,list", "headers": "1,2,3,4", "operation": "copy"}, types)
-    add("HeaderFrom$Value", {"fields": "gone", "headers": "h", "operation": "copy"}, order)
+    add("HeaderFrom$Value", {"fields": "ts,d,dec,list", "headers": "1,2,3,4", "operation": "copy"}, TYPES_MESSAGE)
+    add("HeaderFrom$Value", {"fields": "gone", "headers": "h", "operation": "copy"}, ORDER_MESSAGE)
     add("HeaderFrom$Value", {"fields": "id", "headers": "h", "operation": "move"}, PLAIN, key=None, schemas=False)
-    add("HeaderFrom$Key", {"fields": "id", "headers": "h", "operation": "move"}, **order_key)
+    add("HeaderFrom$Key", {"fields": "id", "headers": "h", "operation": "move"}, **ORDER_KEY)
     add("HeaderFrom$Value", {"fields": "id", "headers": "h", "operation": "copy"}, None)
 
-    add("HoistField$Value", {"field": "all"}, order)
+    for literal in ("text", "12", "1.5", "true", "2024-01-02", "40000", "a b", ""):
+        add("InsertHeader", {"header": "h", "value.literal": literal}, ORDER_MESSAGE, headers=[["h", "x"]])
+    add("DropHeaders", {"headers": "a,b"}, ORDER_MESSAGE, headers=[["a", "1"], ["c", "2"], ["a", "3"]])
+
+
+def insertions(add: Add) -> None:
+    add("HoistField$Value", {"field": "all"}, ORDER_MESSAGE)
     add("HoistField$Value", {"field": "all"}, PLAIN, key=None, schemas=False)
-    add("HoistField$Key", {"field": "k"}, order)
+    add("HoistField$Key", {"field": "k"}, ORDER_MESSAGE)
 
     everything = {
         "topic.field": "t",
@@ -155,27 +164,47 @@ def cases() -> list[dict[str, Any]]:
         "static.field": "s",
         "static.value": "constant",
     }
-    add("InsertField$Value", everything, order, timestamp=MOMENT)
-    add("InsertField$Value", everything, order)
+    add("InsertField$Value", everything, ORDER_MESSAGE, timestamp=MOMENT)
+    add("InsertField$Value", everything, ORDER_MESSAGE)
     add("InsertField$Value", everything, PLAIN, key=None, schemas=False, timestamp=MOMENT)
     add("InsertField$Value", {"topic.field": "t"}, None)
     add("InsertField$Value", {"topic.field": "t"}, STRING_KEY)
-    add("InsertField$Key", {"static.field": "s!", "static.value": "1"}, **order_key)
+    add("InsertField$Key", {"static.field": "s!", "static.value": "1"}, **ORDER_KEY)
 
-    for literal in ("text", "12", "1.5", "true", "2024-01-02", "40000", "a b", ""):
-        add("InsertHeader", {"header": "h", "value.literal": literal}, order, headers=[["h", "x"]])
-    add("DropHeaders", {"headers": "a,b"}, order, headers=[["a", "1"], ["c", "2"], ["a", "3"]])
+    add("ValueToKey", {"fields": "id,name"}, ORDER_MESSAGE)
+    add("ValueToKey", {"fields": "size"}, ORDER_NULL_MESSAGE)
+    add("ValueToKey", {"fields": "gone"}, ORDER_MESSAGE)
+    add("ValueToKey", {"fields": "id,gone"}, PLAIN, key=None, schemas=False)
+    add("ValueToKey", {"fields": "id"}, None)
+    add("Filter", {}, ORDER_MESSAGE)
 
-    add("MaskField$Value", {"fields": "id,name,price,paid,size"}, order)
-    add("MaskField$Value", {"fields": "name,id"}, order_null)
-    add("MaskField$Value", {"fields": "name,id", "replacement": "99"}, order)
-    add("MaskField$Value", {"fields": "paid", "replacement": "99"}, order)
-    add("MaskField$Value", {"fields": "d,ts,dec,list,map,f,tiny"}, types)
-    add("MaskField$Value", {"fields": "b"}, types)
+
+def masks(add: Add) -> None:
+    add("MaskField$Value", {"fields": "id,name,price,paid,size"}, ORDER_MESSAGE)
+    add("MaskField$Value", {"fields": "name,id"}, ORDER_NULL_MESSAGE)
+    add("MaskField$Value", {"fields": "name,id", "replacement": "99"}, ORDER_MESSAGE)
+    add("MaskField$Value", {"fields": "paid", "replacement": "99"}, ORDER_MESSAGE)
+    add("MaskField$Value", {"fields": "d,ts,dec,list,map,f,tiny"}, TYPES_MESSAGE)
+    add("MaskField$Value", {"fields": "b"}, TYPES_MESSAGE)
     add("MaskField$Value", {"fields": "name,price,l,none"}, PLAIN, key=None, schemas=False)
     add("MaskField$Value", {"fields": "name"}, None)
-    add("MaskField$Key", {"fields": "name"}, **order_key)
+    add("MaskField$Key", {"fields": "name"}, **ORDER_KEY)
 
+    add("ReplaceField$Value", {"exclude": "name,price"}, ORDER_MESSAGE)
+    add("ReplaceField$Value", {"include": "id,name", "renames": "id:number"}, ORDER_MESSAGE)
+    add("ReplaceField$Value", {"include": "id,name", "exclude": "name"}, PLAIN, key=None, schemas=False)
+    add("ReplaceField$Value", {"renames": "name:title,inner:i"}, PLAIN, key=None, schemas=False)
+    add("ReplaceField$Value", {"exclude": "name"}, None)
+    add("ReplaceField$Key", {"exclude": "name"}, **ORDER_KEY)
+
+    add("SetSchemaMetadata$Value", {"schema.name": "x.Y", "schema.version": "9"}, ORDER_MESSAGE)
+    add("SetSchemaMetadata$Value", {"schema.version": "9"}, ORDER_MESSAGE)
+    add("SetSchemaMetadata$Value", {"schema.name": "x"}, STRING_KEY)
+    add("SetSchemaMetadata$Value", {"schema.name": "x"}, PLAIN, key=None, schemas=False)
+    add("SetSchemaMetadata$Key", {"schema.name": "x"}, **ORDER_KEY)
+
+
+def routes(add: Add) -> None:
     for regex, replacement, topic in (
         ("(.*)-(.*)", "$2.$1", "a-b"),
         ("ord", "x", "orders"),
@@ -183,25 +212,19 @@ def cases() -> list[dict[str, Any]]:
         ("o.*s", "all", "orders"),
         ("a|ab", "x", "ab"),
     ):
-        add("RegexRouter", {"regex": regex, "replacement": replacement}, order, topic=topic)
+        add("RegexRouter", {"regex": regex, "replacement": replacement}, ORDER_MESSAGE, topic=topic)
 
-    add("ReplaceField$Value", {"exclude": "name,price"}, order)
-    add("ReplaceField$Value", {"include": "id,name", "renames": "id:number"}, order)
-    add("ReplaceField$Value", {"include": "id,name", "exclude": "name"}, PLAIN, key=None, schemas=False)
-    add("ReplaceField$Value", {"renames": "name:title,inner:i"}, PLAIN, key=None, schemas=False)
-    add("ReplaceField$Value", {"exclude": "name"}, None)
-    add("ReplaceField$Key", {"exclude": "name"}, **order_key)
+    add("TimestampRouter", {}, ORDER_MESSAGE, timestamp=MOMENT)
+    config = {"topic.format": "x-${timestamp}-${topic}", "timestamp.format": "yyyy.MM.dd'T'HH"}
+    add("TimestampRouter", config, ORDER_MESSAGE, timestamp=MOMENT)
+    add("TimestampRouter", {}, ORDER_MESSAGE)
 
-    add("SetSchemaMetadata$Value", {"schema.name": "x.Y", "schema.version": "9"}, order)
-    add("SetSchemaMetadata$Value", {"schema.version": "9"}, order)
-    add("SetSchemaMetadata$Value", {"schema.name": "x"}, STRING_KEY)
-    add("SetSchemaMetadata$Value", {"schema.name": "x"}, PLAIN, key=None, schemas=False)
-    add("SetSchemaMetadata$Key", {"schema.name": "x"}, **order_key)
 
+def times(add: Add) -> None:
     for target in ("string", "unix", "Date", "Time", "Timestamp"):
         config = {"target.type": target, "format": "yyyy-MM-dd HH:mm:ss.SSS"}
         for name in ("ts", "d", "t"):
-            add("TimestampConverter$Value", {**config, "field": name}, types)
+            add("TimestampConverter$Value", {**config, "field": name}, TYPES_MESSAGE)
         text = struct(field("when", "string", optional=True), field("n", "int64"))
         add(
             "TimestampConverter$Value",
@@ -217,7 +240,7 @@ def cases() -> list[dict[str, Any]]:
         )
     for unit in ("seconds", "milliseconds", "microseconds", "nanoseconds"):
         config = {"target.type": "unix", "unix.precision": unit}
-        add("TimestampConverter$Value", {**config, "field": "ts"}, types)
+        add("TimestampConverter$Value", {**config, "field": "ts"}, TYPES_MESSAGE)
         config = {"target.type": "Timestamp", "unix.precision": unit, "field": "n"}
         add("TimestampConverter$Value", config, envelope(struct(field("n", "int64")), {"n": 1_700_000_123_456_789}))
     config = {"target.type": "Timestamp", "format": "yyyy-MM-dd", "field": "when"}
@@ -234,17 +257,17 @@ def cases() -> list[dict[str, Any]]:
     )
     add("TimestampConverter$Value", {"target.type": "Date", "field": "x"}, None)
 
-    add("TimestampRouter", {}, order, timestamp=MOMENT)
-    config = {"topic.format": "x-${timestamp}-${topic}", "timestamp.format": "yyyy.MM.dd'T'HH"}
-    add("TimestampRouter", config, order, timestamp=MOMENT)
-    add("TimestampRouter", {}, order)
 
-    add("ValueToKey", {"fields": "id,name"}, order)
-    add("ValueToKey", {"fields": "size"}, order_null)
-    add("ValueToKey", {"fields": "gone"}, order)
-    add("ValueToKey", {"fields": "id,gone"}, PLAIN, key=None, schemas=False)
-    add("ValueToKey", {"fields": "id"}, None)
-    add("Filter", {}, order)
+def cases() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+
+    def add(transform: str, config: dict[str, str], value: Any, key: Any = STRING_KEY, **more: Any) -> None:
+        name = f"{transform} {json.dumps(config)}"
+        name += f" {sum(each['name'].startswith(name) for each in found)}"
+        found.append({"name": name, "transform": transform, "config": config, "key": key, "value": value, **more})
+
+    for some in (casts, extractions, headers, insertions, masks, routes, times):
+        some(add)
     return found
 
 

@@ -1,0 +1,24 @@
+"""A Connect worker as a process that a test can kill: its properties are a JSON file, its address goes to another.
+
+python connect_worker.py properties.json address.txt
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+from ottla.connect.worker import Worker
+from ottla.connect.worker_config import WorkerConfig
+
+
+async def main() -> None:
+    properties = json.loads(Path(sys.argv[1]).read_text())
+    async with Worker(WorkerConfig(properties, distributed=True)) as worker:
+        Path(sys.argv[2]).write_text(worker.url)
+        await asyncio.Event().wait()
+
+
+asyncio.run(main())

@@ -1,0 +1,36 @@
+"""The page of connectors says what they declare, and they declare what a user must know."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from ottla.connect.api import Connector, Delivery
+from ottla.connect.plugins import Plugins
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_the_page_is_up_to_date() -> None:
+    command = [sys.executable, str(ROOT / "tools/generate_connect_docs.py"), "--check"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_every_plug_in_and_setting_is_documented() -> None:
+    plugins = Plugins()
+    assert not plugins.failures
+    for found in plugins.all():
+        assert found.plugin.__doc__, found.name
+        for each in found.plugin.config_definitions():
+            assert each.documentation.endswith("."), f"{found.name}: {each.name}"
+
+
+def test_every_connector_says_what_it_promises() -> None:
+    claims = {
+        found.plugin.__name__: found.plugin.claim for found in Plugins().all() if issubclass(found.plugin, Connector)
+    }
+    assert all(claim.condition for claim in claims.values())
+    assert claims["DirectorySinkConnector"].delivery is Delivery.EXACTLY_ONCE
+    assert claims["HttpSinkConnector"].delivery is Delivery.AT_LEAST_ONCE
