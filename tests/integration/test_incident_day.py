@@ -40,6 +40,7 @@ SETTINGS = {
     "leader.imbalance.check.interval.seconds": "1",
     "offsets.topic.num.partitions": "3",
     "log.retention.check.interval.ms": "500",
+    "log.initial.task.delay.ms": "500",
     "ottla.metrics.listener": "127.0.0.1:0",
     # A transaction that nobody coordinates can only be made where nobody checks.
     "transaction.partition.verification.enable": "false",
@@ -129,6 +130,10 @@ def metric(cluster: ottla.testing.Cluster, name: str, *, without: int) -> float:
 
 def test_a_dead_node(cluster: ottla.testing.Cluster, doctor: Doctor) -> None:
     cluster.node(3).kill()
+    # What asks every broker does without the one that has gone, as soon as the cluster knows.
+    for words in (["groups", "list"], ["transactions", "list"], ["log-dirs"]):
+        assert run_command([*words, "-b", cluster.bootstrap]) == 0
+    assert run_command(["configs", "describe", "--broker", "3", "-b", cluster.bootstrap]) == 1
     assert "Broker 3" in doctor("brokers")[0]["what"]
     assert "Broker 3 is behind" in doctor("under-replicated")[0]["what"]
     assert "start it again" in doctor("brokers")[0]["fix"]

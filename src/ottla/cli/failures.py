@@ -22,6 +22,7 @@ _NEXT = {
     ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "'ottla transactions list' shows what there is.",
     ErrorCode.FEATURE_UPDATE_FAILED: "'ottla features describe' shows the levels that can be chosen.",
     ErrorCode.INVALID_UPDATE_VERSION: "'ottla features describe' shows the levels that can be chosen.",
+    ErrorCode.BROKER_NOT_AVAILABLE: "'ottla cluster describe --include-fenced-brokers' shows who is.",
     ErrorCode.UNSUPPORTED_VERSION: "The cluster is older than this command, or a feature is off.",
 }
 

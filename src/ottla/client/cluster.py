@@ -281,6 +281,39 @@ class Cluster:
         connection = await self.node_connection(node_id, purpose)
         return await connection.ask(request, timeout_ms=self.settings.request_timeout_ms, version_max=version_max)
 
+    async def ask_broker(self, node_id: int, request: Message) -> Any:
+        """One broker's answer; as soon as the cluster says that it is not there, BROKER_NOT_AVAILABLE is raised."""
+
+        async def attempt() -> Any:
+            try:
+                response = await self.ask_node(node_id, request)
+            except ConnectionLost:
+                if node_id not in await self.all_brokers():
+                    raise KafkaError(
+                        ErrorCode.BROKER_NOT_AVAILABLE, f"Broker {node_id} is not there at the moment"
+                    ) from None
+                raise
+            code = getattr(response, "error_code", 0)
+            if code and ErrorCode(code).retriable:
+                check(code)
+            return response
+
+        return await self.retry(attempt)
+
+    async def ask_brokers(self, request: Message) -> dict[int, Any]:
+        """The answers of all brokers; when one has gone meanwhile, all are asked again: what it had is with others."""
+        while True:
+            wanted = await self.all_brokers()
+            answers = await asyncio.gather(
+                *[self.ask_broker(node_id, request) for node_id in wanted], return_exceptions=True
+            )
+            failures = [one for one in answers if isinstance(one, BaseException)]
+            if not failures:
+                return dict(zip(wanted, answers, strict=True))
+            for one in failures:
+                if not isinstance(one, KafkaError) or one.code != ErrorCode.BROKER_NOT_AVAILABLE:
+                    raise one
+
     async def ask_controller(
         self, request: Message, codes: Callable[[Any], Iterable[int]] = lambda response: (response.error_code,)
     ) -> Any:

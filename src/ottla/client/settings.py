@@ -42,7 +42,8 @@ def parse_bootstrap(text: str, *, option: str = "--bootstrap-server") -> tuple[E
         host, separator, port = address.rpartition(":")
         if not separator or address.endswith("]"):
             host, port = address, "9092"
-        if not port.isdecimal() or not 0 < int(port) < 65536:
+        is_bare = ":" in host and not host.startswith("[")
+        if is_bare or not port.isdecimal() or not 0 < int(port) < 65536:
             raise ClientError(f"{address!r} is not an address like host:9092; check {option}.")
         found.append(Endpoint(host.strip("[]"), int(port)))
     if not found:

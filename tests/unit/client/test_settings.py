@@ -25,7 +25,7 @@ def test_addresses(text: str, expected: list[tuple[str, int]]) -> None:
     assert [tuple(one) for one in parse_bootstrap(text)] == expected
 
 
-@pytest.mark.parametrize("text", ["", ",", "host:port", "host:0", "host:99999"])
+@pytest.mark.parametrize("text", ["", ",", "host:port", "host:0", "host:99999", "host:1:2", "::1:9092"])
 def test_what_is_no_address_is_said(text: str) -> None:
     with pytest.raises(ClientError, match="--bootstrap-server"):
         parse_bootstrap(text)

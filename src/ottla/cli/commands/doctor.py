@@ -70,5 +70,5 @@ def _show(session: Session, found: list[Finding], unknown: list[str], *, looked:
     with console.capture() as capture:
         console.print(table)
     print("\n".join(line.rstrip() for line in capture.get().splitlines()))
-    verdict = "Nothing is wrong" if not found else f"{len(found)} findings"
+    verdict = {0: "Nothing is wrong", 1: "1 finding"}.get(len(found), f"{len(found)} findings")
     console.print(f"{verdict} ({looked}).")

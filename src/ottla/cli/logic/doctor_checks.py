@@ -23,6 +23,8 @@ DISK_FREE_SHARE_MIN = 0.10
 # Leaders may be unevenly spread by this factor before it is worth a word.
 LEADER_SKEW_MAX = 1.5
 QUORUM_LAG_MAX = 1_000
+# So many partitions are named one by one.
+NAMED_MAX = 5
 
 
 class Finding(NamedTuple):
@@ -65,31 +67,38 @@ def silent_brokers(facts: ClusterFacts) -> Iterator[Finding]:
 
 
 def partitions_without_leader(facts: ClusterFacts) -> Iterator[Finding]:
+    lost: dict[tuple[str, int], list[int]] = {}
     for topic, one in _partitions(facts):
         if one.leader < 0:
             wanted = [*(one.eligible_leader_replicas or ()), *one.replicas]
-            yield Finding(
-                WRONG,
-                "offline partitions",
-                f"{topic.name}-{one.partition} has no leader; nobody can read or write it.",
-                f"start broker {wanted[0]}; or, losing records: ottla elect-leaders --election-type unclean "
-                f"{topic.name}:{one.partition}",
-            )
+            lost.setdefault((topic.name, wanted[0]), []).append(one.partition)
+    for (name, broker), partitions in lost.items():
+        is_few = len(partitions) <= NAMED_MAX
+        which = " ".join(f"{name}:{number}" for number in partitions) if is_few else "--all-topic-partitions"
+        yield Finding(
+            WRONG,
+            "offline partitions",
+            f"{_named(name, partitions)} no leader; nobody can read or write there.",
+            f"start broker {broker}; or, losing records: ottla elect-leaders --election-type unclean {which}",
+        )
 
 
 def partitions_under_min_isr(facts: ClusterFacts) -> Iterator[Finding]:
+    short: dict[tuple[str, int, int], list[int]] = {}
     for topic, one in _partitions(facts):
         least = _min_isr(facts, topic)
         if one.leader >= 0 and len(one.isr) < least:
             missing = [broker for broker in one.replicas if broker not in one.isr]
-            yield Finding(
-                WRONG,
-                "under min.insync.replicas",
-                f"{topic.name}-{one.partition} has {len(one.isr)} replicas in sync of at least {least}; writes with "
-                "acks=all fail.",
-                f"start or help broker {missing[0] if missing else '?'}; see: ottla topics describe "
-                "--under-min-isr-partitions",
-            )
+            short.setdefault((topic.name, least, missing[0] if missing else -1), []).append(one.partition)
+    for (name, least, broker), partitions in short.items():
+        help_whom = f"start or help broker {broker}" if broker >= 0 else f"give {name} more replicas"
+        yield Finding(
+            WRONG,
+            "under min.insync.replicas",
+            f"{_named(name, partitions)} fewer replicas in sync than the {least} that are needed; writes with acks=all "
+            "fail.",
+            f"{help_whom}; see: ottla topics describe --under-min-isr-partitions",
+        )
 
 
 def partitions_under_replicated(facts: ClusterFacts) -> Iterator[Finding]:
@@ -182,6 +191,15 @@ def disks_nearly_full(facts: ClusterFacts) -> Iterator[Finding]:
                     f"{left}; {name} is the largest topic in it, with partitions of up to {size(partition_bytes)}.",
                     f"add a disk or a broker, or keep only half of that topic: {fix}",
                 )
+
+
+def _named(topic: str, partitions: list[int]) -> str:
+    """The subject of a sentence about partitions of a topic, with its verb."""
+    if len(partitions) == 1:
+        return f"{topic}-{partitions[0]} has"
+    if len(partitions) <= NAMED_MAX:
+        return f"{', '.join(f'{topic}-{number}' for number in partitions)} have"
+    return f"{len(partitions)} partitions of {topic} ({topic}-{partitions[0]} is the first) have"
 
 
 def _largest_topic(facts: ClusterFacts, directory: LogDirectory) -> tuple[str | None, int]:

@@ -16,7 +16,8 @@ def examine_properties(properties: Mapping[str, str]) -> list[Finding]:
     try:
         config = BrokerConfig(dict(properties))
     except (ConfigError, ValueError) as error:
-        return [Finding(WRONG, "settings", str(error), "correct it; docs/configuration.md lists every setting")]
+        what = error.message if isinstance(error, ConfigError) else str(error)
+        return [Finding(WRONG, "settings", what, "correct it; docs/configuration.md lists every setting")]
     return [
         *_directories(config),
         *_listeners(properties),

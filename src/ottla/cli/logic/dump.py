@@ -60,6 +60,7 @@ def dump_file(path: str, options: DumpOptions) -> Iterator[Line]:
         return _dump_transaction_index(path)
     if suffix == "snapshot":
         return _dump_producers(path)
+    os.stat(path)
     return iter([Line(f"Ignoring unknown file {path}", {"ignored": path})])
 
 

@@ -18,7 +18,7 @@ def read_node_file(path: str) -> BrokerConfig:
         try:
             return BrokerConfig(parse_properties(file.read()))
         except (ConfigError, ValueError) as error:
-            raise Failure(f"{path}: {error}") from None
+            raise Failure(f"{path}: {error.message if isinstance(error, ConfigError) else error}") from None
 
 
 def metadata_directory(config: BrokerConfig) -> str:

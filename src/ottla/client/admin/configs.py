@@ -128,7 +128,7 @@ class Configs:
             if node_id is None:
                 response = await self._cluster.ask_any(request)
             else:
-                response = await self._cluster.retry(lambda: self._cluster.ask_node(node_id, request))
+                response = await self._cluster.ask_broker(node_id, request)
             for result in response.results:
                 resource = ConfigResource(ResourceType(result.resource_type), result.resource_name)
                 found[resource] = error_of(result.error_code, result.error_message) or _entries(result)
@@ -166,7 +166,7 @@ class Configs:
                     request, lambda answer: [one.error_code for one in answer.responses]
                 )
             else:
-                response = await self._cluster.retry(lambda: self._cluster.ask_node(node_id, request))
+                response = await self._cluster.ask_broker(node_id, request)
             for result in response.responses:
                 resource = ConfigResource(ResourceType(result.resource_type), result.resource_name)
                 found[resource] = error_of(result.error_code, result.error_message)

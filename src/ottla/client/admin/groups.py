@@ -96,17 +96,13 @@ class Groups:
     ) -> list[ListedGroup]:
         """Every group of every coordinator, or of these brokers."""
         request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
-
-        async def ask(node_id: int) -> ListGroupsResponse:
-            async def attempt() -> ListGroupsResponse:
-                response: ListGroupsResponse = await self._cluster.ask_node(node_id, request)
-                check(response.error_code)
-                return response
-
-            return await self._cluster.retry(attempt)
-
-        wanted = await self._cluster.all_brokers() if brokers is None else list(brokers)
-        responses = await asyncio.gather(*[ask(node_id) for node_id in wanted])
+        responses: Sequence[ListGroupsResponse]
+        if brokers is None:
+            responses = list((await self._cluster.ask_brokers(request)).values())
+        else:
+            responses = await asyncio.gather(*[self._cluster.ask_broker(node_id, request) for node_id in brokers])
+        for response in responses:
+            check(response.error_code)
         found = {
             group.group_id: ListedGroup(group.group_id, group.protocol_type, group.group_state, group.group_type)
             for response in responses

@@ -158,9 +158,10 @@ class Partitions:
         request = DescribeLogDirsRequest(topics=topics)
 
         async def ask(node_id: int) -> list[LogDirectory] | KafkaError:
-            response: DescribeLogDirsResponse = await self._cluster.retry(
-                lambda: self._cluster.ask_node(node_id, request)
-            )
+            try:
+                response: DescribeLogDirsResponse = await self._cluster.ask_broker(node_id, request)
+            except KafkaError as error:
+                return error
             if response.error_code:
                 return error_of(response.error_code) or []
             return [

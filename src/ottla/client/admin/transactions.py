@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -78,20 +77,16 @@ class Transactions:
             duration_filter=duration_ms,
             transactional_id_pattern=pattern,
         )
-
-        async def ask(node_id: int) -> ListTransactionsResponse:
-            async def attempt() -> ListTransactionsResponse:
-                response: ListTransactionsResponse = await self._cluster.ask_node(node_id, request)
-                check(response.error_code)
-                return response
-
-            return await self._cluster.retry(attempt)
-
-        wanted = await self._cluster.all_brokers() if brokers is None else list(brokers)
-        answers = await asyncio.gather(*[ask(node_id) for node_id in wanted])
+        answers: dict[int, ListTransactionsResponse]
+        if brokers is None:
+            answers = await self._cluster.ask_brokers(request)
+        else:
+            answers = {node_id: await self._cluster.ask_broker(node_id, request) for node_id in brokers}
+        for answer in answers.values():
+            check(answer.error_code)
         found = [
             ListedTransaction(one.transactional_id, node_id, one.producer_id, one.transaction_state)
-            for node_id, answer in zip(wanted, answers, strict=True)
+            for node_id, answer in answers.items()
             for one in answer.transaction_states
         ]
         return sorted(found)

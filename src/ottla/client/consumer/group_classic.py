@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable
 
 from ottla.client.cluster import Cluster
 from ottla.client.consumer.assignors import ASSIGNORS, COOPERATIVE, MemberSubscription
-from ottla.client.consumer.membership import Identity, Rebalance, Subscription
+from ottla.client.consumer.membership import Membership, Rebalance, Subscription
 from ottla.client.consumer.settings import ConsumerSettings
 from ottla.client.errors import ClientError, check
 from ottla.client.leaders import by_topic
@@ -36,56 +35,24 @@ _ASSIGNMENT_VERSION = 3
 _PROTOCOL_TYPE = "consumer"
 
 
-class ClassicMembership:
+class ClassicMembership(Membership):
     def __init__(
         self, cluster: Cluster, settings: ConsumerSettings, subscription: Subscription, on_rebalance: Rebalance
     ) -> None:
-        assert settings.group_id is not None
-        self._cluster = cluster
-        self._settings = settings
-        self._group_id = settings.group_id
-        self._subscription = subscription
-        self._on_rebalance = on_rebalance
-        self._member_id = ""
-        self._generation = -1
-        self._owned: list[TopicPartition] = []
+        super().__init__(cluster, settings, subscription, on_rebalance)
         self._rejoin = True
-        self._task: asyncio.Task[None] | None = None
-        self._due = asyncio.Event()
         self._topics: list[str] = []
-        self._polled = 0.0
-
-    @property
-    def identity(self) -> Identity:
-        return Identity(self._member_id, self._generation, self._settings.group_instance_id)
-
-    def wait(self) -> Awaitable[object]:
-        return self._due.wait()
 
     async def poll(self) -> None:
-        self._polled = asyncio.get_running_loop().time()
+        self._has_polled()
         self._due.clear()
         while self._rejoin:
             await self._join()
 
-    async def leave(self) -> None:
-        await self._stop_heartbeats()
-        await self._say_goodbye()
-
     async def _say_goodbye(self) -> None:
-        if not self._member_id or self._settings.group_instance_id is not None:
-            return
-        request = LeaveGroupRequest(
-            group_id=self._group_id,
-            members=[MemberIdentity(member_id=self._member_id, reason="the consumer is closed")],
-        )
-        try:
-            await self._cluster.ask_coordinator(
-                self._cluster.GROUP, self._group_id, request, deadline=self._cluster.deadline(5_000)
-            )
-        except (ClientError, KafkaError):
-            # The session ends by itself, later.
-            return
+        if self._member_id and self._settings.group_instance_id is None:
+            member = MemberIdentity(member_id=self._member_id, reason="the consumer is closed")
+            await self._tell_goodbye(LeaveGroupRequest(group_id=self._group_id, members=[member]))
 
     async def _join(self) -> None:
         await self._stop_heartbeats()
@@ -99,7 +66,7 @@ class ClassicMembership:
             assignment = await self._ask_sync(joined)
         except KafkaError as error:
             if error.code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
-                self._member_id, self._generation = "", -1
+                self._member_id, self._epoch = "", -1
             elif error.code not in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.MEMBER_ID_REQUIRED):
                 raise
             return
@@ -125,7 +92,7 @@ class ClassicMembership:
         subscription = ConsumerProtocolSubscription(
             topics=self._topics,
             owned_partitions=_protocol_partitions(self._owned),
-            generation_id=self._generation,
+            generation_id=self._epoch,
             rack_id=self._settings.rack or None,
         )
         metadata = _SUBSCRIPTION_VERSION.to_bytes(2, "big") + encode(subscription, _SUBSCRIPTION_VERSION)
@@ -152,7 +119,7 @@ class ClassicMembership:
         if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self._member_id = response.member_id
         check(response.error_code)
-        self._member_id, self._generation = response.member_id, response.generation_id
+        self._member_id, self._epoch = response.member_id, response.generation_id
         return response
 
     async def _ask_sync(self, joined: JoinGroupResponse) -> list[TopicPartition]:
@@ -195,16 +162,15 @@ class ClassicMembership:
     async def _heartbeats(self) -> None:
         request = HeartbeatRequest(
             group_id=self._group_id,
-            generation_id=self._generation,
+            generation_id=self._epoch,
             member_id=self._member_id,
             group_instance_id=self._settings.group_instance_id,
         )
         while True:
             await asyncio.sleep(self._settings.heartbeat_interval_ms / 1000)
-            if asyncio.get_running_loop().time() - self._polled > self._settings.max_poll_interval_ms / 1000:
-                # Nobody polls: others shall have the partitions, and the next poll joins again.
+            if self._nobody_polls:
                 await self._say_goodbye()
-                self._member_id, self._generation, self._rejoin = "", -1, True
+                self._member_id, self._epoch, self._rejoin = "", -1, True
                 return
             try:
                 response: HeartbeatResponse = await self._cluster.ask_coordinator(
@@ -213,7 +179,7 @@ class ClassicMembership:
                 check(response.error_code)
             except KafkaError as error:
                 if error.code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
-                    self._member_id, self._generation = "", -1
+                    self._member_id, self._epoch = "", -1
                 self._rejoin = True
                 self._due.set()
                 if error.code != ErrorCode.REBALANCE_IN_PROGRESS:
@@ -222,12 +188,6 @@ class ClassicMembership:
             except ClientError:
                 # The session may survive this; if not, the next answer says so.
                 continue
-
-    async def _stop_heartbeats(self) -> None:
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
 
 def encode_assignment(partitions: list[TopicPartition]) -> bytes:

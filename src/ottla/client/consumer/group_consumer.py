@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable
 
 from ottla.client.cluster import Cluster
-from ottla.client.consumer.membership import Identity, Rebalance, Subscription
+from ottla.client.consumer.membership import Membership, Rebalance, Subscription
 from ottla.client.consumer.settings import ConsumerSettings
 from ottla.client.errors import ClientError, error_of
 from ottla.client.leaders import by_topic
@@ -30,36 +29,20 @@ _LEAVE_STATIC = -2
 _REJOIN = {ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID}
 
 
-class ConsumerMembership:
+class ConsumerMembership(Membership):
     def __init__(
         self, cluster: Cluster, settings: ConsumerSettings, subscription: Subscription, on_rebalance: Rebalance
     ) -> None:
-        assert settings.group_id is not None
-        self._cluster = cluster
-        self._settings = settings
-        self._group_id = settings.group_id
-        self._subscription = subscription
-        self._on_rebalance = on_rebalance
+        super().__init__(cluster, settings, subscription, on_rebalance)
         self._member_id = str(uuid.uuid4())
         self._epoch = 0
-        self._owned: list[TopicPartition] = []
         self._target: list[TopicPartition] | None = None
-        self._task: asyncio.Task[None] | None = None
-        self._due = asyncio.Event()
         self._now = asyncio.Event()
         self._failure: Exception | None = None
         self._full = True
-        self._polled = 0.0
-
-    @property
-    def identity(self) -> Identity:
-        return Identity(self._member_id, self._epoch, self._settings.group_instance_id)
-
-    def wait(self) -> Awaitable[object]:
-        return self._due.wait()
 
     async def poll(self) -> None:
-        self._polled = asyncio.get_running_loop().time()
+        self._has_polled()
         if self._task is None:
             self._task = asyncio.ensure_future(self._run())
         if self._failure is not None:
@@ -78,12 +61,6 @@ class ConsumerMembership:
             # The coordinator hears at once, for others wait for what was given up.
             self._now.set()
 
-    async def leave(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-        await self._say_goodbye()
-
     async def _say_goodbye(self) -> None:
         if self._epoch <= 0:
             return
@@ -94,20 +71,13 @@ class ConsumerMembership:
             member_epoch=epoch,
             instance_id=self._settings.group_instance_id,
         )
-        try:
-            await self._cluster.ask_coordinator(
-                self._cluster.GROUP, self._group_id, request, deadline=self._cluster.deadline(5_000)
-            )
-        except (ClientError, KafkaError):
-            # The session ends by itself, later.
-            return
-        self._epoch = 0
+        if await self._tell_goodbye(request):
+            self._epoch = 0
 
     async def _run(self) -> None:
-        now = asyncio.get_running_loop().time
         try:
             while True:
-                if now() - self._polled > self._settings.max_poll_interval_ms / 1000:
+                if self._nobody_polls:
                     await self._step_aside()
                     return
                 interval_ms = await self._heartbeat()
@@ -123,7 +93,7 @@ class ConsumerMembership:
             self._task = None
 
     async def _step_aside(self) -> None:
-        """Nobody polls: others shall have the partitions. The next poll gives them up and joins again."""
+        """The next poll gives the partitions up and joins again."""
         await self._say_goodbye()
         self._epoch = 0
         self._full = True
