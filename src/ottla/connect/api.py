@@ -396,3 +396,7 @@ class Chain(Protocol):
     def sink(self, frame: DataFrame) -> ChainResult:
         """From binary key and value to what the writer gets: converters, then transforms."""
         ...
+
+    def release(self) -> None:
+        """The batch that `sink` was called for is written: what was kept of it may go."""
+        ...

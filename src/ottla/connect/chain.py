@@ -73,6 +73,7 @@ class ConnectorChain:
         self.policy = policy or ErrorPolicy()
         self._connector = connector
         self._task = task
+        self._held: DataFrame | None = None
         self._topic = topic
 
     def source(self, frame: DataFrame) -> ChainResult:
@@ -95,12 +96,27 @@ class ConnectorChain:
                     RAW_TOPIC: column_or_null(frame, "topic", "string"),
                 }
             )
+        if self._reads_often:
+            self.release()
+            self._held = frame = frame.persist()
         frame = failures.with_failures(frame)
         frame = self.key.from_bytes(frame, "key")
         frame = self.value.from_bytes(frame, "value")
         for step in self.steps:
             frame = step.apply(frame)
         return self._decided(frame)
+
+    def release(self) -> None:
+        """What was kept of the last batch of a sink is needed no more."""
+        if self._held is not None:
+            self._held.unpersist()
+            self._held = None
+
+    @property
+    def _reads_often(self) -> bool:
+        """Whether a batch is evaluated more than once: then it is kept, or the topics would be read each time."""
+        looking = any(isinstance(each, ColumnConverter) and each.looks_at_batch for each in (self.key, self.value))
+        return looking or self.policy.looks_at_failures
 
     def _decided(self, frame: DataFrame) -> ChainResult:
         extra = [name for name in frame.columns if name.startswith("__")]

@@ -70,6 +70,11 @@ class ColumnConverter(Converter):
             changed = schema.attach(changed, column, None if decoded.schemaless else decoded.schema)
         return changed
 
+    @property
+    def looks_at_batch(self) -> bool:
+        """Whether `decode` begins with a look at all messages of a batch."""
+        return False
+
     @abstractmethod
     def encode(self, column: Column, given: schema.Schema, *, schemaless: bool) -> Converted:
         """The bytes of a typed column. Of schemaless values `given` is what they look like. Raises ConnectError."""

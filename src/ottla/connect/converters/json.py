@@ -96,6 +96,10 @@ class JsonConverter(ColumnConverter):
             message=sql.lit("a field that is required and has no default is null"),
         )
 
+    @property
+    def looks_at_batch(self) -> bool:
+        return self._fixed_schema is None
+
     def decode(self, frame: DataFrame, column: str) -> Converted:
         text = sql.col(column).cast("string")
         if self._fixed_schema is not None:

@@ -119,13 +119,16 @@ class SinkTask(TaskLoop):
     def _write(self, batch: Batch) -> None:
         assert self._writer is not None
         frame = read_topics(self._spark, self._client_options, batch.ranges, self._topic_ids)
-        result = self._chain.sink(frame)
-        self._writer.write(result.good, batch)
-        if result.failed is not None:
-            written = write_topics(result.failed, self._dead_letters)
-            self.progress.failed_records += written.records
-        if result.report is not None:
-            result.report()
+        try:
+            result = self._chain.sink(frame)
+            self._writer.write(result.good, batch)
+            if result.failed is not None:
+                written = write_topics(result.failed, self._dead_letters)
+                self.progress.failed_records += written.records
+            if result.report is not None:
+                result.report()
+        finally:
+            self._chain.release()
 
     # Where it stands.
 
