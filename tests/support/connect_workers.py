@@ -98,6 +98,7 @@ class FakeTask:
     events: TaskEvents
     paused: bool
     stopped: bool = False
+    beginning: asyncio.Task[None] | None = None
     progress: TaskProgress = field(default_factory=TaskProgress)
 
     def pause(self) -> None:
@@ -109,7 +110,8 @@ class FakeTask:
         self.events.on_running()
 
     async def stop(self, timeout_ms: int) -> None:
-        await asyncio.sleep(0)
+        if self.beginning is not None:
+            await asyncio.gather(self.beginning, return_exceptions=True)
         self.stopped = True
 
 
@@ -135,7 +137,7 @@ class FakeEngine:
     def run(self, spec: TaskSpec, events: TaskEvents, *, paused: bool) -> FakeTask:
         task = FakeTask(spec, events, paused)
         self.started.append(task)
-        later = asyncio.ensure_future(self._begin(task))
+        later = task.beginning = asyncio.ensure_future(self._begin(task))
         self._background.add(later)
         later.add_done_callback(self._background.discard)
         return task
@@ -153,9 +155,11 @@ class FakeEngine:
             return
         task.events.on_running()
         if "topic" in config:
+            await self._cluster.fresh_topic(config["topic"], create=True)
             task.events.on_topic(config["topic"])
             await self._offsets.put(task.spec.task.connector, [({"filename": config["file"]}, {"position": 14})])
         elif "topics" in config and config.get("commit", "true") == "true":
+            await self._cluster.fresh_topic(config["topics"], create=True)
             task.events.on_topic(config["topics"])
             one = TopicPartition(config["topics"], 0)
             await Groups(self._cluster).alter_offsets(task.spec.group_id, {one: CommittedOffset(3)})
@@ -225,7 +229,7 @@ async def fake_worker(
         "status.storage.partitions": "2",
         "session.timeout.ms": "6000",
         "heartbeat.interval.ms": "200",
-        **{key.replace("_", "."): value for key, value in settings.items()},
+        **{key.replace("_", "."): text for key, text in settings.items()},
     }
     started: list[FakeTask] = []
     worker = Worker(

@@ -16,8 +16,9 @@ from contextlib import suppress
 from typing import Any
 
 from ottla.client.cluster import Cluster
-from ottla.connect.api import ConnectError, SinkConnector
+from ottla.connect.api import ConnectError, Connector, SinkConnector
 from ottla.connect.connector_config import (
+    connector_definitions,
     definition_body,
     validate_connector,
     validation_body,
@@ -437,7 +438,11 @@ class Herder:
             plugin = self.plugins.any(name)
         except ConnectError as error:
             raise not_found(str(error)) from None
-        return [definition_body(each) for each in plugin.config_definitions() if not each.internal]
+        definitions = plugin.config_definitions()
+        if issubclass(plugin, Connector):
+            # Its own first, then those that every connector has.
+            definitions = definitions.joined(connector_definitions(plugin, self.plugins))
+        return [definition_body(each) for each in definitions if not each.internal]
 
     async def set_cluster_logger(self, name: str, level: str) -> None:
         await self._store.put_logger(name, level)

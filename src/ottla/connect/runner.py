@@ -275,6 +275,28 @@ class Runner:
 
     async def _reconcile_tasks(self, assigned: Ownership) -> None:
         state = self._store.state
+        wanted = self._wanted_tasks(assigned)
+        gone = [local for task, local in self._tasks.items() if wanted.get(task) != local.spec_key]
+        for local in gone:
+            del self._tasks[local.id]
+        await asyncio.gather(*(self._end(local) for local in gone))
+        for local in gone:
+            if local.id not in wanted and state.task_config(local.id) is not None:
+                await self._report(local.id, State.UNASSIGNED, safe=True)
+        # The topic may have said something else meanwhile: then the next round, which is due already, sees to it.
+        now = self._wanted_tasks(assigned)
+        for task in sorted(each for each in wanted if now.get(each) == wanted[each]):
+            paused = state.target(task.connector) is TargetState.PAUSED
+            known = self._tasks.get(task)
+            if known is None:
+                self._start(task, wanted[task], paused=paused)
+            elif known.paused != paused and known.running is not None and not known.failed:
+                known.paused = paused
+                (known.running.pause if paused else known.running.resume)()
+
+    def _wanted_tasks(self, assigned: Ownership) -> dict[TaskId, tuple[Any, ...]]:
+        """The tasks that should run here, each with all that makes it this task and not another one."""
+        state = self._store.state
         wanted: dict[TaskId, tuple[Any, ...]] = {}
         for task in assigned.tasks:
             config = state.task_config(task)
@@ -287,21 +309,7 @@ class Runner:
                 tuple(sorted(state.config(task.connector).items())),
                 len(state.tasks.get(task.connector, ())),
             )
-        gone = [local for task, local in self._tasks.items() if wanted.get(task) != local.spec_key]
-        for local in gone:
-            del self._tasks[local.id]
-        await asyncio.gather(*(self._end(local) for local in gone))
-        for local in gone:
-            if local.id not in wanted and state.task_config(local.id) is not None:
-                await self._report(local.id, State.UNASSIGNED, safe=True)
-        for task in sorted(wanted):
-            paused = state.target(task.connector) is TargetState.PAUSED
-            known = self._tasks.get(task)
-            if known is None:
-                self._start(task, wanted[task], paused=paused)
-            elif known.paused != paused and known.running is not None and not known.failed:
-                known.paused = paused
-                (known.running.pause if paused else known.running.resume)()
+        return wanted
 
     def _start(self, task: TaskId, key: tuple[Any, ...], *, paused: bool, attempts: int = 0) -> None:
         local = _LocalTask(task, key, None, paused, None, attempts=attempts)
@@ -384,6 +392,8 @@ class Runner:
             if self._closing or not self._is_current(local):
                 return
             await self._report(local.id, State.RESTARTING, version=local.version)
+            if self._wanted_tasks(Ownership(frozenset(), frozenset([local.id]))).get(local.id) != local.spec_key:
+                return
             self._start(local.id, local.spec_key, paused=local.paused, attempts=local.attempts + 1)
 
     def _topic(self, local: _LocalTask, topic: str) -> None:
