@@ -50,12 +50,16 @@ class Pipeline:
                         process.kill()
                 except (psutil.Error, OSError):
                     continue
+        if self._process is not None:
+            self._process.wait()
 
     @property
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
+        if self._process is not None:
+            self._process.wait()
         self.starts += 1
         log = (self.directory / f"driver-{self.starts}.log").open("wb")
         command = [sys.executable, "-m", "tests.support.spark_pipeline", json.dumps(self.settings)]
