@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from ottla.model.config import ConfigError, LogConfig
 from ottla.model.errors import ErrorCode, KafkaError
@@ -240,7 +240,13 @@ class ReplicaManager:
             yield from hosted.partitions.values()
 
     def statistics(self) -> ReplicaStatistics:
-        return replica_statistics(self)
+        """Everything at once; `replica_statistics` is the same in steps."""
+        counting = replica_statistics(self)
+        while True:
+            try:
+                next(counting)
+            except StopIteration as end:
+                return cast("ReplicaStatistics", end.value)
 
     def leader_hint(self, topic: str, index: int, listener_name: str) -> tuple[int, int, LeaderEndpoint | None]:
         """(leader, epoch, its address) for a client that asked the wrong broker (KIP-951)."""

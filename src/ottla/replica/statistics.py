@@ -6,6 +6,7 @@ Partitions count for themselves, in plain integers. A partition that leaves this
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from ottla.replica.partition import Partition
 
 __all__ = ["Departed", "ReplicaStatistics", "replica_statistics"]
+
+# Partitions looked at between two chances for the node to work.
+PARTITIONS_PER_STEP = 500
 
 
 class Departed:
@@ -44,7 +48,7 @@ class Departed:
         self.failed_produces = 0
         self.failed_fetches = 0
 
-    def add(self, partition: Partition) -> None:
+    def add(self, partition: Partition | Departed) -> None:
         self.bytes_in += partition.bytes_in
         self.replica_bytes_in += partition.replica_bytes_in
         self.bytes_out += partition.bytes_out
@@ -92,18 +96,36 @@ class ReplicaStatistics:
     late_transactions: int
 
 
-def replica_statistics(manager: ReplicaManager) -> ReplicaStatistics:
+def replica_statistics(manager: ReplicaManager) -> Generator[None, None, ReplicaStatistics]:
+    """Counts, stopping now and then so that the node may work; the statistics are what the generator returns."""
     partitions = list(manager.partitions())
-    leading = [(partition, partition.leader_state) for partition in partitions if partition.leader_state is not None]
-    spare = [len(state.isr) - partition.needed_replicas(state) for partition, state in leading]
-    departed = manager.departed
+    sums = Departed()
+    sums.add(manager.departed)
+    leaders = under_replicated = at_min = under_min = late = 0
+    now_ms, timeout_ms_max = manager.clock.now_ms(), manager.config.transaction_max_timeout_ms
+    for number, partition in enumerate(partitions, 1):
+        sums.add(partition)
+        state = partition.leader_state
+        if state is not None:
+            leaders += 1
+            under_replicated += len(state.isr) < state.replica_count
+            spare = len(state.isr) - partition.needed_replicas(state)
+            at_min += spare == 0
+            under_min += spare < 0
+        if not number % PARTITIONS_PER_STEP:
+            late += late_transactions(
+                partitions[number - PARTITIONS_PER_STEP : number], now_ms, timeout_ms_max=timeout_ms_max
+            )
+            yield
+    rest = partitions[len(partitions) // PARTITIONS_PER_STEP * PARTITIONS_PER_STEP :]
+    late += late_transactions(rest, now_ms, timeout_ms_max=timeout_ms_max)
     return ReplicaStatistics(
         partitions=len(partitions),
-        leaders=len(leading),
+        leaders=leaders,
         offline=len(manager.offline),
-        under_replicated=sum(len(state.isr) < state.replica_count for _, state in leading),
-        at_min_isr=sum(each == 0 for each in spare),
-        under_min_isr=sum(each < 0 for each in spare),
+        under_replicated=under_replicated,
+        at_min_isr=at_min,
+        under_min_isr=under_min,
         isr_shrinks=0 if manager.isr_keeper is None else manager.isr_keeper.shrinks,
         isr_expansions=0 if manager.isr_keeper is None else manager.isr_keeper.expansions,
         failed_fetches=0 if manager.fetchers is None else manager.fetchers.failed,
@@ -112,16 +134,14 @@ def replica_statistics(manager: ReplicaManager) -> ReplicaStatistics:
         fetch_sessions=len(manager.sessions),
         fetch_session_partitions=manager.sessions.partitions_cached,
         fetch_session_evictions=manager.sessions.evictions,
-        bytes_in=departed.bytes_in + sum(partition.bytes_in for partition in partitions),
-        replica_bytes_in=departed.replica_bytes_in + sum(each.replica_bytes_in for each in partitions),
-        bytes_out=departed.bytes_out + sum(partition.bytes_out for partition in partitions),
-        replica_bytes_out=departed.replica_bytes_out + sum(each.replica_bytes_out for each in partitions),
-        messages_in=departed.messages_in + sum(partition.messages_in for partition in partitions),
-        produces=departed.produces + sum(each.produces for each in partitions),
-        fetches=departed.fetches + sum(each.fetches for each in partitions),
-        failed_produce_requests=departed.failed_produces + sum(each.failed_produces for each in partitions),
-        failed_fetch_requests=departed.failed_fetches + sum(each.failed_fetches for each in partitions),
-        late_transactions=late_transactions(
-            partitions, manager.clock.now_ms(), timeout_ms_max=manager.config.transaction_max_timeout_ms
-        ),
+        bytes_in=sums.bytes_in,
+        replica_bytes_in=sums.replica_bytes_in,
+        bytes_out=sums.bytes_out,
+        replica_bytes_out=sums.replica_bytes_out,
+        messages_in=sums.messages_in,
+        produces=sums.produces,
+        fetches=sums.fetches,
+        failed_produce_requests=sums.failed_produces,
+        failed_fetch_requests=sums.failed_fetches,
+        late_transactions=late,
     )

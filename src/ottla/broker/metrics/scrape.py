@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.metadata.image import NO_LEADER
+from ottla.replica.statistics import replica_statistics
 from ottla.wire.api import API_SPECS, ApiKey
 
 if TYPE_CHECKING:
@@ -69,14 +70,23 @@ class Scrape:
         self.broker = broker
         self.host = host
         self.recent = recent
-        self.replicas: ReplicaStatistics = broker.replicas.statistics()
+        # Counted in `prepare`, before anybody reads it.
+        self.replicas: ReplicaStatistics
         self.cleaner: CleanerStatistics = broker.logs.cleaner.statistics()
         self.partitions: list[Partition] = list(broker.replicas.partitions())
         self.cluster = ClusterCounts(0, 0, 0, 0, 0)
         self._lags: list[GroupLag] | None = None
 
     def prepare(self) -> Iterator[str]:
-        """Counts the partitions of the whole cluster, stopping now and then."""
+        """Counts the partitions here and of the whole cluster, stopping now and then."""
+        counting = replica_statistics(self.broker.replicas)
+        while True:
+            try:
+                next(counting)
+            except StopIteration as end:
+                self.replicas = end.value
+                break
+            yield ""
         image = self.broker.metadata.image
         node_id = self.broker.node_id
         partitions = without_leader = not_on_preferred = reassigning = seen = 0
