@@ -1,7 +1,7 @@
 """The REST interface beside Kafka Connect's: a conversation that was held with Apache Kafka 4.3.1, held with ours.
 
-`data/rest.json` has every call with the status and body of Kafka's answer. Sentences were left out when it was recorded,
-and so were versions and the names of workers: what is compared is what programs read.
+`data/rest.json` has every call with the status and body of Kafka's answer. Sentences were left out when it was
+recorded, and so were versions and the names of workers: what is compared is what programs read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _OURS = ("connector.plugin.version", "converter", "version")
 
 @pytest.fixture(scope="module")
 def broker() -> Any:
-    with cluster() as found:
+    with cluster(settings={"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "3"}) as found:
         yield found
 
 

@@ -1,0 +1,352 @@
+"""Workers that share their work, and what they keep in their topics. Their tasks move nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.client.consumer import Consumer, ConsumerSettings
+from ottla.client.settings import ClientSettings, parse_bootstrap
+from ottla.connect.worker import Worker
+from ottla.testing import Cluster, cluster
+from tests.support.connect_workers import Api, FakeTask, fake_worker, until
+
+SOURCE = {"connector.class": "LineSource", "topic": "lines", "file": "in.txt"}
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Cluster]:
+    with cluster(settings={"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "3"}) as found:
+        yield found
+
+
+def on_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    @functools.wraps(test)
+    def run(*given: Any, **named: Any) -> None:
+        asyncio.run(test(*given, **named))
+
+    return run
+
+
+class Team:
+    """Workers of one group."""
+
+    def __init__(self, broker: Cluster, directory: Path, name: str, **settings: str) -> None:
+        self._broker = broker
+        self._directory = directory
+        self._name = name
+        self._settings = settings
+        self._stack = AsyncExitStack()
+        self.members: list[tuple[Worker, Api, list[FakeTask]]] = []
+
+    async def __aenter__(self) -> Team:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def join(self) -> tuple[Worker, Api, list[FakeTask]]:
+        member = await self._stack.enter_async_context(
+            fake_worker(self._broker.bootstrap, self._directory, distributed=True, name=self._name, **self._settings)
+        )
+        self.members.append(member)
+        assert member[0].herder is not None
+        await asyncio.wait_for(member[0].herder.ready.wait(), 30)
+        return member
+
+    def tasks(self) -> list[int]:
+        """How many tasks each worker has."""
+        return [len(worker.herder.runner.owned().tasks) for worker, _, _ in self.members if worker.herder]
+
+    def leaders(self) -> list[bool]:
+        return [worker.herder.runner.is_leader for worker, _, _ in self.members if worker.herder]
+
+    async def die(self, place: int) -> None:
+        """A worker is gone without a word: nothing of it runs any more, and its session goes on until it ends."""
+        worker, _, started = self.members.pop(place)
+        assert worker.herder is not None
+        for task in worker.herder._tasks:
+            task.cancel()
+        await asyncio.gather(*worker.herder._tasks, return_exceptions=True)
+        worker.herder._tasks.clear()
+        worker.herder._group = None
+        for each in started:
+            each.stopped = True
+
+
+@on_loop
+async def test_a_worker_that_joins_gets_its_share_and_a_change_reaches_everybody(
+    broker: Cluster, tmp_path: Path
+) -> None:
+    async with Team(broker, tmp_path, "shares") as team:
+        _, api, first = await team.join()
+        for name in ("a", "b"):
+            config = {**SOURCE, "tasks.max": "3", "plan.tasks": "3"}
+            status, _ = await api.call("POST", "/connectors", {"name": name, "config": config})
+            assert status == 201
+        await until(lambda: team.tasks() == [6])
+        _, second_api, second = await team.join()
+        await until(lambda: team.tasks() == [3, 3])
+        running = {task.spec.task.id for task in first + second if not task.stopped}
+        assert running == {f"{name}-{number}" for name in "ab" for number in range(3)}
+        assert len([task for task in first + second if not task.stopped]) == 6
+        # Asked of the follower, decided by the leader, done by both.
+        follower = (api, second_api)[team.leaders().index(False)]
+        changed = {**SOURCE, "tasks.max": "3", "plan.tasks": "3", "batch.size": "7"}
+        status, info = await follower.call("PUT", "/connectors/a/config", changed)
+        assert (status, info["config"]["batch.size"]) == (200, "7")
+        await until(
+            lambda: (
+                sorted(
+                    task.spec.task.config["batch.size"]
+                    for task in first + second
+                    if not task.stopped and task.spec.task.connector == "a" and "batch.size" in task.spec.task.config
+                )
+                == ["7", "7", "7"]
+            )
+        )
+        for each in (api, second_api):
+            workers = set()
+            for name in "ab":
+                body = await each.wait(
+                    f"/connectors/{name}/status",
+                    lambda body: [one["state"] for one in body["tasks"]] == ["RUNNING"] * 3,
+                )
+                workers |= {one["worker_id"] for one in body["tasks"]}
+            assert len(workers) == 2
+        # A task is restarted where it runs, whoever is asked.
+        for number in range(3):
+            status, _ = await second_api.call("POST", f"/connectors/b/tasks/{number}/restart")
+            assert status == 204
+        restarted = [task for task in first + second if task.spec.task.connector == "b" and not task.stopped]
+        assert len(restarted) == 3
+
+
+@on_loop
+async def test_the_work_of_a_worker_that_leaves_moves_at_once(broker: Cluster, tmp_path: Path) -> None:
+    async with Team(broker, tmp_path, "leaves") as team:
+        _, api, _ = await team.join()
+        await api.call("POST", "/connectors", {"name": "a", "config": {**SOURCE, "tasks.max": "4", "plan.tasks": "4"}})
+        await until(lambda: team.tasks() == [4])
+        await team.join()
+        await until(lambda: team.tasks() == [2, 2])
+        worker, _, _ = team.members.pop(0)
+        await worker.stop()
+        await until(lambda: team.tasks() == [4], 10)
+        _, api, _ = team.members[0]
+        await api.wait(
+            "/connectors/a/status",
+            lambda body: all(one["worker_id"] == team.members[0][0].herder.worker_id for one in body["tasks"]),  # type: ignore[union-attr]
+        )
+
+
+@on_loop
+async def test_the_work_of_a_dead_worker_moves_when_its_session_ends(broker: Cluster, tmp_path: Path) -> None:
+    async with Team(broker, tmp_path, "dies") as team:
+        _, api, _ = await team.join()
+        await api.call("POST", "/connectors", {"name": "a", "config": {**SOURCE, "tasks.max": "4", "plan.tasks": "4"}})
+        await until(lambda: team.tasks() == [4])
+        await team.join()
+        await until(lambda: team.tasks() == [2, 2])
+        began = asyncio.get_running_loop().time()
+        await team.die(team.leaders().index(True))
+        await until(lambda: team.tasks() == [4], 20)
+        assert asyncio.get_running_loop().time() - began > 4
+        assert team.leaders() == [True]
+
+
+@on_loop
+async def test_lost_work_can_wait_for_its_worker(broker: Cluster, tmp_path: Path) -> None:
+    async with Team(broker, tmp_path, "waits", scheduled_rebalance_max_delay_ms="3000") as team:
+        _, api, _ = await team.join()
+        await api.call("POST", "/connectors", {"name": "a", "config": {**SOURCE, "tasks.max": "4", "plan.tasks": "4"}})
+        await until(lambda: team.tasks() == [4])
+        await team.join()
+        await until(lambda: team.tasks() == [2, 2])
+        began = asyncio.get_running_loop().time()
+        worker, _, _ = team.members.pop(team.leaders().index(False))
+        await worker.stop()
+        await until(lambda: team.tasks() == [4], 20)
+        assert asyncio.get_running_loop().time() - began > 2.5
+
+
+@on_loop
+async def test_failed_tasks_say_why_and_are_restarted_by_policy(broker: Cluster, tmp_path: Path) -> None:
+    async with Team(broker, tmp_path, "fails") as team:
+        _, api, started = await team.join()
+        config = {
+            **SOURCE,
+            "fail": "no such table",
+            "tasks.restart.max.attempts": "2",
+            "tasks.restart.backoff.ms": "100",
+        }
+        await api.call("POST", "/connectors", {"name": "a", "config": config})
+        await until(lambda: len(started) == 3)
+        body = await api.wait("/connectors/a/status", lambda body: body["tasks"][0]["state"] == "FAILED")
+        assert body["tasks"][0]["trace"] == "Traceback: no such table"
+        assert body["connector"]["state"] == "RUNNING"
+        await asyncio.sleep(0.5)
+        assert len(started) == 3, "two attempts were allowed"
+        status, body = await api.call("POST", "/connectors/a/restart?includeTasks=true&onlyFailed=true")
+        assert (status, body["connector"]["state"], body["tasks"][0]["state"]) == (202, "RUNNING", "RESTARTING")
+        await until(lambda: len(started) > 3)
+
+
+@on_loop
+async def test_a_connector_that_cannot_plan_is_failed(broker: Cluster, tmp_path: Path) -> None:
+    async with Team(broker, tmp_path, "plans") as team:
+        _, api, started = await team.join()
+        await api.call("POST", "/connectors", {"name": "a", "config": {**SOURCE, "fail.plan": "no route to the host"}})
+        body = await api.wait("/connectors/a/status", lambda body: body["connector"]["state"] == "FAILED")
+        assert "no route to the host" in body["connector"]["trace"]
+        assert body["tasks"] == []
+        await api.call("POST", "/connectors", {"name": "b", "config": {**SOURCE, "plan.tasks": "2"}})
+        body = await api.wait("/connectors/b/status", lambda body: body["connector"]["state"] == "FAILED")
+        assert "tasks.max" in body["connector"]["trace"]
+        assert started == []
+
+
+@on_loop
+async def test_secrets_are_filled_in_and_never_shown(
+    broker: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LINES_SECRET", "geheimnis")
+    async with Team(broker, tmp_path, "secrets") as team:
+        _, api, started = await team.join()
+        config = {**SOURCE, "password": "${env:LINES_SECRET}", "fail": "wrong password ${env:LINES_SECRET}"}
+        await api.call("POST", "/connectors", {"name": "a", "config": config})
+        await until(lambda: bool(started))
+        assert started[0].spec.config["password"] == "geheimnis"
+        assert started[0].spec.task.config["password"] == "geheimnis"
+        body = await api.wait("/connectors/a/status", lambda body: body["tasks"][0]["state"] == "FAILED")
+        shown = [
+            body,
+            await api.get("/connectors/a"),
+            await api.get("/connectors/a/tasks"),
+            (await api.call("PUT", "/connector-plugins/LineSource/config/validate", config))[1],
+            await _records(broker, "secrets-config"),
+            await _records(broker, "secrets-status"),
+        ]
+        assert "geheimnis" not in json.dumps(shown)
+        assert "wrong password" in body["tasks"][0]["trace"]
+        assert (await api.get("/connectors/a/tasks"))[0]["config"]["password"] == "${env:LINES_SECRET}"
+
+
+@on_loop
+async def test_the_topics_hold_what_kafka_connect_would_write(broker: Cluster, tmp_path: Path) -> None:
+    async with Team(broker, tmp_path, "kept") as team:
+        worker, api, _ = await team.join()
+        await api.call("POST", "/connectors", {"name": "a", "config": SOURCE})
+        await api.wait("/connectors/a/topics", lambda body: body == {"a": {"topics": ["lines"]}})
+        await api.wait("/connectors/a/offsets", lambda body: bool(body["offsets"]))
+        await api.call("PUT", "/connectors/a/pause")
+        await api.wait("/connectors/a/status", lambda body: body["tasks"][0]["state"] == "PAUSED")
+        await api.call("PUT", "/connectors/a/stop")
+        await api.wait("/connectors/a/status", lambda body: body["connector"]["state"] == "STOPPED")
+        configs = await _records(broker, "kept-config")
+        task = {**SOURCE, "name": "a", "task.class": "tests.support.connect_workers.LineSource"}
+        assert [record for record in configs if not record[0].startswith("tasks-fencing")] == [
+            ["connector-a", {"properties": {**SOURCE, "name": "a"}}],
+            ["task-a-0", {"properties": task}],
+            ["commit-a", {"tasks": 1}],
+            ["target-state-a", {"state": "PAUSED", "state.v2": "PAUSED"}],
+            ["commit-a", {"tasks": 0}],
+            ["target-state-a", {"state": "PAUSED", "state.v2": "STOPPED"}],
+        ]
+        assert ["tasks-fencing-a", {"task-count": 1}] in configs
+        assert await _records(broker, "kept-offset") == [['["a",{"filename":"in.txt"}]', {"position": 14}]]
+        statuses = await _records(broker, "kept-status")
+        assert worker.herder is not None
+        assert [
+            "status-task-a-0",
+            {
+                "state": "RUNNING",
+                "trace": None,
+                "worker_id": worker.herder.worker_id,
+                "generation": next(value["generation"] for key, value in statuses if key == "status-task-a-0"),
+                "version": "4.3.1",
+            },
+        ] in statuses
+        (topic,) = [value for key, value in statuses if key == "status-topic-lines:connector-a"]
+        assert set(topic["topic"]) == {"name", "connector", "task", "discoverTimestamp"}
+        assert ["status-task-a-0", None] in statuses
+
+
+@on_loop
+async def test_fewer_tasks_fence_those_of_the_plan_before(broker: Cluster, tmp_path: Path) -> None:
+    async with Team(broker, tmp_path, "fences") as team:
+        worker, api, started = await team.join()
+        config = {**SOURCE, "tasks.max": "3", "plan.tasks": "3"}
+        await api.call("PUT", "/connectors/a/config", config)
+        await until(lambda: team.tasks() == [3])
+        await api.call("PUT", "/connectors/a/config", {**config, "plan.tasks": "1"})
+        await until(lambda: team.tasks() == [1])
+        assert worker.herder is not None
+        engine: Any = worker.herder._engine
+        assert engine.fenced == ["fences-a-0", "fences-a-1", "fences-a-2"]
+        assert len([task for task in started if not task.stopped]) == 1
+
+
+@on_loop
+async def test_a_cluster_wide_logger_is_set_on_every_worker(broker: Cluster, tmp_path: Path) -> None:
+    async with Team(broker, tmp_path, "logs") as team:
+        _, api, _ = await team.join()
+        _, other, _ = await team.join()
+        status, _ = await api.call("PUT", "/admin/loggers/some.logger.here?scope=cluster", {"level": "debug"})
+        assert status == 204
+        body = await other.wait("/admin/loggers/some.logger.here", lambda body: body["last_modified"] is not None)
+        assert body["level"] == "DEBUG"
+        status, names = await other.call("PUT", "/admin/loggers/some.logger", {"level": "WARN"})
+        assert (status, names) == (200, ["some.logger", "some.logger.here"])
+
+
+@on_loop
+async def test_progress_and_metrics(broker: Cluster, tmp_path: Path) -> None:
+    async with Team(broker, tmp_path, "measured") as team:
+        _, api, started = await team.join()
+        _, other, more = await team.join()
+        await api.call("POST", "/connectors", {"name": 'a"b', "config": SOURCE})
+        await until(lambda: bool(started or more))
+        (task,) = started + more
+        task.progress.on_batch(records=100, size=5_000, seconds=0.5)
+        for each in (api, other):
+            body = await each.wait('/connectors/a"b/tasks/0/progress', lambda body: body["records"] == 100)
+            assert body["last_batch"]["duration_ms"] == 500.0
+        pages = "".join([(await each.call("GET", "/metrics"))[1] for each in (api, other)])
+        assert 'ottla_connect_task_records_total{connector="a\\"b",task="0"} 100' in pages
+        assert 'ottla_connect_task_status{connector="a\\"b",task="0",state="running"} 1' in pages
+        assert (await api.call("GET", '/connectors/a"b/tasks/5/progress'))[0] == 404
+
+
+@on_loop
+async def test_workers_of_apache_kafka_are_kept_out_of_the_group(broker: Cluster, tmp_path: Path) -> None:
+    async with Team(broker, tmp_path, "protocol") as team:
+        worker, _, _ = await team.join()
+        assert worker.herder is not None
+        from ottla.client.admin.groups import DescribedGroup, Groups
+
+        found = (await Groups(worker.herder.cluster).describe(["protocol"]))["protocol"]
+        assert isinstance(found, DescribedGroup)
+        assert (found.protocol_type, found.state) == ("connect", "Stable")
+
+
+async def _records(broker: Cluster, topic: str) -> list[Any]:
+    settings = ClientSettings(bootstrap_servers=parse_bootstrap(broker.bootstrap))
+    async with Consumer(settings, ConsumerSettings(read_committed=True)) as consumer:
+        await consumer.assign(await consumer.partitions(topic))
+        for one, offset in (await consumer.beginning_offsets(consumer.assignment)).items():
+            consumer.seek(one, offset)
+        ends = await consumer.end_offsets(consumer.assignment)
+        found = []
+        while any(consumer.position(one) < end for one, end in ends.items()):
+            found += await consumer.poll(500)
+    return [
+        [(record.key or b"").decode(), None if record.value is None else json.loads(record.value)] for record in found
+    ]
