@@ -220,8 +220,13 @@ def test_a_group_shares_commits_and_goes_on(settings: ClientSettings, topic: str
             assert len(first.assignment) == 3
             async with Consumer(settings, ConsumerSettings(**how)) as second:
                 await second.subscribe([topic])
-                while not (len(first.assignment) + len(second.assignment) == 3 and second.assignment):
-                    await asyncio.gather(first.poll(100), second.poll(100))
+
+                async def poll_until_shared(one: Consumer) -> None:
+                    # Each for itself: who joins waits until the other has polled again.
+                    while not (len(first.assignment) + len(second.assignment) == 3 and second.assignment):
+                        await one.poll(100)
+
+                await asyncio.gather(poll_until_shared(first), poll_until_shared(second))
                 assert not set(first.assignment) & set(second.assignment)
             while len(first.assignment) < 3:
                 await first.poll(100)
