@@ -17,6 +17,7 @@ import logging
 import os
 import sys
 import time
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,6 +55,8 @@ _DEFAULTS = {
     # Records between Python and the JVM take the shortest way there is.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.authenticate.socketTimeout": "120s",
+    # Workers are forked from a process that has loaded already what they need.
+    "spark.python.daemon.module": "ottla.spark.daemon",
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
 }
 # A server has its own: only what a session may still say is sent to it.
@@ -109,7 +112,10 @@ def session(
             values["spark.jars"] = ",".join(filter(None, [values.get("spark.jars"), *map(str, connector_jars())]))
     for key, value in values.items():
         builder = builder.config(key, value)
-    spark: SparkSession = builder.getOrCreate()
+    with warnings.catch_warnings():
+        # A server that was started here got all of them; what it cannot change any more it is told once again.
+        warnings.filterwarnings("ignore", message="Failed to set spark", category=UserWarning)
+        spark: SparkSession = builder.getOrCreate()
     register(spark)
     return spark
 
