@@ -35,8 +35,10 @@ def topics() -> Iterator[Topics]:
 
 
 @pytest.fixture(scope="module")
-def worker(topics: Topics, spark: SparkSession) -> Iterator[LiveWorker]:
-    with LiveWorker(worker_properties(topics.bootstrap, "live"), spark) as running:
+def worker(topics: Topics, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveWorker]:
+    checkpoints = str(tmp_path_factory.mktemp("checkpoints"))
+    properties = worker_properties(topics.bootstrap, "live", checkpoint_location=checkpoints)
+    with LiveWorker(properties, spark) as running:
         yield running
 
 
@@ -210,6 +212,27 @@ def test_any_sink_of_spark(worker: LiveWorker, topics: Topics, tmp_path: Path) -
     worker.wait(lambda: len(_parquet_ids(tmp_path / "out", "id")) >= 10, "orc")
     assert sorted(_parquet_ids(tmp_path / "out", "_offset")) == list(range(10))
     worker.request("DELETE", "/connectors/orc")
+
+
+def test_any_streaming_source_of_spark(worker: LiveWorker, topics: Topics) -> None:
+    topic = topics.create()
+    worker.put(
+        "rate", connector_class="SparkSource", spark_format="rate-micro-batch", spark_option_rowsPerBatch="20",
+        spark_option_numPartitions="1", spark_key="CAST(value AS STRING)", topic=topic,
+    )  # fmt: skip
+    found: list[Any] = []
+
+    def arrived(wanted: int) -> bool:
+        found[:] = topics.read(topic)
+        return len(found) >= wanted
+
+    worker.wait(lambda: arrived(60), "rate")
+    worker.request("PUT", "/connectors/rate/pause")
+    worker.request("PUT", "/connectors/rate/resume")
+    worker.wait(lambda: arrived(len(found) + 60), "rate")
+    worker.request("DELETE", "/connectors/rate")
+    assert [json.loads(record.value)["value"] for record in found] == list(range(len(found)))
+    assert [record.key for record in found] == [str(number).encode() for number in range(len(found))]
 
 
 def _parquet_ids(path: Path, column: str = "order_id") -> list[int]:

@@ -77,7 +77,7 @@ def test_a_crash_at_any_step_is_mended_by_the_next_try(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps = {
-        "before the manifest": (directory_sink, "write_durably"),
+        "before the manifest": (directory_sink, "create_durably"),
         "before files are moved": (DirectoryWriter, "_move"),
         "after files were moved": (DirectoryWriter, "_forget_old"),
     }
@@ -107,6 +107,30 @@ def test_half_moved_files_are_finished(spark: SparkSession, tmp_path: Path, monk
     assert 0 < len(ids(tmp_path, "json")) < 8
     writer(tmp_path, "json").write(frame(spark, 0, 8), batch(0))
     assert ids(tmp_path, "json") == list(range(8))
+
+
+def test_two_workers_that_both_think_they_have_the_task(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = directory_sink.create_durably
+
+    def overtaken(path: Path, text: str) -> None:
+        """Just before the manifest of the slower one, the other one writes the same batch."""
+        monkeypatch.setattr(directory_sink, "create_durably", create)
+        writer(tmp_path, "json").write(frame(spark, 0, 4), batch(0))
+        create(path, text)
+
+    monkeypatch.setattr(directory_sink, "create_durably", overtaken)
+    writer(tmp_path, "json").write(frame(spark, 0, 4), batch(0))
+    assert ids(tmp_path, "json") == [0, 1, 2, 3]
+    assert [each.name for each in (tmp_path / "_ottla").iterdir()] == [f"{batch(0).identity}.json"]
+
+
+def test_only_the_last_manifests_are_kept(spark: SparkSession, tmp_path: Path) -> None:
+    for number in range(4):
+        writer(tmp_path, "json").write(frame(spark, number, number + 1), batch(number))
+    names = sorted(each.name for each in (tmp_path / "_ottla").iterdir())
+    assert names == [f"{batch(2).identity}.json", f"{batch(3).identity}.json"]
 
 
 def test_time_and_metadata_become_columns(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,10 +1,11 @@
 """Directories of CSV, JSON, Parquet or Avro files as a sink: each record a row.
 
-A batch is written by Spark into a staging directory, with names made of the batch's identity; then a manifest is put in
-place, by renaming, that lists all its files; then the files are moved to where they belong. The manifest is the point
-at which the batch is written. After a crash the same batch comes again: with a manifest, what was not moved yet is
-moved, and nothing is written; without one, the staging directory is thrown away and made anew. So each record is in
-exactly one file, exactly once. While a batch is moved, its files appear one after the other.
+A batch is written by Spark into a staging directory; then a manifest appears, as a whole and only where there was none,
+that lists all its files under names made of the batch's identity; then the files are moved to where they belong. The
+manifest is the point at which the batch is written. After a crash the same batch comes again: with a manifest, what was
+not moved yet is moved, and nothing is written; without one, all is written anew. So each record is in exactly one file,
+exactly once, also when two workers think that they have the task. While a batch is moved, its files appear one after
+the other.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import os
 import re
 import shutil
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,7 +37,7 @@ from ottla.connect.api import (
     Task,
 )
 from ottla.connect.connectors.directory_source import FORMATS, is_hidden
-from ottla.connect.connectors.durable import write_durably
+from ottla.connect.connectors.durable import create_durably, sync_directory
 from ottla.connect.connectors.rows import METADATA, rows_of
 
 if TYPE_CHECKING:
@@ -96,15 +98,15 @@ class DirectoryWriter(SinkWriter):
     def write(self, frame: DataFrame, batch: Batch) -> None:
         self._control.mkdir(parents=True, exist_ok=True)
         manifest = self._control / f"{batch.identity}.json"
-        staging = self._control / f"{batch.identity}.staging"
         if not manifest.exists():
-            shutil.rmtree(staging, ignore_errors=True)
+            # A name of its own: a worker that was left for dead and goes on writing must not write in here.
+            staging = self._control / f"{batch.identity}.{uuid.uuid4().hex[:12]}.staging"
             self._stage(frame, staging)
             files = _staged_files(staging, batch.identity)
-            write_durably(manifest, json.dumps({"batch": batch.identity, "files": files}, indent=1))
-        self._move(json.loads(manifest.read_text())["files"], staging)
-        shutil.rmtree(staging, ignore_errors=True)
-        self._forget_old(batch, manifest)
+            create_durably(manifest, json.dumps({"staging": staging.name, "files": files}, indent=1))
+        written = json.loads(manifest.read_text())
+        self._move(written["files"], self._control / written["staging"])
+        self._forget_old(batch)
 
     def _stage(self, frame: DataFrame, staging: Path) -> None:
         rows, columns = self._rows(frame)
@@ -158,27 +160,29 @@ class DirectoryWriter(SinkWriter):
         for each in files:
             source, target = staging / each["from"], self._path / each["to"]
             target.parent.mkdir(parents=True, exist_ok=True)
-            if source.exists():
+            try:
                 with source.open("rb") as file:
                     os.fsync(file.fileno())
                 source.replace(target)
                 touched.add(target.parent)
-            elif not target.exists():
-                raise ConnectError(f"{target} is listed in a manifest, but is neither there nor staged")
+            except FileNotFoundError:
+                # Moved before, by us or by whoever had the task.
+                if not target.exists():
+                    raise ConnectError(f"{target} is in a manifest, but neither there nor staged") from None
         for directory in touched:
-            handle = os.open(directory, os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+            sync_directory(directory)
 
-    def _forget_old(self, batch: Batch, newest: Path) -> None:
-        prefix = f"{batch.task.connector}-{batch.task.number}-"
-        own = [each for each in self._control.glob("*.json") if each.name.startswith(prefix)]
-        own.sort(key=lambda each: (each.stat().st_mtime_ns, each.name))
-        for each in own[:-MANIFESTS_KEPT]:
-            if each != newest:
-                each.unlink(missing_ok=True)
+    def _forget_old(self, batch: Batch) -> None:
+        """What earlier batches of this task left: staging directories, and all but the last manifests."""
+        own = re.compile(rf"{re.escape(f'{batch.task.connector}-{batch.task.number}')}-[^-]+-\d{{20}}\.")
+        left = [each for each in self._control.iterdir() if own.match(each.name)]
+        for each in left:
+            if each.suffix == ".staging":
+                shutil.rmtree(each, ignore_errors=True)
+        manifests = [each for each in left if each.suffix == ".json" and not each.name.startswith(batch.identity)]
+        manifests.sort(key=lambda each: (each.stat().st_mtime_ns, each.name))
+        for each in manifests[: 1 - MANIFESTS_KEPT]:
+            each.unlink(missing_ok=True)
 
 
 def _staged_files(staging: Path, identity: str) -> list[dict[str, str]]:

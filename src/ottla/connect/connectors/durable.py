@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import uuid
 from pathlib import Path
 
-__all__ = ["write_durably"]
+__all__ = ["create_durably", "sync_directory", "write_durably"]
 
 
 def write_durably(path: Path, text: str) -> None:
-    """A file that is there as a whole or not at all, whatever happens."""
-    temporary = path.with_name(path.name + ".new")
-    with temporary.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+    """Puts a file in the place of another."""
+    temporary = _written(path, text)
     temporary.replace(path)
-    directory = os.open(path.parent, os.O_RDONLY)
+    sync_directory(path.parent)
+
+
+def create_durably(path: Path, text: str) -> None:
+    """Makes a file where there is none; one that is there already, made by anybody, stays as it is."""
+    temporary = _written(path, text)
+    with contextlib.suppress(FileExistsError):
+        path.hardlink_to(temporary)
+    temporary.unlink()
+    sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    directory = os.open(path, os.O_RDONLY)
     try:
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+def _written(path: Path, text: str) -> Path:
+    temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex[:12]}.new")
+    with temporary.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    return temporary

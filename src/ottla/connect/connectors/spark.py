@@ -43,7 +43,7 @@ class SparkSourceConnector(SourceConnector):
     """Rows of any streaming source of Spark become records."""
 
     claim = DeliveryClaim(
-        Delivery.AT_LEAST_ONCE, "the source can be read again from an offset, and the checkpoint directory is kept"
+        Delivery.EXACTLY_ONCE, "the source can be read again from an offset, and the checkpoint directory is kept"
     )
 
     @classmethod
