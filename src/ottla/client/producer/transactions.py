@@ -62,9 +62,13 @@ class TransactionManager:
         self.state = TransactionState.UNINITIALIZED
         self._second_version: bool | None = None
 
-    async def init(self) -> None:
+    async def init(self, *, continuing: bool = False) -> None:
+        """Takes the transactional id; when `continuing`, only if nobody has taken it since this producer did (KIP-360)."""
         request = InitProducerIdRequest(
-            transactional_id=self._id, transaction_timeout_ms=self._settings.transaction_timeout_ms
+            transactional_id=self._id,
+            transaction_timeout_ms=self._settings.transaction_timeout_ms,
+            producer_id=self._identity.producer_id if continuing else -1,
+            producer_epoch=self._identity.epoch if continuing else -1,
         )
 
         async def attempt() -> InitProducerIdResponse:

@@ -192,6 +192,8 @@ class TaskLoop(ABC):
                 if self._stopping:
                     raise StoppedError from error
                 spent_ms = (time.monotonic() - began) * 1000
+                if getattr(error, "is_final", False):
+                    raise
                 if not _is_retriable(error) and 0 <= timeout_ms <= spent_ms:
                     raise
                 self.progress.retries += 1

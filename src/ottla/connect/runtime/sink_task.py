@@ -212,5 +212,6 @@ class SinkTask(TaskLoop):
             await self._transactions.send_offsets(self.spec.group_id, offsets)  # type: ignore[arg-type]
             await self._transactions.commit()
         except BaseException:
+            # A batch that cannot be noted begins by taking the task over anew, unless somebody else has it.
             await self._transactions.abort()
             raise

@@ -98,6 +98,7 @@ class SourceTask(TaskLoop):
                 raise StoppedError
             self.wait_for(self._commit(pieces, wrote=written.records > 0))
         except BaseException:
+            # Where aborting fails too, the next batch begins by taking the task over anew.
             self._ready = False
             self.wait_for(self._transactions.abort())
             self._ready = True

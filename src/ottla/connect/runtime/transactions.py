@@ -24,7 +24,9 @@ _FENCED = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCod
 
 
 class FencedError(ConnectError):
-    """Another worker runs this task now."""
+    """Another worker runs this task now. Trying again would take it away from there."""
+
+    is_final = True
 
 
 class TaskTransactions:
@@ -36,6 +38,7 @@ class TaskTransactions:
         self._producer: Producer | None = None
         self._fresh = False
         self._open = False
+        self._fenced = False
 
     @property
     def transactional_id(self) -> str:
@@ -43,12 +46,17 @@ class TaskTransactions:
         return self._settings.transactional_id
 
     async def open(self) -> None:
-        """Fences whoever had the task before."""
-        if self._producer is not None:
-            await self.close()
-        self._producer = Producer(self._cluster, self._settings)
-        await self._producer.init_transactions()
-        self._fresh = True
+        """At first, fences whoever had the task before; later begins anew, unless somebody has fenced this one."""
+        try:
+            if self._producer is None:
+                producer = Producer(self._cluster, self._settings)
+                await producer.init_transactions()
+                self._producer = producer
+            else:
+                await self._producer.renew_transactions()
+        except KafkaError as error:
+            raise self._explained(error) from error
+        self._fresh, self._open = True, False
 
     async def begin(self) -> None:
         assert self._producer is not None
@@ -72,22 +80,22 @@ class TaskTransactions:
             for delivery in deliveries:
                 await delivery
         except KafkaError as error:
-            raise _explained(error) from error
+            raise self._explained(error) from error
 
     async def send_offsets(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         assert self._producer is not None
         try:
             await self._producer.send_offsets(group_id, offsets)
         except KafkaError as error:
-            raise _explained(error) from error
+            raise self._explained(error) from error
 
     async def commit(self) -> None:
         assert self._producer is not None
         try:
             await self._producer.commit_transaction()
             self._open = False
-        except KafkaError as error:
-            raise _explained(error) from error
+        except (KafkaError, ClientError) as error:
+            raise self._explained(error) from error
 
     async def abort(self) -> None:
         """Makes everything since `begin` undone. A producer that cannot do that is replaced by the next `open`."""
@@ -96,8 +104,8 @@ class TaskTransactions:
         self._open = False
         try:
             await self._producer.abort_transaction()
-        except KafkaError as error:
-            raise _explained(error) from error
+        except (KafkaError, ClientError) as error:
+            raise self._explained(error) from error
 
     async def close(self) -> None:
         producer, self._producer = self._producer, None
@@ -111,8 +119,9 @@ class TaskTransactions:
                 # Whoever opens the id next ends what is open.
                 return
 
-
-def _explained(error: KafkaError) -> Exception:
-    if error.code in _FENCED:
-        return FencedError(f"Another worker runs this task now ({error.code.name}).")
-    return error
+    def _explained(self, error: Exception) -> Exception:
+        if isinstance(error, KafkaError) and error.code in _FENCED:
+            self._fenced = True
+        if self._fenced:
+            return FencedError(f"Another worker runs this task now ({error}).")
+        return error

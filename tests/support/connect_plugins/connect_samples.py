@@ -1,4 +1,7 @@
-"""Connectors for tests on Spark: a source that counts, and a sink that keeps what it got in files."""
+"""Connectors for tests on Spark, found on `plugin.path`: a source that counts, a sink that keeps what it got in files.
+
+Files in the directory `control` tell them to misbehave.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ __all__ = ["CountingSource", "KeepingSink"]
 
 
 class CountingSource(SourceConnector):
-    """Counts to `until` in each of `partitions`; a file `hold` of the directory `control` stops it for a while."""
+    """Counts to `until` in each of `partitions`, `step` numbers in a batch."""
 
     @classmethod
     def config_definitions(cls) -> ConfigDefinitions:
@@ -123,7 +126,5 @@ class _KeepingWriter(SinkWriter):
         beside = self._directory / f".{batch.identity}"
         beside.write_text("".join(json.dumps(row) + "\n" for row in rows))
         beside.replace(self._directory / f"{batch.identity}.json")
-        if self._control is not None and (self._control / "die").exists():
-            import os
-
-            os.kill(os.getpid(), 9)
+        if self._control is not None and (self._control / "fail").exists():
+            raise RuntimeError("told to fail after the write")

@@ -1,0 +1,118 @@
+"""Tasks on real Spark that fail, stop and move: whatever happens in between, everything is there once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ottla.testing import cluster
+from tests.support.connect_live import LiveWorker, worker_properties
+from tests.support.connect_reading import committed_values
+from tests.support.spark_topics import Topics
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+PLUGINS = str(Path(__file__).parents[1] / "support" / "connect_plugins")
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+
+
+@pytest.fixture(scope="module")
+def topics() -> Iterator[Topics]:
+    with cluster(settings={"group.initial.rebalance.delay.ms": "0"}) as running:
+        found = Topics(running.bootstrap)
+        yield found
+        found.close()
+
+
+def properties(topics: Topics, name: str) -> dict[str, str]:
+    return worker_properties(topics.bootstrap, name, plugin_path=PLUGINS, value_converter=STRING)
+
+
+def kept(directory: Path) -> list[str]:
+    return sorted(json.loads(line)["value"] for path in directory.glob("*.json") for line in path.open())
+
+
+def expected(until: int) -> list[str]:
+    return sorted(f"{counter}-{number}" for counter in range(2) for number in range(until))
+
+
+def test_another_worker_goes_on_where_the_first_one_stopped(
+    topics: Topics, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic, target = topics.create(partitions=2), tmp_path / "kept"
+    with LiveWorker(properties(topics, "moves"), spark) as first:
+        first.put(
+            "count",
+            connector_class="CountingSource",
+            topic=topic,
+            until="200",
+            partitions="2",
+            step="20",
+            tasks_max="2",
+        )
+        first.put("keep", connector_class="KeepingSink", topics=topic, directory=str(target))
+        first.wait(lambda: len(kept(target)) >= 80, "count", "keep")
+    seen = len(kept(target))
+    assert seen < 400, "the first worker was to be stopped on the way"
+    with LiveWorker(properties(topics, "moves"), spark) as second:
+        second.wait(lambda: len(kept(target)) >= 400, "count", "keep")
+        offsets = second.request("GET", "/connectors/count/offsets")["offsets"]
+        assert sorted(each["offset"]["at"] for each in offsets) == [200, 200]
+        second.wait(lambda: second.request("GET", "/connectors/keep/tasks/0/progress").get("lag") == 0)
+    assert kept(target) == expected(200)
+    assert asyncio.run(committed_values(topics.bootstrap, topic)) == expected(200)
+
+
+def test_a_batch_that_failed_after_it_was_written_comes_again_as_the_same(
+    topics: Topics, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic, target, control = topics.create(partitions=1), tmp_path / "kept", tmp_path / "control"
+    control.mkdir()
+    (control / "fail").touch()
+    with LiveWorker(properties(topics, "again"), spark) as worker:
+        worker.put("count", connector_class="CountingSource", topic=topic, until="100", partitions="2", step="50")
+        worker.put(
+            "keep",
+            connector_class="KeepingSink",
+            topics=topic,
+            directory=str(target),
+            control=str(control),
+            tasks_restart_max_attempts="0",
+        )
+        assert "told to fail after the write" in worker.wait_for_failure("keep")
+        (first,) = target.glob("*.json")
+        content = first.read_text()
+        assert worker.request("GET", "/connectors/keep/offsets")["offsets"][0]["offset"] == {"kafka_offset": 0}
+        (control / "fail").unlink()
+        worker.request("POST", "/connectors/keep/tasks/0/restart")
+        worker.wait(lambda: len(kept(target)) >= 200, "count", "keep")
+        assert first.read_text() == content, "the same batch has the same records"
+    assert kept(target) == expected(100)
+
+
+def test_what_may_pass_by_itself_is_waited_for(topics: Topics, spark: SparkSession, tmp_path: Path) -> None:
+    topic, target, control = topics.create(partitions=1), tmp_path / "kept", tmp_path / "control"
+    control.mkdir()
+    (control / "retry").touch()
+    with LiveWorker(properties(topics, "passes"), spark) as worker:
+        for name, config in (
+            ("count", {"connector_class": "CountingSource", "topic": topic, "until": "40", "partitions": "2"}),
+            ("keep", {"connector_class": "KeepingSink", "topics": topic, "directory": str(target)}),
+        ):
+            worker.put(name, **config, control=str(control), errors_retry_delay_max_ms="500")
+        worker.wait(
+            lambda: worker.request("GET", "/connectors/count/tasks/0/progress").get("retries", 0) > 0, "count", "keep"
+        )
+        assert "come back later" in worker.request("GET", "/connectors/count/tasks/0/progress")["last_error"]
+        (control / "retry").unlink()
+        worker.wait(lambda: len(kept(target)) >= 80, "count", "keep")
+    assert kept(target) == expected(40)
+    assert asyncio.run(committed_values(topics.bootstrap, topic)) == expected(40)
