@@ -63,7 +63,7 @@ class TransactionManager:
         self._second_version: bool | None = None
 
     async def init(self, *, continuing: bool = False) -> None:
-        """Takes the transactional id; when `continuing`, only if nobody has taken it since this producer did (KIP-360)."""
+        """Takes the transactional id; when `continuing`, only if nobody has taken it since (KIP-360)."""
         request = InitProducerIdRequest(
             transactional_id=self._id,
             transaction_timeout_ms=self._settings.transaction_timeout_ms,
