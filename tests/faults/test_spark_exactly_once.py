@@ -21,6 +21,8 @@ pytestmark = [pytest.mark.faults, pytest.mark.spark]
 
 # How long a pipeline may take to catch up when nobody is killed any more.
 PATIENCE_SECONDS = 600.0
+# How long a driver may take until it has noted its first batches.
+START_SECONDS = 240.0
 COPIES = {"copy": 1, "distinct": 3, "counts": 1}
 
 
@@ -63,18 +65,26 @@ def test_everything_arrives_once(
             pipeline.start()
             end = time.monotonic() + faults_seconds
             while time.monotonic() < end:
-                for _ in range(20):
-                    values = [str(number).encode() for number in range(sent, sent + 100)] * COPIES[kind]
-                    topics.send(source, values, partition=chance.randrange(3) if kind == "copy" else sent // 100 % 3)
-                    sent += 100
-                    time.sleep(chance.uniform(0, 0.4))
-                killed[kill_somebody(pipeline, running, chance)] += 1
+                # A driver that never gets to work is no test: it is left alone until it has noted two batches.
+                quiet, wanted = time.monotonic() + START_SECONDS, pipeline.batches() + 2
+                while pipeline.running and pipeline.batches() < wanted and time.monotonic() < quiet:
+                    sent = send_more(topics, source, sent, kind)
+                for _ in range(chance.randrange(1, 4)):
+                    killed[kill_somebody(pipeline, running, chance)] += 1
+                    time.sleep(chance.uniform(0, 2))
             if not pipeline.running:
                 pipeline.start()
             wait_until_done(pipeline, topics, kind, target, sent)
         print(f"{kind} on {master}: {sent} sent, {pipeline.starts} drivers, killed {dict(killed)}")
         assert set(killed) >= {"driver", "worker"} or faults_seconds < 60
         topics.close()
+
+
+def send_more(topics: Topics, source: str, sent: int, kind: str) -> int:
+    values = [str(number).encode() for number in range(sent, sent + 100)] * COPIES[kind]
+    topics.send(source, values, partition=sent // 100 % 3)
+    time.sleep(0.3)
+    return sent + 100
 
 
 def wait_until_done(pipeline: Pipeline, topics: Topics, kind: str, target: str, sent: int) -> None:

@@ -98,6 +98,11 @@ class Pipeline:
             return False
         return True
 
+    def batches(self) -> int:
+        """How many batches the driver has noted as done; old notes are taken away, so the newest counts."""
+        names = [path.name for path in Path(self.settings["checkpoint"], "commits").glob("*")]
+        return max((int(name) + 1 for name in names if name.isdecimal()), default=0)
+
     def said(self) -> str:
         """The end of what the last driver wrote."""
         return (self.directory / f"driver-{self.starts}.log").read_text(errors="replace")[-2000:]
