@@ -148,3 +148,14 @@ def test_what_was_in_the_file_before_stays(path: Path) -> None:
     LineWriter(path).append(["a"], "b0")
     LineWriter(path).append(["a"], "b0")
     assert path.read_text() == "before\na\n"
+
+
+def test_texts_become_lines_without_being_touched_one_by_one() -> None:
+    import pyarrow
+
+    from ottla.connect.connectors.file import _as_lines
+
+    texts = pyarrow.array(["a", "", "ü", "long" * 100])
+    assert bytes(_as_lines(texts)).decode() == "a\n\nü\n" + "long" * 100 + "\n"
+    assert bytes(_as_lines(texts.slice(2))).decode() == "ü\n" + "long" * 100 + "\n"
+    assert bytes(_as_lines(texts.slice(4))) == b""
