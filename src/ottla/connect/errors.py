@@ -1,21 +1,17 @@
-"""What a connector does about failures, as Kafka Connect's settings `errors.*` say it.
+"""What a connector does about records that failed, as Kafka Connect's settings `errors.*` say it.
 
-Failures of single records (converters, transforms) are tolerated or not; failures of a whole step that may pass by
-themselves (`RetriableError`) are tried again, with growing pauses, for as long as `errors.retry.timeout` says. A record
-that failed and is tolerated may be logged, and goes to the dead-letter topic as it was read, with headers that say
-where it came from and what happened, under the names that Kafka Connect's tools know.
+A record that failed in a converter or transform and is tolerated may be logged, and goes to the dead-letter topic as it
+was read, with headers that say where it came from and what happened, under the names that Kafka Connect's tools know.
+(Failures of a whole batch are tried again by `runtime.loop`.)
 """
 
 from __future__ import annotations
 
 import logging
-import random
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from ottla.connect.api import RetriableError
 from ottla.connect.failures import FAILURE
 from ottla.connect.lazy import sql
 
@@ -31,7 +27,6 @@ __all__ = [
     "ErrorPolicy",
     "dead_letters",
     "log_failures",
-    "retried",
 ]
 
 log = logging.getLogger(__name__)
@@ -39,10 +34,7 @@ log = logging.getLogger(__name__)
 HEADER_PREFIX = "__connect.errors."
 # What a record was before anything was done to it.
 RAW_KEY, RAW_VALUE, RAW_HEADERS, RAW_TOPIC = "__key", "__value", "__headers", "__topic"
-RETRY_DELAY_MIN_MS = 300
 LOGGED_MAX = 100
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +42,6 @@ class ErrorPolicy:
     """The settings `errors.*` of a connector."""
 
     tolerates_all: bool = False
-    retry_timeout_ms: int = 0
-    retry_delay_max_ms: int = 60_000
     logs: bool = False
     logs_messages: bool = False
     dead_letter_topic: str = ""
@@ -62,8 +52,6 @@ class ErrorPolicy:
     def from_config(cls, config: Mapping[str, str]) -> ErrorPolicy:
         return cls(
             tolerates_all=config.get("errors.tolerance", "none").lower() == "all",
-            retry_timeout_ms=int(config.get("errors.retry.timeout", "0")),
-            retry_delay_max_ms=int(config.get("errors.retry.delay.max.ms", "60000")),
             logs=config.get("errors.log.enable", "false").lower() == "true",
             logs_messages=config.get("errors.log.include.messages", "false").lower() == "true",
             dead_letter_topic=config.get("errors.deadletterqueue.topic.name", "").strip(),
@@ -75,39 +63,6 @@ class ErrorPolicy:
     def looks_at_failures(self) -> bool:
         """Whether anybody wants to see records that failed; else they are dropped where they are found."""
         return self.tolerates_all and (self.logs or bool(self.dead_letter_topic))
-
-
-def retried(
-    operation: Callable[[], T],
-    policy: ErrorPolicy,
-    *,
-    now: Callable[[], float] = time.monotonic,
-    wait: Callable[[float], object] = time.sleep,
-    chance: random.Random | None = None,
-    on_retry: Callable[[Exception], object] = lambda _: None,
-) -> T:
-    """Calls until it works. `wait` takes seconds, and may return early with something true: then it is given up."""
-    chance = chance or random.Random()
-    began = now()
-    attempt = 0
-    while True:
-        try:
-            return operation()
-        except RetriableError as error:
-            spent_ms = (now() - began) * 1000
-            if 0 <= policy.retry_timeout_ms <= spent_ms:
-                raise
-            delay_ms = float(RETRY_DELAY_MIN_MS << min(attempt, 32))
-            if delay_ms > policy.retry_delay_max_ms:
-                # Many tasks that failed together do not come back together.
-                delay_ms = chance.uniform(0, policy.retry_delay_max_ms)
-            if policy.retry_timeout_ms >= 0:
-                delay_ms = min(delay_ms, policy.retry_timeout_ms - spent_ms)
-            attempt += 1
-            on_retry(error)
-            log.warning("attempt %d failed, the next is in %d ms: %s", attempt, delay_ms, error)
-            if wait(delay_ms / 1000):
-                raise
 
 
 def dead_letters(frame: DataFrame, policy: ErrorPolicy, *, connector: str, task: int) -> DataFrame:
