@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 import pyarrow
 import pytest
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 from ottla.client.blocking import BlockingConsumer
 from ottla.client.consumer import ConsumerSettings
 from ottla.model.ids import TopicPartition
-from ottla.spark.sink import end_open_transactions
+from ottla.spark.sink import batch_writer, end_open_transactions
 from ottla.spark.sink import task as tasks
 from ottla.spark.sink.client import SinkClient
 from ottla.spark.sink.options import ExtraRecord, SinkOptions, extra_records_option, sink_options
@@ -236,6 +237,21 @@ def test_rows_go_to_the_topics_they_name(topics: Topics, client: SinkClient) -> 
     nowhere = pyarrow.RecordBatch.from_pylist([{"value": b"a", "topic": None}, {"value": b"b", "topic": first}])
     with pytest.raises(SinkError, match="has no topic"):
         write_exactly_once(client, options, task_of(query, 1), iter([nowhere]))
+
+
+def test_a_batch_write_without_a_name_leaves_no_group(topics: Topics, client: SinkClient) -> None:
+    topic = topics.create()
+    given = {"bootstrap.servers": topics.bootstrap, "topic": topic, "delivery": "exactly-once"}
+    writer = batch_writer(given, StructType([StructField("value", BinaryType())]))
+    name = writer.options.query_name
+    assert name is not None
+    task = task_of(name, 0, query_id=writer.options.query_id or "")
+    assert write_exactly_once(client, writer.options, task, rows("a")).records == 1
+    assert write_exactly_once(client, writer.options, task, rows("a")).skipped
+    assert topics.admin.call(lambda admin: admin.groups.offsets(name))
+    writer.commit([])
+    assert name not in [group.group_id for group in topics.admin.call(lambda admin: admin.groups.find())]
+    assert committed(topics, topic) == ["a"]
 
 
 def open_transactions(topics: Topics, query: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from ottla.client.errors import ClientError
 from ottla.model.errors import KafkaError
 from ottla.spark.lineage import lineage_headers
 from ottla.spark.options import OptionError
@@ -31,6 +33,9 @@ __all__ = ["BatchWriter", "StreamWriter", "TaskResult", "batch_writer", "each_ba
 # Local properties that Spark gives to every task of a streaming query. They are its own business, so a test holds them.
 BATCH_ID_PROPERTY = "streaming.sql.batchId"
 QUERY_ID_PROPERTY = "sql.streaming.queryId"
+
+# A batch write that nobody named: nobody will ask for its markers again either.
+_NAMELESS = "ottla-write-"
 
 # When this process was last asked for a query's writer. A query that was away for longer than this may have left
 # something: one that runs asks with every batch.
@@ -72,7 +77,7 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
     check_schema(schema, topic=parsed.topic)
     if parsed.exactly_once:
         # A write of its own, unless the caller counts: then a repeated batch is recognised as such.
-        name = parsed.query_name or f"ottla-write-{uuid.uuid4()}"
+        name = parsed.query_name or f"{_NAMELESS}{uuid.uuid4()}"
         # Batches that the caller counts belong to the streaming query they are part of, or to none.
         query_id = parsed.query_id if parsed.batch_id is not None else str(uuid.uuid4())
         parsed = replace(parsed, query_name=name, query_id=query_id, batch_id=parsed.batch_id or 0)
@@ -163,8 +168,14 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
             partition=context.partitionId(),
         )
 
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Nothing is left to do: every task has committed its own transaction."""
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
+        """Every task has committed its own transaction; the markers of a write without a name are taken away."""
+        name = self.options.query_name
+        if name is not None and name.startswith(_NAMELESS):
+            client = sink_client(self.options.client)
+            # Where it fails they expire, as those of every group without members do.
+            with contextlib.suppress(KafkaError, ClientError):
+                client.call(client.admin.groups.delete([name]))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         self.clean_up(messages)
