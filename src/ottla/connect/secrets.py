@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from ottla.connect.api import ConfigProvider, ConnectError
@@ -22,7 +22,7 @@ from ottla.connect.providers.local import DirectoryConfigProvider, EnvVarConfigP
 if TYPE_CHECKING:
     from ottla.connect.plugins import Plugins
 
-__all__ = ["HIDDEN", "Mask", "MaskFilter", "has_reference", "make_providers", "resolve"]
+__all__ = ["HIDDEN", "Mask", "MaskFilter", "has_reference", "hide_in_logs", "make_providers", "resolve"]
 
 HIDDEN = "********"
 # Kafka's own: a provider, an optional path, a key without brackets.
@@ -68,6 +68,19 @@ class MaskFilter(logging.Filter):
             # Another handler may have written the trace already, and left it here for the next.
             record.exc_text = self._mask.hide(record.exc_text or logging.Formatter().formatException(record.exc_info))
         return True
+
+
+def hide_in_logs(mask: Mask) -> Callable[[], None]:
+    """Hides the values of a mask in all that this process logs; what is returned ends that."""
+    added = [(handler, MaskFilter(mask)) for handler in logging.getLogger().handlers]
+    for handler, one in added:
+        handler.addFilter(one)
+
+    def end() -> None:
+        for handler, one in added:
+            handler.removeFilter(one)
+
+    return end
 
 
 def make_providers(config: Mapping[str, str], plugins: Plugins | None = None) -> dict[str, ConfigProvider]:

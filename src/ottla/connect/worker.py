@@ -23,7 +23,7 @@ from ottla.connect.engine import Engine
 from ottla.connect.herder import Herder
 from ottla.connect.plugins import Plugins
 from ottla.connect.rest.server import RestServer
-from ottla.connect.secrets import Mask, make_providers, resolve
+from ottla.connect.secrets import Mask, hide_in_logs, make_providers, resolve
 from ottla.connect.states import TargetState
 from ottla.connect.stores.config import ConfigStore, MemoryConfigStore, TopicConfigStore
 from ottla.connect.stores.offsets import FileOffsetStore, OffsetStore, TopicOffsetStore
@@ -51,6 +51,7 @@ class Worker:
         self._make_engine = engine or _spark_engine
         # What came out of secrets, to be hidden in what is reported.
         self.mask = Mask()
+        self._stop_hiding: Callable[[], None] | None = None
         host, port = config.listener()
         self._rest = RestServer(
             host,
@@ -70,6 +71,7 @@ class Worker:
         await self.stop()
 
     async def start(self) -> None:
+        self._stop_hiding = hide_in_logs(self.mask)
         await self._rest.start()
         settings = self.config.settings
         host = settings.text_or_none("rest.advertised.host.name") or self._host
@@ -98,6 +100,8 @@ class Worker:
         await self._rest.stop()
         if self.herder is not None:
             await self.herder.stop()
+        if self._stop_hiding is not None:
+            self._stop_hiding()
 
     async def create(self, config: Mapping[str, str], target: TargetState | None = None) -> None:
         """A connector from a file of the command line."""

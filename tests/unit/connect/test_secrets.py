@@ -10,7 +10,7 @@ import pytest
 
 from ottla.connect.api import ConfigProvider, ConnectError
 from ottla.connect.plugins import Plugins
-from ottla.connect.secrets import Mask, MaskFilter, make_providers, resolve
+from ottla.connect.secrets import Mask, hide_in_logs, make_providers, resolve
 
 
 class Fixed(ConfigProvider):
@@ -100,13 +100,11 @@ def test_resolved_values_are_hidden_in_text_and_logs(secrets: Path, caplog: pyte
     resolve({"p": f"${{file:{secrets}/db.properties:password}}"}, make_providers({}), mask)
     assert mask.hide("login with s3cret value failed") == "login with ******** failed"
     logger = logging.getLogger("ottla.connect.test")
-    caplog.handler.addFilter(MaskFilter(mask))
+    end = hide_in_logs(mask)
     try:
-        try:
-            raise ValueError("refused: s3cret value")
-        except ValueError:
-            logger.exception("the password %s is wrong", "s3cret value")
-    finally:
-        caplog.handler.filters.clear()
+        raise ValueError("refused: s3cret value")
+    except ValueError:
+        logger.exception("the password %s is wrong", "s3cret value")
+    end()
     assert "s3cret" not in caplog.text
     assert "the password ******** is wrong" in caplog.text
