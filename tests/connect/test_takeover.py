@@ -37,7 +37,9 @@ def properties(topics: Topics, name: str) -> dict[str, str]:
 
 
 def kept(directory: Path) -> list[str]:
-    return sorted(json.loads(line)["value"] for path in directory.glob("*.json") for line in path.open())
+    return sorted(
+        json.loads(line)["value"] for path in directory.glob("*.json") for line in path.read_text().splitlines()
+    )
 
 
 def expected(until: int) -> list[str]:

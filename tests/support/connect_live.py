@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LiveWorker", "worker_properties"]
 
-WAIT_SECONDS = 90.0
+WAIT_SECONDS = 180.0
 
 
 def worker_properties(bootstrap: str, name: str, **more: str) -> dict[str, str]:

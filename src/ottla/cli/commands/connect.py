@@ -85,9 +85,9 @@ def _run(worker: Path, connectors: tuple[Path, ...], overrides: tuple[str, ...],
     from ottla.connect.problems import RequestError
     from ottla.connect.worker import read_connector_file, run_worker
 
+    config = _worker_config(worker, overrides, distributed=distributed)
     logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
-    config = _worker_config(worker, overrides, distributed=distributed)
     try:
         given = [read_connector_file(path) for path in connectors]
         asyncio.run(run_worker(config, given))

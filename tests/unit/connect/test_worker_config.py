@@ -1,0 +1,104 @@
+"""The keys of a worker's properties file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ottla.connect.config_definitions import ConfigError
+from ottla.connect.runtime.spark_engine import creation_rules
+from ottla.connect.states import TargetState
+from ottla.connect.worker import read_connector_file
+from ottla.connect.worker_config import WorkerConfig
+
+CONVERTERS = {"key.converter": "StringConverter", "value.converter": "StringConverter"}
+STANDALONE = {**CONVERTERS, "offset.storage.file.filename": "offsets"}
+DISTRIBUTED = {
+    **CONVERTERS,
+    "group.id": "g",
+    "config.storage.topic": "c",
+    "offset.storage.topic": "o",
+    "status.storage.topic": "s",
+}
+
+
+def test_kafkas_own_example_files_are_understood() -> None:
+    config = WorkerConfig(
+        {
+            **DISTRIBUTED,
+            "bootstrap.servers": "one:9092,two:9093",
+            "key.converter.schemas.enable": "true",
+            "offset.flush.interval.ms": "10000",
+            "offset.storage.replication.factor": "1",
+            "offset.storage.min.insync.replicas": "1",
+            "listeners": "HTTP://:8084",
+            "plugin.path": "/usr/local/share/java,/opt/connectors,",
+            "request.timeout.ms": "7000",
+            "spark.driver.memory": "2g",
+            "spark.master": "local[4]",
+        },
+        distributed=True,
+    )
+    settings = config.client_settings("configs")
+    assert [str(each.host) for each in settings.bootstrap_servers] == ["one", "two"]
+    assert settings.request_timeout_ms == 7000
+    assert settings.client_id == "connect-g-configs"
+    assert config.listener() == ("", 8084)
+    assert config.spark_settings() == {"spark.driver.memory": "2g"}
+    assert config.topic_settings("offset") == {"min.insync.replicas": "1"}
+    assert config.converter_defaults() == {**CONVERTERS, "key.converter.schemas.enable": "true"}
+
+
+@pytest.mark.parametrize(
+    ("given", "distributed", "about"),
+    [
+        ({"listeners": "https://:8083"}, False, "listeners"),
+        ({"group.id": None}, True, "group.id"),
+        ({"config.storage.topic": None}, True, "config.storage.topic"),
+        ({"session.timeout.ms": "1000"}, True, "session.timeout.ms"),
+        ({"offset.storage.file.filename": None}, False, "offset.storage.file.filename"),
+        ({"value.converter": None}, True, "value.converter"),
+    ],
+)
+def test_what_is_wrong_is_said_by_name(given: dict[str, str | None], distributed: bool, about: str) -> None:
+    base: dict[str, str | None] = {**(DISTRIBUTED if distributed else STANDALONE), **given}
+    with pytest.raises(ConfigError) as raised:
+        WorkerConfig({key: text for key, text in base.items() if text is not None}, distributed=distributed).listener()
+    assert raised.value.name == about
+
+
+def test_connectors_in_files_of_every_kind(tmp_path: Path) -> None:
+    config = {"name": "a", "connector.class": "X", "tasks.max": "2"}
+    cases = {
+        "a.properties": ("name=a\nconnector.class: X\ntasks.max = 2\n", None),
+        "b.json": (json.dumps({**config, "tasks.max": 2}), None),
+        "c.json": (json.dumps({"name": "a", "config": {"connector.class": "X", "tasks.max": "2"}}), None),
+        "d.json": (json.dumps({"name": "a", "config": config, "initial_state": "paused"}), TargetState.PAUSED),
+    }
+    for name, (text, target) in cases.items():
+        (tmp_path / name).write_text(text)
+        assert read_connector_file(tmp_path / name) == (config, target), name
+    (tmp_path / "e.json").write_text(json.dumps({"name": "a", "config": config, "initial_state": "SLEEPING"}))
+    with pytest.raises(ConfigError):
+        read_connector_file(tmp_path / "e.json")
+
+
+def test_rules_for_topics_that_sources_create() -> None:
+    first, default = creation_rules(
+        {
+            "topic.creation.groups": "big",
+            "topic.creation.big.include": "orders.*, clicks",
+            "topic.creation.big.exclude": "orders-test",
+            "topic.creation.big.partitions": "12",
+            "topic.creation.big.cleanup.policy": "compact",
+            "topic.creation.default.partitions": "3",
+            "topic.creation.default.replication.factor": "1",
+        }
+    )
+    assert [first.fits(name) for name in ("orders-1", "clicks", "orders-test", "other")] == [True, True, False, False]
+    assert (first.partitions, first.replication_factor, first.configs) == (12, -1, {"cleanup.policy": "compact"})
+    assert default.fits("other")
+    assert (default.partitions, default.replication_factor) == (3, 1)
+    assert creation_rules({}) == ()
