@@ -156,6 +156,12 @@ class Producer:
         """Fences older producers of the same transactional id, and ends what they left open."""
         await self._transactions.init()
 
+    async def renew_transactions(self) -> None:
+        """Begins anew after a failure, with a higher epoch; raises PRODUCER_FENCED where somebody else has the id."""
+        self._fail_all(ClientError("The transaction was given up."))
+        await self.flush()
+        await self._transactions.init(continuing=True)
+
     def begin_transaction(self) -> None:
         self._transactions.begin()
 
