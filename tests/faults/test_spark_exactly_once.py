@@ -17,7 +17,7 @@ from tests.support.spark_crashes import arm
 from tests.support.spark_pipeline import Pipeline
 from tests.support.spark_topics import Topics
 
-pytestmark = [pytest.mark.faults, pytest.mark.spark]
+pytestmark = [pytest.mark.faults, pytest.mark.spark, pytest.mark.timeout(0)]
 
 # How long a pipeline may take to catch up when nobody is killed any more.
 PATIENCE_SECONDS = 600.0
