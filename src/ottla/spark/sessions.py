@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import DataStreamWriter
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["LOCAL_MASTER", "register", "session", "start"]
+__all__ = ["JAVA_OPTIONS", "LOCAL_MASTER", "register", "session", "start"]
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +37,8 @@ LOCAL_MASTER = "local[*,4]"
 """All cores, and four attempts for each task: plain `local[*]` fails a query at the first lost worker."""
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
+JAVA_OPTIONS = f"-Dlog4j2.configurationFile=file:{_LOGGING} -XX:+UseSerialGC -Xss2m"
+"""What the driver's JVM is told; whoever sets `spark.driver.extraJavaOptions` may want to begin with it."""
 
 # What suits a pipeline on one machine; everything may be overridden.
 _DEFAULTS = {
@@ -44,7 +46,7 @@ _DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "WARN",
     "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{_LOGGING} -XX:+UseSerialGC -Xss2m",
+    "spark.driver.extraJavaOptions": JAVA_OPTIONS,
     # A pipeline's partitions are its topics'; two hundred tasks for a small aggregation are only overhead.
     "spark.sql.shuffle.partitions": "4",
     # How long a query without a trigger waits when there is nothing new. Spark's own 10 ms cost a fifth of a core.

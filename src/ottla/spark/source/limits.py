@@ -10,6 +10,9 @@ from ottla.model.ids import TopicPartition
 
 __all__ = ["Lag", "limit_offsets", "split"]
 
+# Sums of fractions that should be whole are a little less.
+_ROUNDING = 1e-9
+
 
 class Lag(NamedTuple):
     start: int
@@ -29,12 +32,22 @@ def limit_offsets(
     on by one offset at least, or none would ever move where there are more partitions than the limit is large.
     """
     weight = dict.fromkeys(lags, 1.0) | dict(weights or {})
-    sizes = {one: lag.size * weight[one] for one, lag in lags.items()}
-    total = sum(sizes.values())
+    total = sum(lag.size * weight[one] for one, lag in lags.items())
     if total <= limit:
         return {one: lag.end for one, lag in lags.items()}
-    share = limit / total
-    return {one: lag.start + min(lag.size, max(1, int(lag.size * share))) for one, lag in lags.items()}
+    moving = [one for one, lag in lags.items() if lag.size]
+    ones = sum(weight[one] for one in moving)
+    share = max(0.0, limit - ones) / (total - ones) if total > ones else 0.0
+    ends = {one: lag.start for one, lag in lags.items()}
+    # What one partition loses by rounding goes to the next, so that the whole is as large as it may be.
+    exact = 0.0
+    given = 0
+    for one in moving:
+        exact += (lags[one].size - 1) * share
+        more = int(exact + _ROUNDING) - given
+        given += more
+        ends[one] += 1 + more
+    return ends
 
 
 def split(lags: Mapping[TopicPartition, Lag], at_least: int | None) -> list[tuple[TopicPartition, Lag]]:

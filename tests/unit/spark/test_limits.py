@@ -1,0 +1,61 @@
+"""How a batch is limited and cut into tasks."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.model.ids import TopicPartition
+from ottla.spark.source.limits import Lag, limit_offsets, split
+from ottla.spark.source.offsets import SourceOffset
+
+partitions = st.builds(TopicPartition, st.sampled_from(["a", "b"]), st.integers(0, 5))
+lags = st.dictionaries(
+    partitions, st.builds(lambda start, size: Lag(start, start + size), st.integers(0, 10**6), st.integers(1, 10**5))
+)
+
+
+@given(lags, st.integers(1, 10**6))
+def test_a_limited_batch_moves_every_partition_and_is_no_larger_than_it_may_be(
+    some: dict[TopicPartition, Lag], limit: int
+) -> None:
+    ends = limit_offsets(some, limit)
+    assert set(ends) == set(some)
+    assert all(lag.start < ends[one] <= lag.end for one, lag in some.items())
+    taken = sum(ends[one] - lag.start for one, lag in some.items())
+    assert taken <= max(limit, len(some))
+    if sum(lag.size for lag in some.values()) <= limit:
+        assert all(ends[one] == lag.end for one, lag in some.items())
+
+
+def test_weights_count() -> None:
+    light, heavy = TopicPartition("light", 0), TopicPartition("heavy", 0)
+    ends = limit_offsets({light: Lag(0, 100), heavy: Lag(0, 100)}, 1_010, {light: 1.0, heavy: 100.0})
+    assert ends == {light: 10, heavy: 10}
+
+
+@given(lags, st.none() | st.integers(1, 50))
+def test_pieces_are_the_whole(some: dict[TopicPartition, Lag], at_least: int | None) -> None:
+    pieces = split(some, at_least)
+    for one, lag in some.items():
+        own = [piece for which, piece in pieces if which == one]
+        assert own[0].start == lag.start
+        assert own[-1].end == lag.end
+        assert all(left.end == right.start for left, right in pairwise(own))
+        assert all(piece.size > 0 for piece in own)
+    if at_least is None:
+        assert len(pieces) == len(some)
+
+
+@given(
+    st.dictionaries(partitions, st.integers(0, 1 << 60)),
+    st.dictionaries(st.sampled_from(["a", "b"]), st.text(min_size=1)),
+    st.dictionaries(partitions, st.integers(-1, 100)),
+)
+def test_offsets_come_back_from_json(
+    offsets: dict[TopicPartition, int], ids: dict[str, str], lost: dict[TopicPartition, int]
+) -> None:
+    offset = SourceOffset(offsets, ids, lost)
+    assert SourceOffset.from_json(offset.to_json()) == offset

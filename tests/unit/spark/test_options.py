@@ -1,0 +1,105 @@
+"""The options of a source: what they mean, and what is refused."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+from ottla.client.errors import ClientError
+from ottla.model.ids import TopicPartition
+from ottla.spark.options import EARLIEST, LATEST, OptionError, Point, source_options
+
+BASE = {"kafka.bootstrap.servers": "one:1,two:2", "subscribe": "a, b,a"}
+
+
+def parsed(streaming: bool = True, **options: str) -> Any:
+    return source_options({**BASE, **options}, streaming=streaming)
+
+
+def test_names_are_those_of_sparks_connector_in_any_case() -> None:
+    found = parsed(
+        MAXOFFSETSPERTRIGGER="5",
+        maxbytespertrigger="7",
+        minPartitions="3",
+        includeheaders="false",
+        failOnDataLoss="false",
+    )
+    assert found.selection.topics == ("a", "b")
+    assert [str(one) for one in found.client.bootstrap_servers] == ["one:1", "two:2"]
+    assert (found.max_offsets_per_trigger, found.max_bytes_per_trigger, found.min_partitions) == (5, 7, 3)
+    assert (found.include_headers, found.on_data_loss, found.read_committed) == (False, "earliest", True)
+    assert pickle.loads(pickle.dumps(found)) == found
+
+
+def test_a_stream_begins_at_the_end_and_a_batch_at_the_beginning() -> None:
+    assert parsed().starting == Point(everywhere=LATEST)
+    assert parsed(streaming=False).starting == Point(everywhere=EARLIEST)
+    assert parsed(streaming=False).ending == Point(everywhere=LATEST)
+
+
+def test_one_time_goes_before_times_and_times_before_offsets() -> None:
+    offsets, times = '{"a": {"0": 4, "1": -1}}', '{"a": {"0": 1000}}'
+    assert parsed(startingOffsets=offsets).starting.offsets == {
+        TopicPartition("a", 0): 4,
+        TopicPartition("a", 1): LATEST,
+    }
+    assert parsed(startingOffsets=offsets, startingOffsetsByTimestamp=times).starting.times_ms == {
+        TopicPartition("a", 0): 1000
+    }
+    assert parsed(startingOffsetsByTimestamp=times, startingTimestamp="5").starting == Point(time_ms=5)
+
+
+def test_offsets_of_a_checkpoint_can_be_a_starting_point() -> None:
+    text = '{"a": {"0": 4}, "@id": {"a": "xyz"}}'
+    assert parsed(startingOffsets=text).starting.offsets == {TopicPartition("a", 0): 4}
+
+
+def test_where_a_group_stands() -> None:
+    found = parsed(startingOffsets="committed", **{"group.id": "g", "auto.offset.reset": "latest"})
+    assert found.starting_committed
+    assert found.starting == Point(everywhere=LATEST)
+    with pytest.raises(OptionError, match=r"group\.id"):
+        parsed(startingOffsets="committed")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"subscribe": ""}, "Exactly one"),
+        ({"subscribePattern": ".*"}, "Exactly one"),
+        ({"subscribe": "", "subscribePattern": "("}, "no regular expression"),
+        ({"subscribe": "", "assign": '{"a": 1}'}, "looks like"),
+        ({"subscribe": "", "assign": "["}, "no JSON"),
+        ({"startingOffsets": "[]"}, "no JSON object"),
+        ({"startingOffsets": '{"a": {"x": 1}}'}, "looks like"),
+        ({"startingOffsets": '{"a": 1}'}, "looks like"),
+        ({"startingTimestamp": "yesterday"}, "milliseconds"),
+        ({"startingOffsetsByTimestampStrategy": "guess"}, "neither"),
+        ({"endingOffsets": "latest"}, "has no end"),
+        ({"maxOffsetsPerTrigger": "0"}, "positive"),
+        ({"maxOffsetsPerTrigger": "many"}, "positive"),
+        ({"includeHeaders": "perhaps"}, "neither true nor false"),
+        ({"isolation.level": "some"}, "read_uncommitted"),
+        ({"onDataLoss": "cry"}, "none of"),
+        ({"decoder": "magic"}, "neither"),
+        ({"subscrbe": "a"}, "Nobody knows option 'subscrbe'"),
+        ({"kafka.bootstrap.servers": ""}, "is missing"),
+    ],
+)
+def test_what_means_nothing_is_refused(options: dict[str, str], words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        parsed(**options)
+
+
+def test_batches_need_an_end_that_lies_behind_their_beginning() -> None:
+    with pytest.raises(OptionError, match="nothing"):
+        parsed(streaming=False, startingOffsets="latest")
+    with pytest.raises(OptionError, match="nothing"):
+        parsed(streaming=False, endingOffsets="earliest")
+
+
+def test_security_that_is_not_there_is_not_pretended() -> None:
+    with pytest.raises(ClientError, match=r"security\.protocol"):
+        parsed(**{"kafka.security.protocol": "SASL_SSL"})
