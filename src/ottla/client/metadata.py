@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ottla.client.errors import error_of
 from ottla.model.errors import KafkaError
-from ottla.model.ids import Uuid
+from ottla.model.ids import TopicPartition, Uuid
 from ottla.wire.messages.describe_cluster import DescribeClusterResponse
 from ottla.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
 
@@ -79,6 +79,12 @@ class MetadataCache:
         info = self.topics.get(topic)
         found = None if info is None else info.partitions.get(partition)
         return -1 if found is None else found.leader
+
+    def forget_leader(self, one: TopicPartition) -> None:
+        """Who led a partition does so no more."""
+        info = self.topics.get(one.topic)
+        if info is not None and one.partition in info.partitions:
+            info.partitions[one.partition] = info.partitions[one.partition]._replace(leader=-1)
 
     def _update_topic(self, name: str, topic: MetadataResponseTopic) -> None:
         partitions = {

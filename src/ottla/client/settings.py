@@ -31,6 +31,10 @@ class ClientSettings:
     metadata_age_max_ms: int = 300_000
     response_bytes_max: int = 512 * 1024 * 1024
 
+    def backoff_ms(self, attempts: int) -> int:
+        """How long to wait after so many attempts: twice as long each time, up to a limit."""
+        return min(self.retry_backoff_ms << min(attempts - 1, 10), self.retry_backoff_max_ms)
+
 
 def parse_bootstrap(text: str, *, option: str = "--bootstrap-server") -> tuple[Endpoint, ...]:
     """`host:port[,host:port...]`; an address may be in brackets, and 9092 is the port where none is given."""

@@ -10,13 +10,14 @@ import asyncio
 from collections.abc import Generator, Sequence
 from typing import NamedTuple
 
+from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
 from ottla.records.build import assemble_batch, batch_attributes
 from ottla.records.compression import Codec
 from ottla.records.header import HEADER_SIZE
 from ottla.records.varint import append_varint
 
-__all__ = ["Delivery", "EncodedRecords", "ProducerBatch", "RecordMetadata"]
+__all__ = ["Delivery", "EncodedRecords", "ProducerBatch", "RecordMetadata", "looked_at"]
 
 _TABLE_SIZE = 8192
 
@@ -131,6 +132,14 @@ class ProducerBatch:
         self.base_sequence = -1
 
     @property
+    def complaint(self) -> str:
+        """What to say when its time is over."""
+        why = self.last_error
+        name = f" ({why.code.name})" if isinstance(why, KafkaError) else ""
+        last = "" if why is None else f"; the last answer was{name}: {str(why).rstrip('.')}"
+        return f"{self.partition}: the record was not delivered in time{last}. Is the cluster healthy?"
+
+    @property
     def size(self) -> int:
         return HEADER_SIZE + len(self.payload)
 
@@ -205,3 +214,9 @@ def _headers(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
         pieces += (_length(encoded), encoded)
         pieces.append(_NULL if content is None else _length(content) + content)
     return b"".join(pieces)
+
+
+def looked_at(done: asyncio.Future[tuple[int, int]]) -> None:
+    """For a future that nobody may ever look at."""
+    if not done.cancelled():
+        done.exception()

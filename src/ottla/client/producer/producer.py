@@ -21,7 +21,7 @@ from ottla.client.connection import Connection
 from ottla.client.errors import ClientClosed, ClientError, ConnectionLost, TimedOut, error_of
 from ottla.client.measures import PRODUCER_METRICS, ProducerMeasures, Recent, tell
 from ottla.client.metadata import TopicInfo
-from ottla.client.producer.batch import Delivery, EncodedRecords, ProducerBatch, RecordMetadata
+from ottla.client.producer.batch import Delivery, EncodedRecords, ProducerBatch, RecordMetadata, looked_at
 from ottla.client.producer.partitioner import Partitioner, StickyPartitioner
 from ottla.client.producer.queue import PartitionQueue
 from ottla.client.producer.requests import answers_by_partition, produce_request
@@ -211,7 +211,6 @@ class Producer:
     async def _identify(self) -> None:
         if self.settings.transactional_id is not None:
             raise ClientError("A transactional producer begins with init_transactions().")
-
         await ask_identity(self._cluster, self._identity, timeout_ms=self.settings.request_timeout_ms)
 
     def _append(
@@ -257,7 +256,7 @@ class Producer:
         loop = asyncio.get_running_loop()
         done: asyncio.Future[tuple[int, int]] = loop.create_future()
         # Nobody has to look at a delivery: a failure that is not looked at is not an error of its own.
-        done.add_done_callback(_looked_at)
+        done.add_done_callback(looked_at)
         settings = self.settings
         batch = queue.open = ProducerBatch(
             one,
@@ -321,7 +320,7 @@ class Producer:
             first = queue.closed[0]
             if first.created + self.settings.delivery_timeout_ms / 1000 < now:
                 queue.closed.popleft()
-                self._finish(first, TimedOut(_late(first)))
+                self._finish(first, TimedOut(first.complaint))
                 continue
             if first.retry_at > now:
                 pause = first.retry_at - now if pause is None else min(pause, first.retry_at - now)
@@ -440,7 +439,7 @@ class Producer:
             self._finish(batch, (answer.base_offset, answer.log_append_time_ms))
         else:
             if error.code in _LEADER_UNKNOWN:
-                self._forget_leader(batch.partition)
+                self._cluster.metadata.forget_leader(batch.partition)
             self._again_or_fail(batch, error)
 
     def _again_or_fail(self, batch: ProducerBatch, error: ClientError | KafkaError, *, taken: bool = True) -> None:
@@ -459,25 +458,16 @@ class Producer:
             batch.attempts += 1
             batch.last_error = error
             self.measures.retried_records += batch.count
-            backoff = min(
-                self._cluster.settings.retry_backoff_ms * 2 ** min(batch.attempts - 1, 10),
-                self._cluster.settings.retry_backoff_max_ms,
-            )
-            batch.retry_at = now + backoff / 1000
+            batch.retry_at = now + self._cluster.settings.backoff_ms(batch.attempts) / 1000
             if taken:
                 queue.put_back(batch)
             if not isinstance(error, KafkaError) or not taken:
-                self._forget_leader(batch.partition)
+                self._cluster.metadata.forget_leader(batch.partition)
             self._wake.set()
             return
         if not taken:
             queue.closed.remove(batch)
         self._finish(batch, error)
-
-    def _forget_leader(self, one: TopicPartition) -> None:
-        info = self._cluster.metadata.topics.get(one.topic)
-        if info is not None and one.partition in info.partitions:
-            info.partitions[one.partition] = info.partitions[one.partition]._replace(leader=-1)
 
     def _finish(self, batch: ProducerBatch, outcome: tuple[int, int] | Exception) -> None:
         self._unfinished.discard(batch)
@@ -505,20 +495,5 @@ class Producer:
 
     def _fail_all(self, error: Exception) -> None:
         for queue in self._queues.values():
-            batches = [*queue.closed, *([] if queue.open is None else [queue.open])]
-            queue.closed.clear()
-            queue.open = None
-            for batch in batches:
+            for batch in queue.take_all():
                 self._finish(batch, error)
-
-
-def _late(batch: ProducerBatch) -> str:
-    why = batch.last_error
-    name = f" ({why.code.name})" if isinstance(why, KafkaError) else ""
-    last = "" if why is None else f"; the last answer was{name}: {str(why).rstrip('.')}"
-    return f"{batch.partition}: the record was not delivered in time{last}. Is the cluster healthy?"
-
-
-def _looked_at(done: asyncio.Future[tuple[int, int]]) -> None:
-    if not done.cancelled():
-        done.exception()

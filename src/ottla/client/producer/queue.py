@@ -30,3 +30,10 @@ class PartitionQueue:
                 break
             position += 1
         self.closed.insert(position, batch)
+
+    def take_all(self) -> list[ProducerBatch]:
+        """Everything that has not left; nothing of it is here any more."""
+        batches = [*self.closed, *([] if self.open is None else [self.open])]
+        self.closed.clear()
+        self.open = None
+        return batches

@@ -1,0 +1,96 @@
+"""Fixtures for commands of `ottla` beside Kafka's own tools, on the same cluster.
+
+`BROKER=kafka` gives a cluster of Apache Kafka. Our commands run in this process, Kafka's in the one JVM.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import ottla.testing
+from ottla.cli.app import run as run_command
+from tests.support.brokers import ApacheKafka
+from tests.support.java import ToolServer, unavailable_reason
+
+__all__ = ["Answer", "Cluster", "Ours", "Theirs", "cluster", "ours", "theirs"]
+
+
+class Cluster(NamedTuple):
+    bootstrap: str
+    nodes: int
+    log_directory: Path
+
+
+class Answer(NamedTuple):
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.stdout)
+
+
+Ours = Callable[..., Answer]
+Theirs = Callable[..., str]
+
+SETTINGS = {
+    "auto.create.topics.enable": "false",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.heartbeat.interval.ms": "200",
+    "group.consumer.min.heartbeat.interval.ms": "200",
+}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    if reason := unavailable_reason():
+        pytest.skip(f"Java tests: {reason}")
+    if os.environ.get("BROKER") == "kafka":
+        with ApacheKafka(tmp_path_factory.mktemp("kafka"), SETTINGS) as broker:
+            yield Cluster(broker.bootstrap, 1, broker.log_directory)
+    else:
+        with ottla.testing.cluster(nodes=3, settings=SETTINGS) as running:
+            yield Cluster(running.bootstrap, 3, running.node(1).directory / "data")
+
+
+@pytest.fixture
+def ours(cluster: Cluster, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Ours:
+    """Runs one of our commands."""
+    monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVER", cluster.bootstrap)
+
+    def call(*words: str | int, stdin: str = "", code: int = 0) -> Answer:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        capfdbinary.readouterr()
+        status = run_command([str(word) for word in words])
+        sys.stdout.flush()
+        out, err = capfdbinary.readouterr()
+        answer = Answer(status, out.decode(), err.decode())
+        assert "Traceback" not in answer.stderr
+        assert status == code, answer
+        return answer
+
+    return call
+
+
+@pytest.fixture
+def theirs(java: ToolServer, cluster: Cluster) -> Theirs:
+    """Runs one of Kafka's tools; what it said."""
+
+    def call(tool: str, *words: str | int, stdin: str = "", status: int = 0) -> str:
+        arguments = ["--bootstrap-server", cluster.bootstrap, *words]
+        if tool == "ClusterTool":
+            arguments = [words[0], "--bootstrap-server", cluster.bootstrap, *words[1:]]
+        result = java.run(tool, *arguments, stdin=stdin)
+        assert result.status == status, result
+        return result.stdout
+
+    return call
