@@ -49,6 +49,8 @@ _DEFAULTS = {
     "spark.driver.extraJavaOptions": JAVA_OPTIONS,
     # A pipeline's partitions are its topics'; two hundred tasks for a small aggregation are only overhead.
     "spark.sql.shuffle.partitions": "4",
+    # A repeated batch must be cut into the same tasks, or what an exactly-once sink has noted for them means nothing.
+    "spark.sql.adaptive.streaming.stateless.enabled": "false",
     # How long a query without a trigger waits when there is nothing new. Spark's own 10 ms cost a fifth of a core.
     "spark.sql.streaming.pollingDelay": "200ms",
     "spark.sql.streaming.stateStore.providerClass": (
