@@ -25,12 +25,15 @@ def spark() -> Iterator[SparkSession]:
     """The one Spark session of a test process; it takes seconds to start."""
     import ottla.spark
     from ottla.spark.jvm_connector import ConnectorUnavailableError
+    from ottla.spark.sessions import JAVA_OPTIONS
 
+    # What lives for minutes is not worth the better compiler, which takes half of the start.
+    options = {"spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -XX:TieredStopAtLevel=1"}
     try:
-        found = ottla.spark.session("tests", master="local[2,4]", jvm_connector=True)
+        found = ottla.spark.session("tests", master="local[2,4]", settings=options, jvm_connector=True)
     except ConnectorUnavailableError:
         # Tests of Spark's own connector ask for its jars themselves, and say why they are skipped.
-        found = ottla.spark.session("tests", master="local[2,4]")
+        found = ottla.spark.session("tests", master="local[2,4]", settings=options)
     yield found
     found.stop()
 
