@@ -218,6 +218,25 @@ def test_each_file_belongs_to_one_task(tmp_path: Path) -> None:
     assert all(shares)
 
 
+def test_many_files_come_in_portions_and_read_ones_no_more(tmp_path: Path) -> None:
+    for number in range(450):
+        (tmp_path / f"{number:03d}.json").write_text('{"id": 1}\n')
+    found = reader(tmp_path, "json")
+    seen: list[str] = []
+    while partitions := found.partitions():
+        assert len(partitions) <= 200
+        for number, partition in enumerate(partitions):
+            seen.append(str(partition["file"]))
+            end = found.latest(partition, None, ReadLimit())
+            assert end == {"row": 1, "done": True}
+            # Of some it is told that they are written, others were read before this reader began.
+            if number % 2:
+                found.committed(partition, end)
+            else:
+                assert found.latest(partition, end, ReadLimit()) == end
+    assert sorted(seen) == sorted({f"{number:03d}.json" for number in range(450)})
+
+
 def test_a_file_that_still_changes_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"id": 1}\n')
     assert not reader(tmp_path, "json", settle_ms="60000").partitions()

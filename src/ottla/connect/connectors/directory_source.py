@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMATS", "DirectoryReader", "DirectorySourceConnector", "is_hidden"]
 
+# How many files are looked at for one batch: each is a task of Spark.
+FILES_MAX = 200
 FORMATS = ("parquet", "json", "csv", "avro")
 
 
@@ -87,6 +89,9 @@ class DirectoryReader(SourceReader):
         self._path = Path(settings.text("path"))
         self._task, self._tasks = task, tasks
         self._schemas: dict[str, StructType] = {}
+        self._counts: dict[str, int] = {}
+        # Files of which nothing is left to read, as far as this reader was told.
+        self._done: set[str] = set()
 
     def partitions(self) -> Sequence[SourcePartition]:
         found = []
@@ -97,8 +102,10 @@ class DirectoryReader(SourceReader):
                 continue
             if not path.is_file() or path.stat().st_mtime > newest:
                 continue
-            if zlib.crc32(name.encode()) % self._tasks == self._task:
+            if name not in self._done and zlib.crc32(name.encode()) % self._tasks == self._task:
                 found.append({"file": name})
+                if len(found) == FILES_MAX:
+                    break
         return found
 
     def schema(self, partition: SourcePartition) -> StructType:
@@ -117,9 +124,13 @@ class DirectoryReader(SourceReader):
         return self._schemas[name]
 
     def latest(self, partition: SourcePartition, start: SourceOffset | None, limit: ReadLimit) -> SourceOffset | None:
+        name = str(partition["file"])
         if start is not None and start.get("done"):
+            self._forget(name)
             return start
-        rows = self._row_count(self._path / str(partition["file"]))
+        if name not in self._counts:
+            self._counts[name] = self._row_count(self._path / name)
+        rows = self._counts[name]
         end = min(_row(start) + limit.records, rows)
         if end == rows:
             return {"row": rows, "done": True}
@@ -145,6 +156,15 @@ class DirectoryReader(SourceReader):
                 yield pyarrow.RecordBatch.from_arrays(arrays, names)
             if position >= last:
                 return
+
+    def committed(self, partition: SourcePartition, offset: SourceOffset) -> None:
+        if offset.get("done"):
+            self._forget(str(partition["file"]))
+
+    def _forget(self, name: str) -> None:
+        self._done.add(name)
+        self._counts.pop(name, None)
+        self._schemas.pop(name, None)
 
     def _columns(self, path: Path) -> StructType:
         from pyspark.sql.pandas.types import from_arrow_schema
