@@ -229,7 +229,8 @@ def test_any_streaming_source_of_spark(worker: LiveWorker, topics: Topics) -> No
     worker.wait(lambda: arrived(60), "rate")
     worker.request("PUT", "/connectors/rate/pause")
     worker.request("PUT", "/connectors/rate/resume")
-    worker.wait(lambda: arrived(len(found) + 60), "rate")
+    more = len(found) + 60
+    worker.wait(lambda: arrived(more), "rate")
     worker.request("DELETE", "/connectors/rate")
     assert [json.loads(record.value)["value"] for record in found] == list(range(len(found)))
     assert [record.key for record in found] == [str(number).encode() for number in range(len(found))]

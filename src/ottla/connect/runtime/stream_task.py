@@ -73,6 +73,9 @@ class StreamTask(TaskLoop):
     def _start(self) -> StreamingQuery:
         connector = self.spec.connector()
         assert isinstance(connector, SourceConnector)
+        # Spark looks for data sources in the session of the thread, and this thread has none yet: making a frame of
+        # Python's rows is what sets it.
+        self._spark.createDataFrame([], "nothing int")
         stream = connector.stream(self.spec.task, self._spark)
         if stream is None:
             raise ConnectError(f"{self.spec.connector.__name__} has neither a reader nor a stream.")
