@@ -82,20 +82,20 @@ def test_a_batch_that_failed_after_it_was_written_comes_again_as_the_same(
     with LiveWorker(properties(topics, "again"), spark) as worker:
         worker.put("count", connector_class="CountingSource", topic=topic, until="100", partitions="2", step="50")
         worker.put(
-            "keep",
+            "keep-again",
             connector_class="KeepingSink",
             topics=topic,
             directory=str(target),
             control=str(control),
             tasks_restart_max_attempts="0",
         )
-        assert "told to fail after the write" in worker.wait_for_failure("keep")
+        assert "told to fail after the write" in worker.wait_for_failure("keep-again")
         (first,) = target.glob("*.json")
         content = first.read_text()
-        assert worker.request("GET", "/connectors/keep/offsets")["offsets"][0]["offset"] == {"kafka_offset": 0}
+        assert worker.request("GET", "/connectors/keep-again/offsets")["offsets"][0]["offset"] == {"kafka_offset": 0}
         (control / "fail").unlink()
-        worker.request("POST", "/connectors/keep/tasks/0/restart")
-        worker.wait(lambda: len(kept(target)) >= 200, "count", "keep")
+        worker.request("POST", "/connectors/keep-again/tasks/0/restart")
+        worker.wait(lambda: len(kept(target)) >= 200, "count", "keep-again")
         assert first.read_text() == content, "the same batch has the same records"
     assert kept(target) == expected(100)
 
@@ -107,7 +107,7 @@ def test_what_may_pass_by_itself_is_waited_for(topics: Topics, spark: SparkSessi
     with LiveWorker(properties(topics, "passes"), spark) as worker:
         for name, config in (
             ("count", {"connector_class": "CountingSource", "topic": topic, "until": "40", "partitions": "2"}),
-            ("keep", {"connector_class": "KeepingSink", "topics": topic, "directory": str(target)}),
+            ("keep-waiting", {"connector_class": "KeepingSink", "topics": topic, "directory": str(target)}),
         ):
             worker.put(name, **config, control=str(control), errors_retry_delay_max_ms="500")
         worker.wait(
@@ -115,6 +115,6 @@ def test_what_may_pass_by_itself_is_waited_for(topics: Topics, spark: SparkSessi
         )
         assert "come back later" in worker.request("GET", "/connectors/count/tasks/0/progress")["last_error"]
         (control / "retry").unlink()
-        worker.wait(lambda: len(kept(target)) >= 80, "count", "keep")
+        worker.wait(lambda: len(kept(target)) >= 80, "count", "keep-waiting")
     assert kept(target) == expected(40)
     assert asyncio.run(committed_values(topics.bootstrap, topic)) == expected(40)

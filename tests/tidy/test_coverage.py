@@ -53,5 +53,7 @@ def exists(name: str) -> bool:
         return False
     if not function:
         return True
-    functions = {node.name for node in ast.walk(parsed(file)) if isinstance(node, ast.FunctionDef)}
+    functions = {
+        node.name for node in ast.walk(parsed(file)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
     return function.rpartition("::")[2] in functions

@@ -93,6 +93,13 @@ def _common(kind: type[Connector], plugins: Plugins) -> ConfigDefinitions:
                 order_in_group=14, width=Width.MEDIUM, display_name="Reload Action",
                 validator=OneOf(("none", "restart"), any_case=True),
                 documentation="What happens when a value from a provider changes.")
+    ).joined(_common_errors())  # fmt: skip
+
+
+def _common_errors() -> ConfigDefinitions:
+    short = Width.SHORT
+    return (
+        ConfigDefinitions()
         .define("errors.retry.timeout", ConfigType.LONG, default=0, group=_ERRORS, order_in_group=1,
                 width=Width.MEDIUM, display_name="Retry Timeout for Errors",
                 documentation="For how long, in milliseconds, a batch that failed is tried again; -1 for ever.")
@@ -128,7 +135,7 @@ _SOURCE = (
             documentation="Accepted: see trigger.interval.ms.")
     .define("offsets.storage.topic", ConfigType.STRING, default=None, importance=Importance.LOW, group=_OFFSETS,
             order_in_group=1, width=Width.LONG, display_name="Offsets topic",
-            documentation="A topic of its own for this connector's offsets.")
+            documentation="Accepted: offsets of all connectors are in the offset topic of the workers.")
 )  # fmt: skip
 
 _SINK = (

@@ -159,7 +159,7 @@ class SourceTask(TaskLoop):
 
     async def _commit(self, pieces: list[SourcePiece], *, wrote: bool) -> None:
         connector = self.spec.task.connector
-        topic = self.spec.config.get("offsets.storage.topic") or self._offsets.topic
+        topic = self._offsets.topic
         if topic is not None:
             records = [offset_record(connector, piece.partition, piece.end) for piece in pieces]
             await self._transactions.send(topic, records)
