@@ -9,7 +9,6 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ottla.connect.runtime.spark_engine import SparkEngine
@@ -72,6 +71,10 @@ class LiveWorker:
     def __exit__(self, *_: object) -> None:
         assert self._worker is not None
         self._call(self._worker.stop())
+        # On a busy machine a task may have been left behind; it still wants to tell how it ended.
+        for thread in threading.enumerate():
+            if thread.name.startswith("task-"):
+                thread.join(60)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -121,7 +124,3 @@ class LiveWorker:
 
     def _call(self, work: Any) -> None:
         asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=120)
-
-
-def lines_of(path: Path) -> list[str]:
-    return path.read_text().splitlines() if path.exists() else []

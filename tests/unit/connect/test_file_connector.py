@@ -143,6 +143,14 @@ def test_a_batch_that_comes_again_replaces_what_it_left(path: Path) -> None:
     assert path.read_text() == "a\nb\nc\nd\ne\nf\n"
 
 
+def test_without_its_note_a_batch_would_be_there_twice(path: Path) -> None:
+    """The control: it is the note beside the file that keeps lines from coming twice."""
+    LineWriter(path).append(["a"], "batch-0")
+    path.with_name(path.name + ".batch").unlink()
+    LineWriter(path).append(["a"], "batch-0")
+    assert path.read_text() == "a\na\n"
+
+
 def test_what_was_in_the_file_before_stays(path: Path) -> None:
     path.write_text("before\n")
     LineWriter(path).append(["a"], "b0")
