@@ -83,7 +83,7 @@ def test_everything_arrives_once(
 def send_more(topics: Topics, source: str, sent: int, kind: str) -> int:
     values = [str(number).encode() for number in range(sent, sent + 100)] * COPIES[kind]
     topics.send(source, values, partition=sent // 100 % 3)
-    time.sleep(0.3)
+    time.sleep(0.5)
     return sent + 100
 
 

@@ -128,7 +128,7 @@ def frame_of(spark: SparkSession, settings: dict[str, str]) -> DataFrame:
         .option("bootstrap.servers", settings["bootstrap"])
         .option("subscribe", settings["source"])
         .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", settings.get("records_per_batch", "500"))
+        .option("maxOffsetsPerTrigger", settings.get("records_per_batch", "3000"))
         .load()
     )
     kind = settings["kind"]
