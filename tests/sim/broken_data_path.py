@@ -21,9 +21,9 @@ def answers_before_replication(patch: pytest.MonkeyPatch) -> None:
 
     handle = produce.handle
 
-    def handle_in_haste(request: ProduceRequest, *arguments: Any) -> Any:
+    def handle_in_haste(request: ProduceRequest, *arguments: Any, **more: Any) -> Any:
         request.acks = 1
-        return handle(request, *arguments)
+        return handle(request, *arguments, **more)
 
     patch.setattr(produce, "handle", handle_in_haste)
 

@@ -38,6 +38,8 @@ class SimClient:
         )
         self.topic_ids: dict[str, Uuid] = {}
         self._leaders: dict[TopicPartition, tuple[Endpoint, int]] = {}
+        # The newest epoch heard of, by topic id and partition.
+        self._epochs: dict[tuple[Uuid, int], int] = {}
         self._coordinators: dict[str, Endpoint] = {}
         self._bootstrap = cluster.endpoints
 
@@ -96,7 +98,11 @@ class SimClient:
             for row in topic.partitions:
                 partition = TopicPartition(topic.name, row.partition_index)
                 endpoint = brokers.get(row.leader_id)
-                if endpoint is None:
+                # As clients do (KIP-320): a broker that is behind may still take itself for the leader of an older
+                # epoch, and would call out of range what was read from its successor.
+                newest = self._epochs.get((topic.topic_id, row.partition_index), -1)
+                self._epochs[topic.topic_id, row.partition_index] = max(newest, row.leader_epoch)
+                if endpoint is None or row.leader_epoch < newest:
                     self._leaders.pop(partition, None)
                 else:
                     self._leaders[partition] = (endpoint, row.leader_epoch)
