@@ -5,15 +5,17 @@ PORT   ?= 9092
 DATA   ?= data
 JOBS   ?= 2
 SEEDS  ?= 1000
+RATE   ?= 4000
 FROM   ?= 0
 BIN    := .venv/bin
 READY  := .venv/ready
 JUNK   := .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
 
-.PHONY: help setup run test lint format check faults sim bench compat lock clean
+.PHONY: help setup run demo test lint format check faults sim bench compat lock clean
 
 help:
 	@echo "make run      a node on 127.0.0.1:$(PORT), data under ./$(DATA)"
+	@echo "make demo     a pipeline of clicks through topics into Parquet files, watched as it runs (SECONDS=45 RATE=4000)"
 	@echo "make test     lint, then every test"
 	@echo "make check    test and compat: all that must hold"
 	@echo "make compat   Apache Kafka's own integration tests against Ottla"
@@ -41,6 +43,10 @@ $(READY): pyproject.toml requirements/broker.lock requirements/cli.lock requirem
 
 run: $(READY)
 	$(BIN)/ottla up --port $(PORT) --data $(DATA)
+
+# A shell may count SECONDS of its own: only what make was told counts.
+demo: $(READY)
+	$(BIN)/python -m examples.clickstream --rate $(RATE) $(if $(filter command line,$(origin SECONDS)),--seconds $(SECONDS))
 
 test: lint
 	@# Two files of tests at a time: many of them wait for processes. The jars come first, so that nobody fetches them twice.

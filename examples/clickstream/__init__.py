@@ -1,0 +1,1 @@
+"""A pipeline from a generator of clicks to partitioned Parquet files. See README.md."""

@@ -1,0 +1,140 @@
+"""`make demo`: starts a node, Spark and the pipeline, watches them for a while, and shows what came of it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import signal
+import sys
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.live import Live
+
+import ottla.spark
+import ottla.testing
+from examples.clickstream import ending, pipeline
+from examples.clickstream.watch import LOOK_SECONDS, Watch
+from ottla.client.admin import AdminClient
+from ottla.client.admin.topics import NewTopic
+from ottla.client.settings import ClientSettings, parse_bootstrap
+from ottla.connect.runtime.spark_engine import SparkEngine
+from ottla.connect.worker import Worker
+from ottla.connect.worker_config import WorkerConfig
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["main"]
+
+PARTITIONS = 2
+DRAIN_SECONDS_MAX = 60.0
+DRAINED_LOOKS = 4
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m examples.clickstream", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=45.0, help="for how long clicks are made (default: 45)")
+    parser.add_argument("--rate", type=int, default=4000, help="clicks per second (default: 4000)")
+    parser.add_argument("--output", type=Path, default=Path("build/demo"), help="where the picture goes")
+    options = parser.parse_args()
+    # A pipeline says what it has to say in the table; of the rest only failures matter here.
+    logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s")
+    with tempfile.TemporaryDirectory(prefix="ottla-demo-") as scratch, ottla.testing.cluster() as node:
+        return asyncio.run(run(node.bootstrap, Path(scratch), options))
+
+
+async def run(bootstrap: str, scratch: Path, options: argparse.Namespace) -> int:
+    console = Console()
+    stopped = stopped_by_signals()
+    console.print(f"A node answers at [bold]{bootstrap}[/]; its data and the files are temporary. Spark starts ...")
+    database, parquet = scratch / "users.db", scratch / "clicks"
+    pipeline.make_users(database)
+    await make_topics(bootstrap)
+    spark = await asyncio.to_thread(ottla.spark.session, "clickstream", settings=pipeline.SPARK)
+    # The worker shares the session with the query; left alone it would make one of its own.
+    config = WorkerConfig(pipeline.worker_settings(bootstrap), distributed=True)
+    async with Worker(config, engine=partial(SparkEngine, spark=spark)) as worker:
+        console.print(f"Connect answers at [bold]{worker.url}[/]")
+        query = await asyncio.to_thread(pipeline.enrich, spark, bootstrap, database, scratch / "checkpoint")
+        await worker.create(pipeline.files(parquet))
+        async with Watch(bootstrap, (pipeline.CLICKS, pipeline.ENRICHED), parquet, rate=options.rate) as watch:
+            await worker.create(pipeline.generator(options.rate))
+            await follow(console, watch, stopped, seconds=options.seconds)
+            assert worker.herder is not None
+            await worker.herder.stop_connector("clicks")
+            await drain(console, watch)
+        await asyncio.to_thread(query.stop)
+        return await asyncio.to_thread(finish, console, spark, parquet, options)
+
+
+def stopped_by_signals() -> asyncio.Event:
+    """Set by the first Ctrl-C; the second one ends the program where it is."""
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def on_signal() -> None:
+        stopped.set()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal)
+    return stopped
+
+
+async def make_topics(bootstrap: str) -> None:
+    async with AdminClient(ClientSettings(bootstrap_servers=parse_bootstrap(bootstrap))) as admin:
+        topics = [NewTopic(name=name, partitions=PARTITIONS) for name in (pipeline.CLICKS, pipeline.ENRICHED)]
+        await admin.topics.create(topics)
+
+
+async def follow(console: Console, watch: Watch, stopped: asyncio.Event, *, seconds: float) -> None:
+    """Shows what happens until time is over or somebody has seen enough."""
+    began = told = time.monotonic()
+    with Live(console=console, auto_refresh=False, transient=False) as live:
+        while not stopped.is_set() and (spent := time.monotonic() - began) < seconds:
+            live.update(watch.table(f"{spent:.0f} of {seconds:.0f} s; Ctrl-C ends it early"), refresh=True)
+            if not console.is_terminal and time.monotonic() - told > 5:
+                told = time.monotonic()
+                print(f"{spent:3.0f} s  {watch.line()}", flush=True)
+            await asyncio.sleep(0.5)
+
+
+async def drain(console: Console, watch: Watch) -> None:
+    """What was made before the generator stopped is still on its way."""
+    end = time.monotonic() + DRAIN_SECONDS_MAX
+    looks = 0
+    with console.status("the generator has stopped; the rest of the pipeline catches up"):
+        # A transaction may have been committed just now, so one look is not enough.
+        while looks < DRAINED_LOOKS and time.monotonic() < end:
+            looks = looks + 1 if watch.is_drained else 0
+            await asyncio.sleep(LOOK_SECONDS)
+
+
+def finish(console: Console, spark: SparkSession, parquet: Path, options: argparse.Namespace) -> int:
+    if not any(parquet.glob("*/*.parquet")):
+        console.print("It was ended before the first clicks were in files.")
+        return 1
+    ending.register_clicks(spark, parquet)
+    console.print(ending.clicks_by_region(spark))
+    counts = ending.count_clicks(spark)
+    right = counts["clicks"] == counts["different"] == counts["made"] == counts["enriched"]
+    console.print(
+        f"{counts['made']:,} clicks were made, {counts['clicks']:,} are in the files, {counts['different']:,} of them "
+        f"different, {counts['enriched']:,} with their user: "
+        + ("[green]each exactly once[/]" if right else "[red]WRONG")
+    )
+    paths = [options.output / "clickstream.png", options.output / "clickstream.svg"]
+    ending.draw(ending.stage_points(spark), paths, caption=f"{options.rate:,} clicks/s were asked for.")
+    console.print(f"Throughput and latency: {paths[0]}, {paths[1].name}")
+    return 0 if right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,122 @@
+"""What came of it: queries of Spark over the Parquet files, and a picture made of their results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from rich.table import Table
+
+__all__ = ["Point", "clicks_by_region", "count_clicks", "draw", "register_clicks", "stage_points"]
+
+BY_REGION = """
+    SELECT region,
+           count(*)                                           AS clicks,
+           count(DISTINCT user_id)                            AS users,
+           round(100.0 * avg(int(page = '/checkout')), 1)     AS checkout_percent,
+           round(100.0 * avg(int(status >= 400)), 1)          AS error_percent,
+           round(percentile_approx(duration_ms, 0.95), 1)     AS p95_ms,
+           round(100.0 * avg(int(plan = 'pro')), 1)           AS pro_percent
+    FROM clicks GROUP BY region ORDER BY clicks DESC"""
+
+COUNTS = """
+    SELECT count(*) AS clicks, count(DISTINCT click_id) AS different, coalesce(max(click_id) + 1, 0) AS made,
+           count(name) AS enriched FROM clicks"""
+
+# When each click had arrived at each stage: by the timestamps of both topics, and by the time of the file.
+STAGES = """
+    WITH arrivals AS (
+        SELECT at, stack(3, 'clicks', received, 'clicks-enriched', _timestamp, 'Parquet', stored) AS (stage, arrived)
+        FROM clicks),
+    latencies AS (
+        SELECT stage, floor((unix_millis(arrived) - (SELECT unix_millis(min(at)) FROM clicks)) / 1000) AS second,
+               unix_millis(arrived) - unix_millis(at) AS latency_ms
+        FROM arrivals)
+    SELECT stage, second, count(*) AS records, percentile(latency_ms, array(0.5, 0.95)) AS latency_ms
+    FROM latencies GROUP BY stage, second ORDER BY stage, second"""
+
+COLOURS = {"clicks": "#2a9d8f", "clicks-enriched": "#e9a23b", "Parquet": "#264653"}
+FAINT = "#e5e5e5"
+
+
+class Point(NamedTuple):
+    """One second of one stage."""
+
+    stage: str
+    second: int
+    records: int
+    median_ms: float
+    slow_ms: float
+
+
+def register_clicks(spark: SparkSession, path: Path) -> None:
+    """The files as a view, with the time at which each of them was there."""
+    frame = spark.read.parquet(str(path))
+    frame.selectExpr("*", "_metadata.file_modification_time AS stored").createOrReplaceTempView("clicks")
+
+
+def clicks_by_region(spark: SparkSession) -> Table:
+    from rich.table import Table
+
+    rows = spark.sql(BY_REGION).collect()
+    table = Table(title="SELECT ... FROM the Parquet files GROUP BY region", title_justify="left")
+    for number, name in enumerate(spark.sql(BY_REGION).columns):
+        table.add_column(name, justify="left" if number == 0 else "right")
+    for row in rows:
+        table.add_row(*(f"{value:,}" if isinstance(value, int) else str(value) for value in row))
+    return table
+
+
+def count_clicks(spark: SparkSession) -> dict[str, int]:
+    """How many there are, how many different ones, how many there should be, and how many know their user."""
+    counts: dict[str, int] = spark.sql(COUNTS).collect()[0].asDict()
+    return counts
+
+
+def stage_points(spark: SparkSession) -> list[Point]:
+    return [Point(row.stage, row.second, row.records, *row.latency_ms) for row in spark.sql(STAGES).collect()]
+
+
+def draw(points: Sequence[Point], paths: Sequence[Path], *, caption: str) -> None:
+    """Throughput above, latency below, a line for each stage; the same picture to every path."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "ottla", "font.size": 9})
+    from matplotlib import pyplot
+
+    picture, (above, below) = pyplot.subplots(2, 1, figsize=(10, 6.5), sharex=True)
+    for stage, colour in COLOURS.items():
+        own = [each for each in points if each.stage == stage]
+        if not own:
+            continue
+        by_second = {each.second: each.records for each in own}
+        whole = range(min(by_second), max(by_second) + 1)
+        # A batch comes every second or less often: the mean of three of them shows the flow, not the beat.
+        smooth = [sum(by_second.get(second + near, 0) for near in (-1, 0, 1)) / 3 for second in whole]
+        above.plot(list(whole), smooth, color=colour, linewidth=1.8, label=stage)
+        seconds = [each.second for each in own]
+        medians, slow = [each.median_ms / 1000 for each in own], [each.slow_ms / 1000 for each in own]
+        below.plot(seconds, medians, color=colour, linewidth=1.8, label=stage)
+        below.fill_between(seconds, medians, slow, color=colour, alpha=0.18, linewidth=0)
+    above.set_title("A click from the generator through two topics to Parquet files", loc="left", fontweight="bold")
+    _label(above, "records/s")
+    _label(below, "seconds after the click\n(median, and up to 95 %)")
+    below.set_xlabel(f"seconds since the first click.   {caption}")
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        metadata = {"Date": None} if path.suffix == ".svg" else None
+        picture.savefig(path, bbox_inches="tight", dpi=110, metadata=metadata)
+    pyplot.close(picture)
+
+
+def _label(axes: Any, name: str) -> None:
+    axes.set_ylabel(name)
+    axes.set_ylim(bottom=0)
+    axes.grid(axis="y", color=FAINT, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)
