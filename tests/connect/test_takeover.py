@@ -55,22 +55,22 @@ def test_another_worker_goes_on_where_the_first_one_stopped(
             "count",
             connector_class="CountingSource",
             topic=topic,
-            until="200",
+            until="120",
             partitions="2",
             step="20",
             tasks_max="2",
         )
         first.put("keep", connector_class="KeepingSink", topics=topic, directory=str(target))
-        first.wait(lambda: len(kept(target)) >= 80, "count", "keep")
+        first.wait(lambda: len(kept(target)) >= 40, "count", "keep")
     seen = len(kept(target))
-    assert seen < 400, "the first worker was to be stopped on the way"
+    assert seen < 240, "the first worker was to be stopped on the way"
     with LiveWorker(properties(topics, "moves"), spark) as second:
-        second.wait(lambda: len(kept(target)) >= 400, "count", "keep")
+        second.wait(lambda: len(kept(target)) >= 240, "count", "keep")
         offsets = second.request("GET", "/connectors/count/offsets")["offsets"]
-        assert sorted(each["offset"]["at"] for each in offsets) == [200, 200]
+        assert sorted(each["offset"]["at"] for each in offsets) == [120, 120]
         second.wait(lambda: second.request("GET", "/connectors/keep/tasks/0/progress").get("lag") == 0)
-    assert kept(target) == expected(200)
-    assert asyncio.run(committed_values(topics.bootstrap, topic)) == expected(200)
+    assert kept(target) == expected(120)
+    assert asyncio.run(committed_values(topics.bootstrap, topic)) == expected(120)
 
 
 def test_a_batch_that_failed_after_it_was_written_comes_again_as_the_same(
