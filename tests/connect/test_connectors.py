@@ -14,7 +14,7 @@ import pytest
 from ottla.connect.connectors.generator import GeneratorReader, GeneratorSourceConnector
 from ottla.model.errors import KafkaError
 from ottla.testing import cluster
-from tests.support.connect_live import LiveWorker, worker_properties
+from tests.support.connect_live import LiveWorker, visible_files, worker_properties
 from tests.support.spark_topics import Topics
 from tests.unit.connect.test_http_sink import Service
 
@@ -238,12 +238,10 @@ def test_any_streaming_source_of_spark(worker: LiveWorker, topics: Topics) -> No
 
 def _parquet_ids(path: Path, column: str = "order_id") -> list[int]:
     found: list[int] = []
-    for file in path.rglob("*.parquet"):
-        if not any(part.startswith("_") for part in file.relative_to(path).parts):
-            found += pyarrow.parquet.ParquetFile(file).read([column]).column(0).to_pylist()
+    for file in visible_files(path, ".parquet"):
+        found += pyarrow.parquet.ParquetFile(file).read([column]).column(0).to_pylist()
     return found
 
 
 def _json_rows(path: Path) -> list[dict[str, Any]]:
-    files = [file for file in path.rglob("*.json") if "_ottla" not in file.parts]
-    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    return [json.loads(line) for file in visible_files(path, ".json") for line in file.read_text().splitlines()]

@@ -25,7 +25,7 @@ import pyarrow.parquet
 import pytest
 
 from ottla.testing import cluster
-from tests.support.connect_live import worker_properties
+from tests.support.connect_live import visible_files, worker_properties
 from tests.support.spark_topics import Topics
 
 pytestmark = [pytest.mark.faults, pytest.mark.spark]
@@ -180,7 +180,6 @@ def _progress(lines_out: Path, parquet: Path) -> str:
 
 def _ids(path: Path) -> list[int]:
     found: list[int] = []
-    for file in path.rglob("*.parquet"):
-        if not any(part.startswith("_") for part in file.relative_to(path).parts):
-            found += pyarrow.parquet.ParquetFile(file).read(["order_id"]).column(0).to_pylist()
+    for file in visible_files(path, ".parquet"):
+        found += pyarrow.parquet.ParquetFile(file).read(["order_id"]).column(0).to_pylist()
     return found

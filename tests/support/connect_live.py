@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ottla.connect.runtime.spark_engine import SparkEngine
@@ -18,9 +20,16 @@ from ottla.connect.worker_config import WorkerConfig
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["LiveWorker", "worker_properties"]
+__all__ = ["LiveWorker", "visible_files", "worker_properties"]
 
 WAIT_SECONDS = 180.0
+
+
+def visible_files(path: Path, ending: str) -> Iterator[Path]:
+    """What a reader of a directory sees: never what is below a name with an underscore, which comes and goes."""
+    for directory, below, names in os.walk(path):
+        below[:] = [name for name in below if not name.startswith(("_", "."))]
+        yield from (Path(directory) / name for name in names if name.endswith(ending) and name[0] not in "_.")
 
 
 def worker_properties(bootstrap: str, name: str, **more: str) -> dict[str, str]:
