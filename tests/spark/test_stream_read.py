@@ -40,7 +40,7 @@ class Stream:
             "checkpointLocation", str(self._place)
         )
         self.query = start(writer, availableNow=True)
-        self.query.awaitTermination(60)
+        assert self.query.awaitTermination(300)
         return sorted(rows, key=lambda row: (row.topic, row.partition, row.offset))
 
     def progress(self) -> list[Any]:
