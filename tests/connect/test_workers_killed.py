@@ -27,11 +27,11 @@ pytestmark = [pytest.mark.faults, pytest.mark.spark]
 
 ROUNDS = int(os.environ.get("FAULTS_ROUNDS", "4"))
 COUNTERS = 4
-UNTIL = 200 * (ROUNDS + 1)
+# What each counter counts in a round.
+EACH = 200
 PLUGINS = str(Path(__file__).parents[1] / "support" / "connect_plugins")
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 SESSION_SECONDS = 6.0
-END_SECONDS = 900.0
 
 
 class CommandWorker:
@@ -117,26 +117,36 @@ def test_another_worker_takes_over_whenever_one_is_killed_or_frozen(tmp_path: Pa
                 with urllib.request.urlopen(request, timeout=60) as answer:
                     assert answer.status == 201
 
-            count = {"connector.class": "CountingSource", "topic": topic, "until": str(UNTIL), "step": "25"}
-            put("count", {**count, "partitions": str(COUNTERS), "tasks.max": "2"})
+            control = tmp_path / "control"
+            control.mkdir()
+            put(
+                "count",
+                {
+                    "connector.class": "CountingSource",
+                    "topic": topic,
+                    "until": "0",
+                    "control": str(control),
+                    "step": "20",
+                    "partitions": str(COUNTERS),
+                    "tasks.max": "2",
+                },
+            )
             put("keep", {"connector.class": "KeepingSink", "topics": topic, "directory": str(target), "tasks.max": "2"})
             for number in range(ROUNDS):
-                before = len(kept(target))
-                until(lambda before=before: len(kept(target)) > before + 100, "nothing moves", 300, *logs)  # type: ignore[misc]
-                victim = workers[number % 2]
-                if number % 4 < 2:
-                    victim.signal(signal.SIGKILL)
+                before, goal = len(kept(target)), (number + 1) * COUNTERS * EACH
+                (control / "beside").write_text(str((number + 1) * EACH))
+                (control / "beside").replace(control / "until")
+                # In the middle of it one of them is hit, and the other one does the rest.
+                until(lambda before=before: len(kept(target)) > before, "nothing moves", 300, *logs)  # type: ignore[misc]
+                victim, freezes = workers[number % 2], number % 4 >= 2
+                victim.signal(signal.SIGSTOP if freezes else signal.SIGKILL)
+                until(lambda goal=goal: len(kept(target)) >= goal, "nobody takes over", 300, *logs)  # type: ignore[misc]
+                if freezes:
+                    victim.signal(signal.SIGCONT)
                 else:
-                    victim.signal(signal.SIGSTOP)
-                before = len(kept(target))
-                until(lambda before=before: len(kept(target)) > before + 200, "nobody takes over", 300, *logs)  # type: ignore[misc]
-                if number % 4 < 2:
                     victim.start()
                     until(lambda victim=victim: victim.url, "the worker does not come back", 300, *logs)  # type: ignore[misc]
-                else:
-                    victim.signal(signal.SIGCONT)
-            wanted = sorted(f"{counter}-{number}" for counter in range(COUNTERS) for number in range(UNTIL))
-            until(lambda: len(kept(target)) >= len(wanted), "it does not come to its end", END_SECONDS, *logs)
+            wanted = sorted(f"{counter}-{number}" for counter in range(COUNTERS) for number in range(ROUNDS * EACH))
             assert asyncio.run(committed_values(broker.bootstrap, topic)) == wanted
             assert kept(target) == wanted
         finally:

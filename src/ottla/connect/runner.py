@@ -354,8 +354,8 @@ class Runner:
         state = self._store.state
         for name in self._status.connectors():
             if not state.contains(name):
-                await self._status.remove(name)
                 await self._status.reset_topics(name)
+                await self._status.remove(name)
                 continue
             count = len(state.tasks.get(name, ()))
             extra = [TaskId(name, number) for number in self._status.tasks(name) if number >= count]

@@ -76,8 +76,10 @@ class _CountingReader(SourceReader):
     def latest(self, partition: SourcePartition, start: SourceOffset | None, limit: ReadLimit) -> SourceOffset | None:
         if self._control is not None and (self._control / "fail").exists():
             raise RuntimeError("told to fail")
-        at = 0 if start is None else int(str(start["at"]))
-        return start if at >= self._until else {"at": min(at + self._step, self._until)}
+        at, until = 0 if start is None else int(str(start["at"])), self._until
+        if self._control is not None and (self._control / "until").exists():
+            until = int((self._control / "until").read_text())
+        return start if at >= until else {"at": min(at + self._step, until)}
 
     def read(
         self, partition: SourcePartition, start: SourceOffset | None, end: SourceOffset

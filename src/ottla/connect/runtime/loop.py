@@ -4,9 +4,9 @@ A subclass says how to open, what a batch is, and how to close. Everything else 
 again, reporting, and the end. `batch` does nothing when there is nothing to do and says so; then the loop waits for the
 next trigger, so that an idle task costs a question in a second.
 
-What fails ends the task, with two exceptions. A `RetriableError` is tried again for as long as the task lives, with
-growing pauses: a database that restarts is no reason to call somebody. And `errors.retry.timeout` says for how long
-anything else is tried again.
+What fails ends the task, with two exceptions. A `RetriableError`, or brokers that are away, is tried again for as long
+as the task lives, with growing pauses: a database that restarts is no reason to call somebody. And
+`errors.retry.timeout` says for how long anything else is tried again.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from ottla.client.errors import ClusterUnreachable, ConnectionLost, TimedOut
 from ottla.connect.api import ReadLimit, RetriableError
 from ottla.connect.engine import TaskEvents, TaskProgress, TaskSpec
+from ottla.model.errors import KafkaError
 
 __all__ = ["StoppedError", "TaskLoop"]
 
@@ -30,6 +32,8 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _RETRY_SECONDS_FIRST = 0.3
+# The cluster does not answer at the moment.
+_AWAY = (ClusterUnreachable, ConnectionLost, TimedOut)
 
 
 class StoppedError(Exception):
@@ -207,8 +211,13 @@ class TaskLoop(ABC):
 
 
 def _is_retriable(error: BaseException) -> bool:
+    """What may pass by itself: what a plug-in says of its side, and a cluster that is away or busy on ours."""
+    if isinstance(error, KafkaError):
+        return error.code.retriable
+    if isinstance(error, (RetriableError, *_AWAY)):
+        return True
     # From Spark's executors an exception comes as text.
-    return isinstance(error, RetriableError) or "ottla.connect.api.RetriableError" in str(error)
+    return any(f"{kind.__module__}.{kind.__name__}: " in str(error) for kind in (RetriableError, *_AWAY))
 
 
 def _sentence(error: BaseException) -> str:

@@ -1,0 +1,167 @@
+"""The life of a task: what is tried again, what ends it, and what it reports."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from ottla.client.errors import ConnectionLost
+from ottla.connect.api import ReadLimit, RetriableError, SinkConnector, SinkWriter, Task
+from ottla.connect.engine import TaskSpec
+from ottla.connect.runtime.loop import TaskLoop
+from ottla.connect.runtime.transactions import FencedError
+from ottla.model.errors import ErrorCode, KafkaError
+
+
+class Nothing(SinkConnector):
+    def writer(self, task: Task) -> SinkWriter:
+        raise NotImplementedError
+
+
+class Events:
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def on_running(self) -> None:
+        self.heard.append("running")
+
+    def on_paused(self) -> None:
+        self.heard.append("paused")
+
+    def on_failed(self, trace: str) -> None:
+        self.heard.append("failed: " + trace.strip().splitlines()[-1])
+
+    def on_topic(self, topic: str) -> None:
+        self.heard.append(topic)
+
+
+class Scripted(TaskLoop):
+    """Batches do what a list says, one after another, and then nothing."""
+
+    def __init__(self, events: Events, script: list[Callable[[], bool]], **config: str) -> None:
+        given = {"trigger.interval.ms": "1", **{key.replace("_", "."): text for key, text in config.items()}}
+        spec = TaskSpec(
+            task=Task(connector="c", number=0, config={}),
+            connector=Nothing,
+            config=given,
+            transactional_id="t",
+            group_id="g",
+        )
+        super().__init__(spec, events, asyncio.get_running_loop(), paused=False)
+        self.script = script
+        self.done = 0
+        self.closed = False
+
+    def open(self) -> None:
+        pass
+
+    def batch(self, limit: ReadLimit) -> bool:
+        if not self.script:
+            return False
+        found = self.script.pop(0)()
+        self.done += 1
+        return found
+
+    def close(self) -> None:
+        self.closed = True
+
+    def cancel(self) -> None:
+        pass
+
+
+def fails(error: Exception) -> Callable[[], bool]:
+    def fail() -> bool:
+        raise error
+
+    return fail
+
+
+def works() -> bool:
+    return True
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not holds():
+            await asyncio.sleep(0.005)
+
+
+def test_what_may_pass_is_tried_again_and_then_it_goes_on() -> None:
+    async def run() -> None:
+        events = Events()
+        passing = [
+            RetriableError("the database restarts"),
+            ConnectionLost("no broker"),
+            KafkaError(ErrorCode.NOT_COORDINATOR, "moved"),
+            RuntimeError("in an executor: ottla.connect.api.RetriableError: come back"),
+        ]
+        task = Scripted(events, [works, *map(fails, passing), works], errors_retry_delay_max_ms="1")
+        task.start()
+        await until(lambda: task.done == 2)
+        assert task.progress.retries == 4
+        assert "come back" in (task.progress.last_error or "")
+        await task.stop(5_000)
+        assert events.heard == ["running"]
+        assert task.closed
+
+    asyncio.run(run())
+
+
+def test_what_does_not_pass_ends_the_task_with_its_trace() -> None:
+    async def run() -> None:
+        events = Events()
+        task = Scripted(events, [fails(ValueError("no such column"))])
+        task.start()
+        await until(lambda: len(events.heard) == 2)
+        assert events.heard == ["running", "failed: ValueError: no such column"]
+        assert task.closed
+        assert task.progress.last_error == "ValueError: no such column"
+
+    asyncio.run(run())
+
+
+def test_anything_is_tried_again_for_as_long_as_somebody_says() -> None:
+    async def run() -> None:
+        events = Events()
+        script = [fails(ValueError("odd")), fails(ValueError("odd")), works]
+        task = Scripted(events, script, errors_retry_timeout="60000", errors_retry_delay_max_ms="1")
+        task.start()
+        await until(lambda: task.done == 1)
+        await task.stop(5_000)
+        assert events.heard == ["running"]
+
+    asyncio.run(run())
+
+
+def test_a_fenced_task_never_takes_back_what_another_worker_has() -> None:
+    async def run() -> None:
+        events = Events()
+        task = Scripted(events, [fails(FencedError("taken"))], errors_retry_timeout="-1")
+        task.start()
+        await until(lambda: len(events.heard) == 2)
+        assert "FencedError: taken" in events.heard[1]
+        assert task.progress.retries == 0
+
+    asyncio.run(run())
+
+
+def test_pausing_resuming_and_stopping() -> None:
+    async def run() -> None:
+        events = Events()
+        task = Scripted(events, [])
+        task.start()
+        await until(lambda: events.heard == ["running"])
+        task.pause()
+        await until(lambda: events.heard == ["running", "paused"])
+        task.script.append(works)
+        await asyncio.sleep(0.05)
+        assert task.done == 0
+        task.resume()
+        await until(lambda: task.done == 1)
+        assert events.heard == ["running", "paused", "running"]
+        task.used_topic("a")
+        task.used_topic("a")
+        await task.stop(5_000)
+        assert events.heard[3:] == ["a"]
+
+    asyncio.run(run())
