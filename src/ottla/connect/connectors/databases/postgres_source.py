@@ -1,0 +1,325 @@
+"""Change data capture from PostgreSQL: first what is in the tables, then every change, in order, by pgoutput.
+
+A source partition is a table. Its offset is during the snapshot the primary key up to which the table was read, then
+the end of the last commit that was read (an LSN). A publication and a replication slot are made first; the slot keeps
+every change from then on. Then each table is read, in portions by primary key, each from the database as it is at that
+moment, and a portion that was interrupted is read again; tables without a primary key are one portion. When all tables
+are read, the changes begin, with those that happened while tables were read. So a row that changed meanwhile comes more
+than once, as it was read and then as it changed, in an order whose end is right for whoever applies records by their
+key: the last record of a key is the row. After the snapshot each change comes exactly once.
+
+Changes of one batch are looked at in the driver (only where transactions end, and what tables look like), and read by
+the executors, both without taking them; the slot moves on when they are in the topics. A transaction is never divided.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ottla.connect.api import (
+    ConfigDefinitions,
+    ConnectError,
+    Delivery,
+    DeliveryClaim,
+    ReadLimit,
+    Settings,
+    SourceConnector,
+    SourceOffset,
+    SourcePartition,
+    SourceReader,
+    Task,
+)
+from ottla.connect.connectors.databases.columns import Column
+from ottla.connect.connectors.databases.dialect import TableName
+from ottla.connect.connectors.databases.envelope import CapturedTable, Envelopes, columns_of_relations
+from ottla.connect.connectors.databases.pgoutput import Begin, Change, Relation, Truncate
+from ottla.connect.connectors.databases.postgres_settings import postgres_settings
+from ottla.connect.connectors.databases.postgres_slot import Ahead, ReplicationSlot
+from ottla.connect.connectors.databases.postgres_snapshot import Snapshot, table_columns
+from ottla.connect.connectors.databases.postgresql import PostgreSQL, postgres_parameters
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql.types import StructType
+
+__all__ = ["PostgresReader", "PostgresSourceConnector"]
+
+ROWS_AT_A_TIME = 10_000
+# How often new tables are looked for.
+TABLES_SECONDS = 5.0
+# While nothing of ours changes, how often the slot lets go of the server's log.
+IDLE_SECONDS = 10.0
+OPERATIONS = {"I": "c", "U": "u", "D": "d"}
+
+
+class PostgresSourceConnector(SourceConnector):
+    """Every change of tables in PostgreSQL becomes a record, with the row before and after."""
+
+    aliases = ("io.debezium.connector.postgresql.PostgresConnector", "PostgresCdc")
+    claim = DeliveryClaim(
+        Delivery.EXACTLY_ONCE, "the replication slot is kept; rows that change during the snapshot come by key, again"
+    )
+
+    @classmethod
+    def config_definitions(cls) -> ConfigDefinitions:
+        return postgres_settings()
+
+    def plan(self, config: Mapping[str, str], max_tasks: int) -> list[dict[str, str]]:
+        # A slot is read by one.
+        return [dict(config)]
+
+    def reader(self, task: Task) -> SourceReader:
+        return PostgresReader(self.config_definitions().parse(task.config))
+
+
+class PostgresReader(SourceReader):
+    """Reads portions of the snapshot and ranges of changes. The driver's reader also makes the slot and moves it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._server = settings.text("topic.prefix")
+        self._name = settings.text("database.dbname")
+        self._database = PostgreSQL(
+            postgres_parameters(
+                user=settings.text_or_none("database.user"),
+                password=settings.text_or_none("database.password"),
+                host=settings.text("database.hostname"),
+                port=str(settings.integer("database.port")),
+                dbname=self._name,
+                sslmode=settings.text("database.sslmode"),
+            )
+        )
+        self._slot = ReplicationSlot(
+            self._database, name=settings.text("slot.name"), publication=settings.text("publication.name")
+        )
+        self._snapshot = Snapshot(self._database)
+        self._is_driver = False
+        self._tables: list[TableName] = []
+        self._looked_at = self._idle_since = -1e9
+        # Tables that were seen to be past their snapshot, and what is ahead in the slot, of the round under way.
+        self._streaming: set[TableName] = set()
+        self._ahead: Ahead | None = None
+        self._flushed = -1
+        self._position = 0
+
+    # In the driver.
+
+    def partitions(self) -> Sequence[SourcePartition]:
+        self._is_driver = True
+        self._find_tables()
+        self._ahead = None
+        tables = list(self._tables)
+        if set(tables) <= self._streaming:
+            # A table that was dropped has changes left.
+            tables += [each for each in self._streaming if each not in set(tables)]
+        return [{"server": self._server, "table": str(each)} for each in tables]
+
+    def latest(self, partition: SourcePartition, start: SourceOffset | None, limit: ReadLimit) -> SourceOffset | None:
+        table = _table(partition)
+        if start is not None and self._slot_is_gone():
+            start = None
+        if start is None or start.get("snapshot") == "true":
+            self._streaming.discard(table)
+            return self._next_portion(table, start, limit)
+        is_new = table not in self._streaming
+        self._streaming.add(table)
+        # Other tables may have been read further, and the slot may not have been told before a crash.
+        self._position = max(self._position, _lsn(start))
+        if is_new or not set(self._tables) <= self._streaming or self._settings.text("snapshot.mode") == "initial_only":
+            # Changes begin when every table is read.
+            return start
+        ahead = self._look_ahead(limit)
+        if ahead is None or table not in ahead.tables or ahead.end <= _lsn(start):
+            return start
+        return {"lsn": ahead.end}
+
+    def schema(self, partition: SourcePartition) -> StructType:
+        table = _table(partition)
+        if table in self._streaming and self._ahead is not None and table in self._ahead.tables:
+            return self._captured(table, self._ahead.tables[table]).frame_schema()
+        return self._captured(table).frame_schema()
+
+    def committed(self, partition: SourcePartition, offset: SourceOffset) -> None:
+        if "snapshot" not in offset and _lsn(offset) > self._position:
+            self._slot.advance(_lsn(offset))
+            self._position = _lsn(offset)
+
+    def close(self) -> None:
+        if self._is_driver and self._settings.flag("slot.drop.on.stop"):
+            self._slot.drop()
+        self._database.close()
+
+    # In the executors.
+
+    def read(
+        self, partition: SourcePartition, start: SourceOffset | None, end: SourceOffset
+    ) -> Iterator[pyarrow.RecordBatch]:
+        table = _table(partition)
+        if "snapshot" in end:
+            if end.get("last") is not None or end.get("whole"):
+                yield from self._read_portion(table, start, end)
+            return
+        yield from self._read_changes(table, _lsn(start), _lsn(end))
+
+    def _read_portion(
+        self, table: TableName, start: SourceOffset | None, end: SourceOffset
+    ) -> Iterator[pyarrow.RecordBatch]:
+        captured = self._captured(table)
+        records = self._envelopes(captured)
+        now_ms = time.time_ns() // 1_000_000
+        source = (now_ms, None, _lsn(end), "true")
+        for rows in self._snapshot.rows(table, captured.columns, _place(start), _place(end)):
+            for row in rows:
+                records.add("r", None, row, now_ms, source)
+            yield records.take()
+
+    def _read_changes(self, table: TableName, after: int, end: int) -> Iterator[pyarrow.RecordBatch]:
+        relations = self._slot.look_ahead(after, upto=end).tables.get(table)
+        if not relations:
+            return
+        captured = self._captured(table, relations)
+        records = self._envelopes(captured)
+        skipped = set(self._settings.texts("skipped.operations"))
+        relation, places = relations[0], records.places(relations[0])
+        transaction = Begin(0, 0, 0)
+        now_ms = time.time_ns() // 1_000_000
+        for lsn, message in self._slot.changes(table, after, end):
+            source = (transaction.time_us // 1000, transaction.transaction, lsn, "false")
+            if isinstance(message, Begin):
+                transaction = message
+            elif isinstance(message, Relation):
+                relation, places = message, records.places(message)
+            elif isinstance(message, Change) and OPERATIONS[message.operation] not in skipped:
+                before = None if message.old is None else records.row(message.old, places)
+                after_row = None if message.new is None else records.row(message.new, places, old=before)
+                if message.old_is_key and message.operation == "U":
+                    # Only the key is known of the row before, which is no row.
+                    records.rekey(before, after_row, now_ms, source)
+                else:
+                    records.add(OPERATIONS[message.operation], before, after_row, now_ms, source)
+            elif isinstance(message, Truncate) and relation.id in message.relations and "t" not in skipped:
+                records.add("t", None, None, now_ms, source)
+            if len(records) >= ROWS_AT_A_TIME:
+                yield records.take()
+        if len(records):
+            yield records.take()
+
+    # What both need.
+
+    def _captured(self, table: TableName, relations: Sequence[Relation] | None = None) -> CapturedTable:
+        columns: Sequence[Column] = table_columns(self._database, table)
+        if relations:
+            columns = columns_of_relations(relations, [each.name for each in columns if each.is_key])
+        if not columns:
+            raise ConnectError(f"There is no table {table} any more.")
+        return CapturedTable(
+            server=self._server,
+            database=self._name,
+            schema=table.schema or "public",
+            name=table.name,
+            columns=tuple(columns),
+        )
+
+    def _envelopes(self, captured: CapturedTable) -> Envelopes:
+        return Envelopes(
+            captured,
+            tombstones=self._settings.flag("tombstones.on.delete"),
+            placeholder=self._settings.text("unavailable.value.placeholder"),
+            version=PostgresSourceConnector.version,
+        )
+
+    # What only the driver needs.
+
+    def _find_tables(self) -> None:
+        if time.monotonic() < self._looked_at + TABLES_SECONDS:
+            return
+        with self._database.transaction() as cursor:
+            found = self._database.tables(cursor, schema=None, views=False)
+        wanted = [table for table in found if _is_wanted(table, self._settings)]
+        if wanted != self._tables:
+            self._slot.publish(wanted, mode=self._settings.text("publication.autocreate.mode"))
+            self._snapshot.set_identities(wanted, self._settings.texts("replica.identity.autoset.values"))
+            self._tables = wanted
+        self._looked_at = time.monotonic()
+
+    def _slot_is_gone(self) -> bool:
+        """Asked once: a slot that is not there although something was read has lost what came since."""
+        if self._position:
+            return False
+        position = self._slot.position()
+        if position is None and not self._settings.flag("slot.drop.on.stop"):
+            raise ConnectError(
+                f"the replication slot {self._settings.text('slot.name')} is gone, and with it what changed since. "
+                "Delete the offsets of the connector, and it begins with a snapshot again."
+            )
+        self._position = position or 0
+        return position is None
+
+    def _next_portion(self, table: TableName, start: SourceOffset | None, limit: ReadLimit) -> SourceOffset:
+        if not self._position:
+            self._position = self._slot.position() or self._slot.create()
+        rows = self._settings.integer("snapshot.fetch.size") or limit.records
+        done: dict[str, Any] = {"lsn": self._position, "snapshot": "last"}
+        if self._settings.text("snapshot.mode") in ("never", "no_data"):
+            return done
+        if not self._snapshot.keys(table):
+            return done | {"whole": True}
+        last, count = self._snapshot.end(table, _place(start), rows)
+        if last is None:
+            return done
+        ended = "last" if count < rows else "true"
+        return {"lsn": self._position, "snapshot": ended, "last": json.dumps(last)}
+
+    def _look_ahead(self, limit: ReadLimit) -> Ahead | None:
+        """Once in a round, and only when the server's log has grown."""
+        if self._ahead is None:
+            flushed = self._slot.flushed()
+            if flushed == self._flushed:
+                return None
+            self._ahead = self._slot.look_ahead(self._position, limit)
+            if not self._ahead.transactions:
+                self._flushed = flushed
+            known = set(self._tables) | self._streaming
+            mine = {name: found for name, found in self._ahead.tables.items() if name in known}
+            self._ahead.tables = mine
+            if not mine:
+                self._let_go(flushed)
+        return self._ahead
+
+    def _let_go(self, flushed: int) -> None:
+        """Nothing of ours up to here: the server need not keep it, from time to time."""
+        assert self._ahead is not None
+        end = self._ahead.end if self._ahead.transactions else flushed
+        if self._ahead.transactions or time.monotonic() > self._idle_since + IDLE_SECONDS:
+            self._slot.advance(end)
+            self._position = max(self._position, end)
+            self._idle_since = time.monotonic()
+
+
+def _is_wanted(table: TableName, settings: Settings) -> bool:
+    def fits(name: str, text: str) -> bool:
+        return any(re.fullmatch(pattern, text) for pattern in settings.texts(name))
+
+    if settings.texts("schema.include.list") and not fits("schema.include.list", table.schema or ""):
+        return False
+    if settings.texts("table.include.list") and not fits("table.include.list", str(table)):
+        return False
+    return not fits("schema.exclude.list", table.schema or "") and not fits("table.exclude.list", str(table))
+
+
+def _table(partition: SourcePartition) -> TableName:
+    schema, _, name = str(partition["table"]).rpartition(".")
+    return TableName(schema, name)
+
+
+def _lsn(offset: SourceOffset | None) -> int:
+    return 0 if offset is None else int(offset.get("lsn") or 0)
+
+
+def _place(offset: SourceOffset | None) -> list[str] | None:
+    last = None if offset is None else offset.get("last")
+    return None if last is None else list(json.loads(str(last)))
