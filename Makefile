@@ -28,7 +28,8 @@ help:
 setup: $(READY)
 
 # Set-up runs once, and again when a lock file or the package's own description changes.
-$(READY): pyproject.toml requirements/broker.lock requirements/cli.lock requirements/dev.lock requirements/java.lock requirements/spark.lock
+$(READY): pyproject.toml requirements/broker.lock requirements/cli.lock requirements/dev.lock requirements/java.lock \
+          requirements/spark.lock setup.py $(wildcard src/ottla/spark/*/_native.c)
 	$(PYTHON) -c 'import sys; sys.exit("Ottla needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev.lock

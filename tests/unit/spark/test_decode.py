@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
 import pyarrow as pa
@@ -70,6 +71,7 @@ def decoded(kind: str, buffer: bytes | bytearray, first: int, end: int) -> pa.Re
     return decoder.finish()
 
 
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no compiler")
 def test_the_compiled_decoder_is_there_where_there_is_a_compiler() -> None:
     assert is_native(), "the decoder was not built; `make setup` says why"
 
