@@ -31,12 +31,13 @@ from ottla.wire.framing import request_parts
 from ottla.wire.message import Part
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 __all__ = ["main"]
 
-PRODUCE, FETCH, CREATE_TOPICS, INIT_PRODUCER_ID = 0, 1, 19, 22
+PRODUCE, FETCH, FIND_COORDINATOR, CREATE_TOPICS, INIT_PRODUCER_ID = 0, 1, 10, 19, 22
 PRODUCE_VERSION, FETCH_VERSION = 12, 12
 PARTITIONS = 6
 PARTITIONS_MANY = 1000
@@ -86,19 +87,34 @@ def joined(parts: list[Part]) -> bytes:
     return b"".join(part for part in parts if not isinstance(part, FileRegion))
 
 
-def produce_frame(topic: str, batch: bytes, *, acks: int, partitions: range = range(1)) -> bytes:
+def produce_frame(
+    topic: str, batch: bytes, *, acks: int, partitions: range = range(1), transactional_id: str | None = None
+) -> bytes:
     data = [PartitionProduceData(index=index, records=memoryview(batch)) for index in partitions]
     request = ProduceRequest(
-        acks=acks, timeout_ms=30_000, topic_data=[TopicProduceData(name=topic, partition_data=data)]
+        transactional_id=transactional_id,
+        acks=acks,
+        timeout_ms=30_000,
+        topic_data=[TopicProduceData(name=topic, partition_data=data)],
     )
     return joined(request_parts(PRODUCE, PRODUCE_VERSION, 1, "micro", request))
 
 
-def batch_of(count: int, value_bytes: int, *, producer_id: int = -1, sequence: int = -1) -> bytes:
+def batch_of(
+    count: int, value_bytes: int, *, producer_id: int = -1, sequence: int = -1, is_transactional: bool = False
+) -> bytes:
     now_ms = int(time.time() * 1000)
     records = [Record(offset=n, timestamp=now_ms, key=None, value=os.urandom(value_bytes)) for n in range(count)]
     epoch = 0 if producer_id >= 0 else -1
-    return bytes(build_batch(records, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence))
+    return bytes(
+        build_batch(
+            records,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            is_transactional=is_transactional,
+        )
+    )
 
 
 def produce(count: int, value_bytes: int, *, acks: int = 1, partitions: int = 1) -> Callable[[Client], Iterator[bytes]]:
@@ -118,6 +134,27 @@ def produce_idempotent(count: int, value_bytes: int) -> Callable[[Client], Itera
         while True:
             batch = batch_of(count, value_bytes, producer_id=producer_id, sequence=sequence)
             yield produce_frame("micro", batch, acks=-1)
+            sequence += count
+
+    return frames
+
+
+def produce_in_transaction(count: int, value_bytes: int) -> Callable[[Client], Iterator[bytes]]:
+    """One transaction that goes on and on, of a producer of its own."""
+
+    def frames(client: Client) -> Iterator[bytes]:
+        transactional_id = f"micro-{time.monotonic_ns()}"
+        asked = FindCoordinatorRequest(key_type=1, coordinator_keys=[transactional_id])
+        client.call(joined(request_parts(FIND_COORDINATOR, 4, 1, "micro", asked)))
+        begin = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=900_000)
+        error, producer_id = -1, -1
+        while error:
+            answer = client.call(joined(request_parts(INIT_PRODUCER_ID, 4, 1, "micro", begin)))
+            error, producer_id = struct.unpack_from(">hq", answer, 9)
+        sequence = 0
+        while True:
+            batch = batch_of(count, value_bytes, producer_id=producer_id, sequence=sequence, is_transactional=True)
+            yield produce_frame("micro", batch, acks=-1, transactional_id=transactional_id)
             sequence += count
 
     return frames
@@ -166,6 +203,7 @@ CASES = [
     Case("produce 1x100B, 5 in flight, idempotent, all", produce_idempotent(1, 100), 6000, 5),
     Case("produce 16 KiB, 5 in flight", produce(16, 1000), 6000, 5),
     Case("produce 16 KiB, 5 in flight, idempotent, all", produce_idempotent(16, 1000), 3000, 5),
+    Case("produce 16 KiB, 5 in flight, transactional", produce_in_transaction(16, 1000), 3000, 5),
     Case("produce 6 x 16 KiB, 5 in flight", produce(16, 1000, partitions=6), 1500, 5),
     Case("produce 128 KiB, 5 in flight", produce(128, 1000), 1000, 5),
     Case("fetch one 16 KiB batch", fetch("micro-read", 1024), 4000, 1),

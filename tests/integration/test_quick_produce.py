@@ -11,9 +11,13 @@ from typing import Any
 import pytest
 
 from ottla.testing import Cluster, cluster
+from ottla.wire.codec import decode
 from ottla.wire.framing import request_parts
+from ottla.wire.messages.end_txn import EndTxnRequest
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
+from ottla.wire.messages.init_producer_id import InitProducerIdRequest
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from tests.integration.data_path import batch, create_topic, fetch_request, values
 from tests.support.raw_client import ConnectionClosed, RawClient
 
@@ -33,7 +37,15 @@ def client(running: Cluster) -> Iterator[RawClient]:
         yield connected
 
 
-def frame_of(client: RawClient, topic: str, batches: list[tuple[int, Any]], *, version: int, acks: int = 1) -> bytes:
+def frame_of(
+    client: RawClient,
+    topic: str,
+    batches: list[tuple[int, Any]],
+    *,
+    version: int,
+    acks: int = 1,
+    transactional_id: str | None = None,
+) -> bytes:
     """The request without its size."""
     data = TopicProduceData(
         name=topic if version < 13 else "",
@@ -42,7 +54,7 @@ def frame_of(client: RawClient, topic: str, batches: list[tuple[int, Any]], *, v
     if version >= 13:
         found = client.call(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12)
         data.topic_id = found.topics[0].topic_id
-    request = ProduceRequest(acks=acks, timeout_ms=5_000, topic_data=[data])
+    request = ProduceRequest(transactional_id=transactional_id, acks=acks, timeout_ms=5_000, topic_data=[data])
     return b"".join(bytes(part) for part in request_parts(PRODUCE, version, 7, "quick", request))[4:]  # type: ignore[arg-type]
 
 
@@ -107,6 +119,76 @@ def test_unknown_partitions_are_the_usual_ways_business(client: RawClient) -> No
         client, [(0, batch("a")), (1, batch("a")), (2, batch("a")), (9, batch("a"))], version=10
     )
     assert quick == usual
+
+
+def new_transactional_producer(client: RawClient, transactional_id: str) -> int:
+    client.call(FindCoordinatorRequest(key_type=1, coordinator_keys=[transactional_id]), 4)
+    while True:
+        answer = client.call(InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=60_000), 5)
+        if answer.error_code == 0:
+            assert answer.producer_epoch == 0
+            return int(answer.producer_id)
+
+
+def of_transaction(producer_id: int, sequence: int) -> bytearray:
+    return batch("a", producer_id=producer_id, producer_epoch=0, base_sequence=sequence, is_transactional=True)
+
+
+def await_markers(client: RawClient, topic: str) -> None:
+    """A transaction that is ended is open in its partitions until their markers have come."""
+    while True:
+        partitions = client.call(fetch_request(topic, {0: 0, 1: 0}), 12).responses[0].partitions
+        if all(each.last_stable_offset == each.high_watermark for each in partitions):
+            return
+
+
+@pytest.mark.parametrize("version", [11, 12, 13])
+@pytest.mark.parametrize("ends_between", [False, True])
+def test_batches_of_a_transaction(client: RawClient, version: int, ends_between: bool) -> None:
+    """The first one asks the coordinator, which is the usual way's business; so does one that comes after the end."""
+    answers: list[list[tuple[int, int, int]]] = []
+    for tags in (NO_TAGS, A_TAG):
+        name = f"t-{version}-{ends_between}-{len(tags)}"
+        producer_id = new_transactional_producer(client, name)
+        create_topic(client, partitions=2, name=name)
+        received = []
+        for sequence in range(4):
+            if ends_between and sequence == 2:
+                ended = EndTxnRequest(transactional_id=name, producer_id=producer_id, producer_epoch=0, committed=True)
+                client.call(ended, 5)
+                await_markers(client, name)
+            batches = [(index, of_transaction(producer_id, sequence)) for index in range(2)]
+            frame = frame_of(client, name, batches, version=version, acks=-1, transactional_id=name)
+            # Behind the correlation id.
+            answer, _ = decode(ProduceResponse, memoryview(answer_to(client, frame[:-1] + tags)), version, 5)
+            received += [
+                (each.index, each.error_code, each.base_offset) for each in answer.responses[0].partition_responses
+            ]
+        answers.append(received)
+    quick, usual = answers
+    assert quick == usual
+    written = [offset for index, _, offset in quick if index == 1]
+    # A client of version 11 adds its partitions itself, which nobody has done here.
+    assert written == ([-1] * 4 if version == 11 else [0, 1, -1, -1] if ends_between else [0, 1, 2, 3])
+
+
+def test_batches_of_two_producers_transactions(client: RawClient) -> None:
+    producers = [new_transactional_producer(client, f"one-of-two-{number}") for number in range(2)]
+    topic = create_topic(client, partitions=2)
+    for index, producer_id in enumerate(producers):
+        begun = [(index, of_transaction(producer_id, 0))]
+        frame = frame_of(client, topic, begun, version=12, transactional_id=f"one-of-two-{index}")
+        answer_to(client, frame)
+    batches = [(index, of_transaction(producer_id, 1)) for index, producer_id in enumerate(producers)]
+    frame = frame_of(client, topic, batches, version=12, transactional_id="one-of-two-0")
+    quick, usual = (answer_to(client, frame[:-1] + tags) for tags in (NO_TAGS, A_TAG))
+    assert quick == usual
+    # And so are batches of a transaction in a request that has none.
+    frame = frame_of(client, topic, batches[:1], version=12)
+    quick, usual = (answer_to(client, frame[:-1] + tags) for tags in (NO_TAGS, A_TAG))
+    assert quick == usual
+    partitions = client.call(fetch_request(topic, {0: 0, 1: 0}), 12).responses[0].partitions
+    assert [values(each.records) for each in partitions] == [["a"], ["a"]]
 
 
 @pytest.mark.parametrize("cut", [1, 2, 3, 20, 60, 100])

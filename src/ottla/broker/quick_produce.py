@@ -1,8 +1,9 @@
 """Produce requests of the usual shape, from frame to answer without a message object in between.
 
-Nearly every produce request has one topic, no transaction, and partitions that this node leads and whose batches are
-written as they are. For those, decoding into objects and encoding from objects costs as much as everything else that
-is done in Python. So the frame is read here in place, the batches are appended, and the answer is packed at once.
+Nearly every produce request has one topic, and partitions that this node leads and whose batches are written as they
+are; where they belong to a transaction, it has mostly begun there already and needs no word of its coordinator. For
+those, decoding into objects and encoding from objects costs as much as everything else that is done in Python. So the
+frame is read here in place, the batches are appended, and the answer is packed at once.
 
 Nothing is decided here that `ottla.broker.apis.produce` would decide otherwise. `read` looks at the whole frame before
 anything is written, and whatever is not of that shape, or malformed, is left to the usual way from the start. When a
@@ -16,7 +17,7 @@ import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.broker.apis.produce import INTERNAL_TOPICS
+from ottla.broker.apis.produce import INTERNAL_TOPICS, PRODUCER
 from ottla.broker.authorization import AllowAll
 from ottla.broker.context import Unlimited
 from ottla.model.ids import Uuid
@@ -34,8 +35,8 @@ __all__ = ["UsualProduce", "append", "read"]
 
 _TOPIC_ID_VERSION = 13
 _TOPIC_ID_SIZE = 16
-# No transactional id, acks, timeout, one topic.
-_BEGINNING = struct.Struct(">BhiB")
+# Acks, timeout, number of topics.
+_BEGINNING = struct.Struct(">hiB")
 _INDEX = struct.Struct(">i")
 _ONE_ELEMENT = 2
 # Index, no error, first offset, append time, start offset; no records at fault, no message, no tagged fields.
@@ -60,8 +61,11 @@ def read(
     """The request, if it is of the usual shape; raises IndexError or struct.error where a frame ends too early."""
     if type(connection.authorizer) is not AllowAll or type(connection.quota) is not Unlimited:
         return None
-    transactional_id, acks, _, topics = _BEGINNING.unpack_from(frame, position)
-    if transactional_id or topics != _ONE_ELEMENT or (acks != 1 and acks != ACKS_ALL):
+    # One byte for none, else one more than the length of what follows.
+    transactional_id_size = frame[position]
+    position += transactional_id_size or 1
+    acks, _, topics = _BEGINNING.unpack_from(frame, position)
+    if transactional_id_size > 127 or topics != _ONE_ELEMENT or (acks != 1 and acks != ACKS_ALL):
         return None
     topic_start = position = position + _BEGINNING.size
     if version >= _TOPIC_ID_VERSION:
@@ -87,6 +91,8 @@ def read(
             return None
     # The tagged fields of the topic and of the request, and nothing after them.
     if len(frame) != position + 2 or frame[position] or frame[position + 1]:
+        return None
+    if not _may_be_written(batches, broker, is_transactional=transactional_id_size > 0):
         return None
     return UsualProduce(acks, answer_head, batches)
 
@@ -154,5 +160,17 @@ def _is_usual(batch: tuple[int, Partition, memoryview], acks: int) -> bool:
         and partition.append_queue is None
         and (acks != ACKS_ALL or state.is_alone)
         and len(records) > _ATTRIBUTES_LOW_BYTE
-        and not records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT
     )
+
+
+def _may_be_written(
+    batches: list[tuple[int, Partition, memoryview]], broker: Broker, *, is_transactional: bool
+) -> bool:
+    """Whether those that belong to a transaction belong to one producer's, which has begun in their partitions."""
+    producers = set()
+    for _, partition, records in batches:
+        if records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT:
+            if not is_transactional or not broker.transactional_appends.has_begun(partition, records):
+                return False
+            producers.add(bytes(records[PRODUCER]))
+    return len(producers) <= 1

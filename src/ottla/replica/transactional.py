@@ -123,7 +123,6 @@ class TransactionalAppends:
         """`appends.append` for a batch of a transaction; raises KafkaError when it is refused at once."""
         if len(records) < HEADER_SIZE or records[MAGIC_POSITION] != _MAGIC:
             raise KafkaError(ErrorCode.INVALID_RECORD, "Records of a transaction come in a batch of the newest format.")
-        producer_id, epoch, sequence = _PRODUCER.unpack_from(records, _PRODUCER_POSITION)
 
         def write() -> AppendResult | Deferred[AppendResult]:
             return append(
@@ -135,9 +134,10 @@ class TransactionalAppends:
                 workers=self._workers,
             )
 
-        queue = self._queues.get((partition, producer_id))
-        if queue is None and partition.log.producers.state.is_in_transaction(producer_id, epoch):
+        if self.has_begun(partition, records):
             return write()
+        producer_id, epoch, sequence = _PRODUCER.unpack_from(records, _PRODUCER_POSITION)
+        queue = self._queues.get((partition, producer_id))
         pending = _Pending(transaction, epoch, sequence, now_ms, write)
         if queue is None:
             partition.check_leader()
@@ -146,6 +146,15 @@ class TransactionalAppends:
                 return write()
             queue = self._queues[partition, producer_id] = _Queue(self, partition, producer_id)
         return queue.add(pending)
+
+    def has_begun(self, partition: Partition, records: memoryview) -> bool:
+        """Whether the batch's transaction is open in the partition, and nothing of its producer waits: write it."""
+        if len(records) < HEADER_SIZE or records[MAGIC_POSITION] != _MAGIC:
+            return False
+        producer_id, epoch, _ = _PRODUCER.unpack_from(records, _PRODUCER_POSITION)
+        return (partition, producer_id) not in self._queues and partition.log.producers.state.is_in_transaction(
+            producer_id, epoch
+        )
 
     def verify(
         self, partition: Partition, transaction: Transaction, *, producer_id: int, producer_epoch: int, now_ms: int

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ottla.storage.log import AppendResult
     from ottla.wire.message import Records
 
-__all__ = ["INTERNAL_TOPICS", "error_response", "handle"]
+__all__ = ["INTERNAL_TOPICS", "PRODUCER", "error_response", "handle"]
 
 _LEADER_HINT_VERSION = 10
 _ABORTABLE_VERSION = 11
@@ -52,7 +52,7 @@ _TOPIC_ID_VERSION = 13
 _ATTRIBUTES_LOW_BYTE = 22
 _TRANSACTIONAL_BIT = 0x10
 # Where a batch names its producer and that one's epoch.
-_PRODUCER = slice(43, 53)
+PRODUCER = slice(43, 53)
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 # The client id that Kafka's own administration tools use to repair internal topics.
 _ADMIN_CLIENT_ID = "__admin_client"
@@ -76,7 +76,7 @@ def handle(
             return error_response(request, context.api_version, error)
         if _has_several_producers(request):
             error = KafkaError(
-                ErrorCode.INVALID_PRODUCER_ID_MAPPING, "The records of a request belong to one producer's transaction."
+                ErrorCode.INVALIDPRODUCER_ID_MAPPING, "The records of a request belong to one producer's transaction."
             )
             return error_response(request, context.api_version, error)
         call.transaction = Transaction(
@@ -279,11 +279,7 @@ def _has_several_producers(request: ProduceRequest) -> bool:
     batches = [data.records for topic in request.topic_data for data in topic.partition_data]
     return (
         len(
-            {
-                bytes(batch[_PRODUCER])
-                for batch in batches
-                if isinstance(batch, memoryview) and _is_of_transaction(batch)
-            }
+            {bytes(batch[PRODUCER]) for batch in batches if isinstance(batch, memoryview) and _is_of_transaction(batch)}
         )
         > 1
     )
