@@ -77,7 +77,7 @@ def test_the_compiled_decoder_is_there_where_there_is_a_compiler() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(
     batches=st.lists(st.lists(records, min_size=1, max_size=20), min_size=1, max_size=4),
     codec=st.sampled_from(Codec),
@@ -160,7 +160,7 @@ def plain(part: Any) -> Any:
 
 
 @pytest.mark.skipif(not is_native(), reason="the decoder was not built")
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(
     some=st.lists(records, min_size=1, max_size=6),
     damage=st.lists(st.tuples(st.integers(0, 1 << 16), st.integers(0, 255)), max_size=4),
@@ -186,7 +186,7 @@ def test_damage_is_refused_by_both_or_read_alike(
 
 
 @pytest.mark.skipif(not is_native(), reason="the decoder was not built")
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(payload=st.binary(max_size=300), count=st.integers(-5, 50))
 def test_any_bytes_whatsoever_do_no_harm(payload: bytes, count: int) -> None:
     native, python = outcome("native", payload, count), outcome("python", payload, count)
