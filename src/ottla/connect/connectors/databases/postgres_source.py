@@ -104,7 +104,8 @@ class PostgresReader(SourceReader):
         self._streaming: set[TableName] = set()
         self._ahead: Ahead | None = None
         self._flushed = -1
-        self._position = 0
+        # Up to where everything is in the topics, and what of that the slot knows.
+        self._position = self._told = 0
 
     # In the driver.
 
@@ -127,7 +128,7 @@ class PostgresReader(SourceReader):
             return self._next_portion(table, start, limit)
         is_new = table not in self._streaming
         self._streaming.add(table)
-        # Other tables may have been read further, and the slot may not have been told before a crash.
+        # Other tables may have been read further than this one.
         self._position = max(self._position, _lsn(start))
         if is_new or not set(self._tables) <= self._streaming or self._settings.text("snapshot.mode") == "initial_only":
             # Changes begin when every table is read.
@@ -145,8 +146,8 @@ class PostgresReader(SourceReader):
 
     def committed(self, partition: SourcePartition, offset: SourceOffset) -> None:
         if "snapshot" not in offset and _lsn(offset) > self._position:
-            self._slot.advance(_lsn(offset))
             self._position = _lsn(offset)
+            self._tell_slot()
 
     def close(self) -> None:
         if self._is_driver and self._settings.flag("slot.drop.on.stop"):
@@ -280,6 +281,8 @@ class PostgresReader(SourceReader):
             flushed = self._slot.flushed()
             if flushed == self._flushed:
                 return None
+            # It may not have heard before a crash, and would begin with what was read.
+            self._tell_slot()
             self._ahead = self._slot.look_ahead(self._position, limit)
             if not self._ahead.transactions:
                 self._flushed = flushed
@@ -295,9 +298,14 @@ class PostgresReader(SourceReader):
         assert self._ahead is not None
         end = self._ahead.end if self._ahead.transactions else flushed
         if self._ahead.transactions or time.monotonic() > self._idle_since + IDLE_SECONDS:
-            self._slot.advance(end)
             self._position = max(self._position, end)
+            self._tell_slot()
             self._idle_since = time.monotonic()
+
+    def _tell_slot(self) -> None:
+        if self._position > self._told:
+            self._slot.advance(self._position)
+            self._told = self._position
 
 
 def _is_wanted(table: TableName, settings: Settings) -> bool:
