@@ -2,14 +2,16 @@
 
 A batch begins with `spark.range`, one number for each piece of work, and `mapInArrow`: the function finds its piece by
 the number. That is a plain plan which starts no process of its own for a query, so that many small batches of many
-tasks cost little, and it is the same on every kind of Spark, Connect's client included.
+tasks cost little.
 
 Everything here is found by name in the executors: what crosses the border is values.
 """
 
 from __future__ import annotations
 
+import base64
 import importlib
+import pickle
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,13 +33,16 @@ __all__ = [
     "SourcePiece",
     "WriteTarget",
     "Written",
+    "carry",
     "read_source",
     "read_topics",
-    "write_topics",
+    "write",
+    "writing",
 ]
 
 _WRITTEN = "topics string, records bigint, bytes bigint"
 _ROWS_MAX = 65_536
+_LOAD = "ottla.connect.load"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +113,25 @@ class Written:
     topics: tuple[str, ...]
 
 
+# What changes from batch to batch, while the plan stays: it travels with the job as a local property.
+
+
+def carry(spark: SparkSession, pieces: Sequence[Sequence[SourcePiece]], target: WriteTarget) -> None:
+    """For the jobs that this thread starts next: the pieces of each frame, and where rows go."""
+    load = base64.b64encode(pickle.dumps((tuple(tuple(each) for each in pieces), target))).decode()
+    spark.sparkContext.setLocalProperty(_LOAD, load)
+
+
+def _carried() -> tuple[tuple[tuple[SourcePiece, ...], ...], WriteTarget]:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    load = None if context is None else context.getLocalProperty(_LOAD)
+    assert load is not None, "the job was started without its load"
+    found: tuple[tuple[tuple[SourcePiece, ...], ...], WriteTarget] = pickle.loads(base64.b64decode(load))
+    return found
+
+
 # Reading sources.
 
 
@@ -115,21 +139,23 @@ def read_source(
     spark: SparkSession,
     connector: ConnectorReference,
     task: Task,
-    pieces: Sequence[SourcePiece],
     schema: str | StructType,
+    *,
+    frame: int,
+    count: int,
 ) -> DataFrame:
-    """The rows of pieces that have one schema, a Spark task for each."""
+    """The rows of `count` pieces that have one schema, a Spark task for each; which ones is what the job carries."""
     from pyspark.sql.types import StructType
 
     wanted = StructType.fromDDL(schema) if isinstance(schema, str) else schema
-    function = partial(_read_pieces, connector, task, tuple(pieces), wanted.json())
-    return spark.range(0, len(pieces), 1, len(pieces)).mapInArrow(function, wanted)
+    function = partial(_read_pieces, connector, task, frame, wanted.json())
+    return spark.range(0, count, 1, count).mapInArrow(function, wanted)
 
 
 def _read_pieces(
     connector: ConnectorReference,
     task: Task,
-    pieces: tuple[SourcePiece, ...],
+    frame: int,
     schema: str,
     batches: Iterator[pyarrow.RecordBatch],
 ) -> Iterator[pyarrow.RecordBatch]:
@@ -139,6 +165,7 @@ def _read_pieces(
     from pyspark.sql.types import StructType
 
     wanted = to_arrow_schema(StructType.fromJson(json.loads(schema)), timezone="UTC")
+    pieces = _carried()[0][frame]
     kind = connector.load()
     assert issubclass(kind, SourceConnector)
     reader = None
@@ -195,18 +222,22 @@ def _read_ranges(
 # Writing topics.
 
 
-def write_topics(frame: DataFrame, target: WriteTarget) -> Written:
-    """Writes all rows, in one Spark task and in their order where there is a transaction."""
+def writing(frame: DataFrame, target: WriteTarget | None = None) -> DataFrame:
+    """A frame that, when it is collected, writes all rows in one Spark task; without a target to where the job says."""
     columns = [name for name in ("key", "value", "topic", "partition", "timestamp", "headers") if name in frame.columns]
-    single = frame.select(*columns).coalesce(1)
-    rows = single.mapInArrow(partial(_write_rows, target), _WRITTEN).collect()
+    return frame.select(*columns).coalesce(1).mapInArrow(partial(_write_rows, target), _WRITTEN)
+
+
+def write(frame: DataFrame) -> Written:
+    """Collects what `writing` made."""
+    rows = frame.collect()
     topics = {topic for row in rows for topic in row.topics.split("\x00") if topic}
     return Written(
         records=sum(row.records for row in rows), bytes=sum(row.bytes for row in rows), topics=tuple(sorted(topics))
     )
 
 
-def _write_rows(target: WriteTarget, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+def _write_rows(given: WriteTarget | None, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
     import pyarrow
     from pyarrow import compute
     from pyspark import TaskContext
@@ -216,6 +247,7 @@ def _write_rows(target: WriteTarget, batches: Iterator[pyarrow.RecordBatch]) -> 
     from ottla.spark.sink.options import sink_options
     from ottla.spark.sink.stream import RecordStream
 
+    target = given if given is not None else _carried()[1]
     context = TaskContext.get()
     if target.transactional_id is not None and context is not None and context.attemptNumber() > 0:
         # A second attempt would write under the sequence numbers of the first. The driver repeats the batch.

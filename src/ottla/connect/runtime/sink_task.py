@@ -17,7 +17,7 @@ from ottla.client.admin.offsets import Offsets
 from ottla.client.cluster import Cluster
 from ottla.connect.api import Batch, Chain, OffsetRange, ReadLimit, SinkConnector, SinkWriter
 from ottla.connect.engine import TaskEvents, TaskSpec
-from ottla.connect.runtime.jobs import WriteTarget, read_topics, write_topics
+from ottla.connect.runtime.jobs import WriteTarget, read_topics, write, writing
 from ottla.connect.runtime.loop import StoppedError, TaskLoop
 from ottla.connect.runtime.positions import committed_note, share_of, standing_of, started_note
 from ottla.connect.runtime.transactions import TaskTransactions
@@ -123,7 +123,7 @@ class SinkTask(TaskLoop):
             result = self._chain.sink(frame)
             self._writer.write(result.good, batch)
             if result.failed is not None:
-                written = write_topics(result.failed, self._dead_letters)
+                written = write(writing(result.failed, self._dead_letters))
                 self.progress.failed_records += written.records
             if result.report is not None:
                 result.report()

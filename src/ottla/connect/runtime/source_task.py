@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.connect.api import (
@@ -25,8 +26,10 @@ from ottla.connect.runtime.jobs import (
     SourcePiece,
     WriteTarget,
     Written,
+    carry,
     read_source,
-    write_topics,
+    write,
+    writing,
 )
 from ottla.connect.runtime.loop import StoppedError, TaskLoop
 from ottla.connect.runtime.transactions import TaskTransactions
@@ -37,6 +40,15 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 __all__ = ["SourceTask", "with_topic"]
+
+# Plans that are kept: for each combination of schemas and numbers of pieces that occurs.
+_PLANS_MAX = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    frame: DataFrame
+    reports: tuple[Callable[[], object], ...]
 
 
 class SourceTask(TaskLoop):
@@ -66,6 +78,7 @@ class SourceTask(TaskLoop):
         self._reader: SourceReader | None = None
         self._positions: dict[str, SourceOffset] = {}
         self._ready = False
+        self._plans: dict[tuple[tuple[str, int], ...], _Plan] = {}
         self._tag = f"ottla-connect-{spec.task.id}"
 
     def open(self) -> None:
@@ -133,20 +146,32 @@ class SourceTask(TaskLoop):
         return pieces
 
     def _write(self, pieces: list[SourcePiece]) -> Written:
+        groups = self._by_schema(pieces)
+        key = tuple((schema if isinstance(schema, str) else schema.json(), len(some)) for schema, some in groups)
+        plan = self._plans.get(key)
+        if plan is None:
+            while len(self._plans) >= _PLANS_MAX:
+                del self._plans[next(iter(self._plans))]
+            plan = self._plans[key] = self._planned(groups)
+        carry(self._spark, [some for _, some in groups], self._target(self._transactions))
+        written = write(plan.frame)
+        for report in plan.reports:
+            report()
+        return written
+
+    def _planned(self, groups: list[tuple[str | StructType, list[SourcePiece]]]) -> _Plan:
+        """The way of rows from readers to topics. Making it costs more than running it, so it is kept."""
         frame: DataFrame | None = None
         reports = []
-        for schema, some in self._by_schema(pieces):
-            rows = read_source(self._spark, self._reference, self.spec.task, some, schema)
+        for number, (schema, some) in enumerate(groups):
+            rows = read_source(self._spark, self._reference, self.spec.task, schema, frame=number, count=len(some))
             result = self._chain.source(with_topic(rows, self.spec.config))
             if result.report is not None:
                 reports.append(result.report)
             part = _uniform(result.good)
             frame = part if frame is None else frame.unionByName(part)
         assert frame is not None
-        written = write_topics(frame, self._target(self._transactions))
-        for report in reports:
-            report()
-        return written
+        return _Plan(writing(frame), tuple(reports))
 
     def _by_schema(self, pieces: list[SourcePiece]) -> list[tuple[str | StructType, list[SourcePiece]]]:
         assert self._reader is not None
