@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ottla.model.errors import ErrorCode
 from ottla.testing import Cluster, cluster
 from ottla.wire.codec import decode
 from ottla.wire.framing import request_parts
@@ -183,6 +184,9 @@ def test_batches_of_two_producers_transactions(client: RawClient) -> None:
     frame = frame_of(client, topic, batches, version=12, transactional_id="one-of-two-0")
     quick, usual = (answer_to(client, frame[:-1] + tags) for tags in (NO_TAGS, A_TAG))
     assert quick == usual
+    answer, _ = decode(ProduceResponse, memoryview(quick), 12, 5)
+    codes = [each.error_code for each in answer.responses[0].partition_responses]
+    assert codes == [ErrorCode.INVALID_PRODUCER_ID_MAPPING] * 2
     # And so are batches of a transaction in a request that has none.
     frame = frame_of(client, topic, batches[:1], version=12)
     quick, usual = (answer_to(client, frame[:-1] + tags) for tags in (NO_TAGS, A_TAG))

@@ -76,7 +76,7 @@ def handle(
             return error_response(request, context.api_version, error)
         if _has_several_producers(request):
             error = KafkaError(
-                ErrorCode.INVALIDPRODUCER_ID_MAPPING, "The records of a request belong to one producer's transaction."
+                ErrorCode.INVALID_PRODUCER_ID_MAPPING, "The records of a request belong to one producer's transaction."
             )
             return error_response(request, context.api_version, error)
         call.transaction = Transaction(
