@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import os
 import signal
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +38,8 @@ __all__ = ["main"]
 PARTITIONS = 2
 DRAIN_SECONDS_MAX = 60.0
 DRAINED_LOOKS = 4
+# How much of what Spark said is shown when something went wrong.
+SAID_BYTES = 4000
 
 
 def main() -> int:
@@ -46,7 +51,12 @@ def main() -> int:
     # A pipeline says what it has to say in the table; of the rest only failures matter here.
     logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s")
     with tempfile.TemporaryDirectory(prefix="ottla-demo-") as scratch, ottla.testing.cluster() as node:
-        return asyncio.run(run(node.bootstrap, Path(scratch), options))
+        try:
+            return asyncio.run(run(node.bootstrap, Path(scratch), options))
+        except Exception:
+            said = Path(scratch) / "spark.log"
+            print(said.read_text(errors="replace")[-SAID_BYTES:] if said.exists() else "", file=sys.stderr)
+            raise
 
 
 async def run(bootstrap: str, scratch: Path, options: argparse.Namespace) -> int:
@@ -56,7 +66,8 @@ async def run(bootstrap: str, scratch: Path, options: argparse.Namespace) -> int
     database, parquet = scratch / "users.db", scratch / "clicks"
     pipeline.make_users(database)
     await make_topics(bootstrap)
-    spark = await asyncio.to_thread(ottla.spark.session, "clickstream", settings=pipeline.SPARK)
+    with standard_error_in(scratch / "spark.log"):
+        spark = await asyncio.to_thread(ottla.spark.session, "clickstream", settings=pipeline.SPARK)
     # The worker shares the session with the query; left alone it would make one of its own.
     config = WorkerConfig(pipeline.worker_settings(bootstrap), distributed=True)
     async with Worker(config, engine=partial(SparkEngine, spark=spark)) as worker:
@@ -71,6 +82,19 @@ async def run(bootstrap: str, scratch: Path, options: argparse.Namespace) -> int
             await drain(console, watch)
         await asyncio.to_thread(query.stop)
         return await asyncio.to_thread(finish, console, spark, parquet, options)
+
+
+@contextmanager
+def standard_error_in(path: Path) -> Iterator[None]:
+    """Processes that start meanwhile write there: Spark's have much to say about being stopped."""
+    kept = os.dup(2)
+    with path.open("wb") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def stopped_by_signals() -> asyncio.Event:
@@ -100,7 +124,7 @@ async def follow(console: Console, watch: Watch, stopped: asyncio.Event, *, seco
     with Live(console=console, auto_refresh=False, transient=False) as live:
         while not stopped.is_set() and (spent := time.monotonic() - began) < seconds:
             live.update(watch.table(f"{spent:.0f} of {seconds:.0f} s; Ctrl-C ends it early"), refresh=True)
-            if not console.is_terminal and time.monotonic() - told > 5:
+            if not console.is_terminal and time.monotonic() - told > 3:
                 told = time.monotonic()
                 print(f"{spent:3.0f} s  {watch.line()}", flush=True)
             await asyncio.sleep(0.5)

@@ -1,0 +1,109 @@
+"""Programs that `pipelines` starts: a query of Spark from topic to topic, and a steady pulse of records.
+
+`python -m bench.spark_copy SETTINGS` copies until it is killed, `... --pulse BOOTSTRAP TOPIC` sends until then.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.cimpl import TopicPartition
+
+__all__ = ["PULSE_RATE", "Pulse"]
+
+PULSE_RATE = 200
+
+
+class Pulse:
+    """Records at a steady rate into one topic, each with the time in it, and how long they take to come out of another.
+
+    A process that only sends, and this one that only receives: neither waits for the other.
+    """
+
+    def __init__(self, bootstrap: str, source: str, target: str) -> None:
+        self._command = [sys.executable, "-m", "bench.spark_copy", "--pulse", bootstrap, source]
+        self._consumer = Consumer(
+            {"bootstrap.servers": bootstrap, "group.id": "pulse", "enable.auto.commit": False, "fetch.wait.max.ms": 10}
+        )
+        self._consumer.assign([TopicPartition(target, 0, 0)])
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Pulse:
+        self._process = subprocess.Popen(self._command)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+        self._consumer.close()
+
+    def has_begun(self) -> bool:
+        return bool(self.latencies_ms(1))
+
+    def latencies_ms(self, count: int) -> list[float]:
+        """Of the next so many records, or of as many as come."""
+        found: list[float] = []
+        end = time.monotonic() + max(1.0, 4 * count / PULSE_RATE)
+        while len(found) < count and time.monotonic() < end:
+            message = self._consumer.poll(0.1)
+            if message is not None and message.error() is None:
+                found.append((time.time() - float(message.value() or 0)) * 1000)
+        return found
+
+
+def run_query(settings: Mapping[str, str]) -> None:
+    """Copies a topic until it is killed."""
+    import ottla.spark
+
+    triggers: dict[str, dict[str, Any]] = {
+        "throughput": {"processingTime": "500 milliseconds"},
+        "micro": {"processingTime": "100 milliseconds"},
+        "real-time": {"realTime": "1 minute"},
+    }
+    real_time = settings["mode"] == "real-time"
+    cores = {"spark.master": "local[8]"} if real_time else {}
+    spark = ottla.spark.session("bench", jvm_connector=settings["kind"] == "kafka", settings=cores)
+    frame = (
+        spark.readStream.format(settings["kind"])
+        .option("kafka.bootstrap.servers", settings["bootstrap"])
+        .option("subscribe", settings["source"])
+        .option("startingOffsets", "earliest")
+    )
+    if settings["kind"] == "ottla":
+        frame = frame.option("group.id", "bench")
+    writer: Any = (
+        frame.load()
+        .selectExpr("key", "value")
+        .writeStream.format(settings["kind"])
+        .option("kafka.bootstrap.servers", settings["bootstrap"])
+        .option("topic", settings["target"])
+        .option("checkpointLocation", settings["checkpoint"])
+        .queryName("bench")
+    )
+    if real_time:
+        writer = writer.outputMode("update")
+    ottla.spark.start(writer, **triggers[settings["mode"]]).awaitTermination()
+
+
+def send_pulse(bootstrap: str, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+    due = time.monotonic()
+    while True:
+        due += 1 / PULSE_RATE
+        time.sleep(max(0.0, due - time.monotonic()))
+        producer.produce(topic, f"{time.time():.6f}".encode())
+        producer.poll(0)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--pulse":
+        send_pulse(*sys.argv[2:])
+    else:
+        run_query(json.loads(sys.argv[1]))
