@@ -101,10 +101,12 @@ class PostgresServer:
         return self.connect(name)
 
     def _as_user(self, command: list[str]) -> list[str]:
+        # With a test process that is killed, the server goes too.
+        together = ["setpriv", "--pdeathsig", "QUIT"]
         if os.getuid() != 0:
-            return command
+            return [*together, *command]
         found = pwd.getpwnam(self._user)
-        return ["setpriv", f"--reuid={found.pw_uid}", f"--regid={found.pw_gid}", "--clear-groups", *command]
+        return [*together, f"--reuid={found.pw_uid}", f"--regid={found.pw_gid}", "--clear-groups", *command]
 
     def _run(self, command: list[str]) -> None:
         done = subprocess.run(self._as_user(command), capture_output=True, text=True, cwd="/", check=False)

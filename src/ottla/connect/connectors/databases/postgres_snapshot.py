@@ -53,8 +53,9 @@ class Snapshot:
         quoted = [self._database.quote(name) for name in self.keys(table)]
         order = ", ".join(quoted)
         where = f"WHERE {self._compared(quoted, '>')}" if after is not None else ""
-        shown = ", ".join(f"{name}::text" for name in quoted)
-        backwards = ", ".join(f"{name} DESC" for name in quoted)
+        shown = ", ".join(f"portion.{name}::text" for name in quoted)
+        # Without the table's name it would be the text that is ordered.
+        backwards = ", ".join(f"portion.{name} DESC" for name in quoted)
         query = (
             f"SELECT {shown}, count(*) OVER () FROM (SELECT {order} FROM {self._database.quote_table(table)} {where} "
             f"ORDER BY {order} LIMIT {limit}) AS portion ORDER BY {backwards} LIMIT 1"
