@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,16 @@ class CommandWorker:
         lines = [line for line in self.log.read_text().splitlines() if marker in line]
         return lines[-1].partition(marker)[2].strip() if lines else None
 
+    def put(self, name: str, config: dict[str, str]) -> None:
+        request = urllib.request.Request(
+            f"{self.url}connectors/{name}/config",
+            data=json.dumps(config).encode(),
+            method="PUT",
+            headers={"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            assert answer.status == 201
+
     def signal(self, number: signal.Signals) -> None:
         """To all of it: driver, Java and Python workers are one session."""
         assert self._process is not None
@@ -86,8 +97,6 @@ def kept(directory: Path) -> list[str]:
 
 @pytest.mark.timeout(0)
 def test_another_worker_takes_over_whenever_one_is_killed_or_frozen(tmp_path: Path) -> None:
-    import urllib.request
-
     with cluster(settings={"group.initial.rebalance.delay.ms": "0"}) as broker:
         topics = Topics(broker.bootstrap)
         topic, target = topics.create(partitions=3), tmp_path / "kept"
@@ -107,19 +116,9 @@ def test_another_worker_takes_over_whenever_one_is_killed_or_frozen(tmp_path: Pa
                 worker.start()
             until(lambda: all(worker.url for worker in workers), "the workers do not start", 300, *logs)
 
-            def put(name: str, config: dict[str, str]) -> None:
-                request = urllib.request.Request(
-                    f"{workers[1].url}connectors/{name}/config",
-                    data=json.dumps(config).encode(),
-                    method="PUT",
-                    headers={"Content-Type": "application/json"},
-                )
-                with urllib.request.urlopen(request, timeout=60) as answer:
-                    assert answer.status == 201
-
             control = tmp_path / "control"
             control.mkdir()
-            put(
+            workers[1].put(
                 "count",
                 {
                     "connector.class": "CountingSource",
@@ -131,7 +130,8 @@ def test_another_worker_takes_over_whenever_one_is_killed_or_frozen(tmp_path: Pa
                     "tasks.max": "2",
                 },
             )
-            put("keep", {"connector.class": "KeepingSink", "topics": topic, "directory": str(target), "tasks.max": "2"})
+            sink = {"connector.class": "KeepingSink", "topics": topic, "directory": str(target), "tasks.max": "2"}
+            workers[1].put("keep", sink)
             for number in range(ROUNDS):
                 before, goal = len(kept(target)), (number + 1) * COUNTERS * EACH
                 (control / "beside").write_text(str((number + 1) * EACH))
