@@ -117,7 +117,12 @@ class Run:
                 self._announce(title)
                 begun = time.monotonic()
                 package = Path(scratch) / "package" / "ottla"
-                self._keep(measure(package, Path(scratch) / f"special-{number}", self._runs), begun)
+                try:
+                    result = measure(package, Path(scratch) / f"special-{number}", self._runs)
+                except CaseFailedError as error:
+                    group, _, name = title.partition(": ")
+                    result = Result(group, name, error=str(error))
+                self._keep(result, begun)
             if self._cases:
                 with clients.opened() as opened:
                     for number, cases in enumerate(by_settings(self._cases)):

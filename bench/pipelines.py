@@ -191,7 +191,7 @@ def _latencies(
             with started as contestant, Pulse(cluster.bootstrap, source, target) as pulse:
                 # The first records come through when the query has started, which is no part of this.
                 contestant.wait_for(pulse.has_begun)
-                pulse.latencies_ms(PULSE_RATE * 3)
+                pulse.settle()
                 for _ in range(runs):
                     found = sorted(pulse.latencies_ms(int(PULSE_RATE * LATENCY_S)))
                     if not found:

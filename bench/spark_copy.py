@@ -18,6 +18,7 @@ from confluent_kafka.cimpl import TopicPartition
 __all__ = ["PULSE_RATE", "Pulse"]
 
 PULSE_RATE = 200
+SETTLE_S = 5.0
 
 
 class Pulse:
@@ -52,10 +53,21 @@ class Pulse:
         found: list[float] = []
         end = time.monotonic() + max(1.0, 4 * count / PULSE_RATE)
         while len(found) < count and time.monotonic() < end:
-            message = self._consumer.poll(0.1)
-            if message is not None and message.error() is None:
-                found.append((time.time() - float(message.value() or 0)) * 1000)
+            sent = self._next()
+            if sent is not None:
+                found.append((time.time() - sent) * 1000)
         return found
+
+    def settle(self) -> None:
+        """Lets pass what had to wait for the start: until a record comes that was sent some seconds from now."""
+        begin, end = time.time() + SETTLE_S, time.monotonic() + 10 * SETTLE_S
+        while (self._next() or 0.0) < begin and time.monotonic() < end:
+            pass
+
+    def _next(self) -> float | None:
+        """When the next record was sent."""
+        message = self._consumer.poll(0.1)
+        return None if message is None or message.error() is not None else float(message.value() or 0)
 
 
 def run_query(settings: Mapping[str, str]) -> None:
