@@ -69,7 +69,7 @@ class ReplicationSlot:
         """Up to where it was taken; None when there is no such slot."""
         with self._database.transaction() as cursor:
             cursor.execute(
-                "SELECT confirmed_flush_lsn - '0/0'::pg_lsn, plugin, database = current_database() "
+                "SELECT confirmed_flush_lsn - '0/0'::pg_lsn, plugin, database = current_database(), wal_status "
                 "FROM pg_replication_slots WHERE slot_name = %s",
                 (self._name,),
             )
@@ -78,6 +78,11 @@ class ReplicationSlot:
             return None
         if row[1] != "pgoutput" or not row[2]:
             raise ConnectError(f"the replication slot {self._name} belongs to another database or plug-in")
+        if row[3] == "lost":
+            raise ConnectError(
+                f"the server gave up the replication slot {self._name} (max_slot_wal_keep_size), and changes are lost: "
+                "drop it, delete the offsets of the connector, and it begins with a snapshot again"
+            )
         return int(row[0])
 
     def create(self) -> int:

@@ -19,6 +19,7 @@ __all__ = ["PostgreSQL", "postgres_parameters"]
 
 ROWS_AT_A_TIME = 10_000
 CONNECT_SECONDS = 10
+IDLE_MS = 300_000
 TYPES = {
     "boolean": "BOOLEAN",
     "int8": "SMALLINT",
@@ -57,7 +58,9 @@ def postgres_parameters(
     parameters: dict[str, str | int] = {
         "connect_timeout": CONNECT_SECONDS,
         "application_name": "ottla-connect",
-        "options": f"-c TimeZone={time_zone} -c DateStyle=ISO -c bytea_output=hex -c extra_float_digits=1",
+        "options": f"-c TimeZone={time_zone} -c DateStyle=ISO -c bytea_output=hex -c extra_float_digits=1 "
+        # A worker that was frozen in the middle does not keep its locks for ever.
+        f"-c idle_in_transaction_session_timeout={IDLE_MS}",
         # A database that vanished without a word is noticed.
         "keepalives_idle": 20,
         "keepalives_interval": 5,
@@ -103,6 +106,8 @@ class PostgreSQL(Database):
         try:
             if self._connection is None:
                 self._connection = psycopg.connect(**self._parameters)
+            # What is prepared does not survive that a table gets another column; only many writes at once need it.
+            self._connection.prepare_threshold = 5 if writes else None
             with self._connection.transaction(), self._connection.cursor() as cursor:
                 yield cursor
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:

@@ -38,7 +38,8 @@ class SinkOffsets:
 
     def is_written(self, cursor: Any, ranges: Sequence[OffsetRange]) -> bool:
         """Whether these ranges are in the target already. Until the transaction ends nobody else gets to know."""
-        self._database.lock(cursor, f"ottla:{self._quoted}:{self._connector}")
+        for one in sorted(ranges):
+            self._database.lock(cursor, f"ottla:{self._quoted}:{self._connector}:{one.topic}:{one.partition}")
         stored = self.all(cursor)
         there = [stored.get((one.topic, one.partition), -1) for one in ranges]
         if all(next_offset >= one.end for next_offset, one in zip(there, ranges, strict=True)):
