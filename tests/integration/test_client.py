@@ -123,6 +123,18 @@ def test_what_is_sent_is_read_in_order(settings: ClientSettings, topic: str, cod
     run(whole())
 
 
+def test_nothing_overtakes_what_waits_for_the_first_metadata(settings: ClientSettings, topic: str) -> None:
+    count = 500
+    with BlockingProducer(settings) as producer:
+        sent = [producer.send(topic, b"%d" % number, partition=0) for number in range(count)]
+        producer.flush()
+        # A flush is about everything sent before it, also about what had to wait.
+        with BlockingAdmin(settings) as admin:
+            ends = admin.call(lambda client: client.offsets.numbers([TopicPartition(topic, 0)], LATEST))
+        assert ends == {TopicPartition(topic, 0): count}
+        assert [future.result().offset for future in sent] == list(range(count))
+
+
 @pytest.mark.parametrize("acks", [0, 1, -1])
 def test_acknowledgements(settings: ClientSettings, topic: str, acks: int) -> None:
     async def whole() -> None:

@@ -17,9 +17,11 @@ from ottla.records.compression import Codec
 from ottla.records.header import HEADER_SIZE
 from ottla.records.varint import append_varint
 
-__all__ = ["Delivery", "EncodedRecords", "ProducerBatch", "RecordMetadata", "looked_at"]
+__all__ = ["Delivery", "EncodedRecords", "ProducerBatch", "RecordMetadata", "looked_at", "size_at_most"]
 
 _TABLE_SIZE = 8192
+# What a record takes beside its key, value and headers.
+_RECORD_OVERHEAD = 24
 
 
 def _encoded(value: int) -> bytes:
@@ -220,3 +222,11 @@ def looked_at(done: asyncio.Future[tuple[int, int]]) -> None:
     """For a future that nobody may ever look at."""
     if not done.cancelled():
         done.exception()
+
+
+def size_at_most(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]) -> int:
+    """How many bytes a record takes in a batch, before it is encoded."""
+    size = _RECORD_OVERHEAD + (len(key) if key else 0) + (len(value) if value else 0)
+    if headers:
+        size += sum(len(name) + len(content or b"") + 8 for name, content in headers)
+    return size

@@ -21,13 +21,14 @@ from ottla.client.connection import Connection
 from ottla.client.errors import ClientClosed, ClientError, ConnectionLost, TimedOut, error_of
 from ottla.client.measures import PRODUCER_METRICS, ProducerMeasures, Recent, tell
 from ottla.client.metadata import TopicInfo
-from ottla.client.producer.batch import Delivery, EncodedRecords, ProducerBatch, RecordMetadata, looked_at
+from ottla.client.producer.batch import Delivery, EncodedRecords, ProducerBatch, RecordMetadata, looked_at, size_at_most
 from ottla.client.producer.partitioner import Partitioner, StickyPartitioner
 from ottla.client.producer.queue import PartitionQueue
 from ottla.client.producer.requests import answers_by_partition, produce_request
 from ottla.client.producer.sequences import ProducerIdentity, ask_identity
 from ottla.client.producer.settings import ProducerSettings
 from ottla.client.producer.transactions import TransactionManager
+from ottla.client.producer.turns import Turns
 from ottla.client.settings import ClientSettings
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
@@ -37,7 +38,6 @@ __all__ = ["Producer"]
 
 # Transactions of the old protocol may not use the versions that add partitions by themselves (KIP-890).
 _OLD_TRANSACTIONS_VERSION_MAX = 11
-_RECORD_OVERHEAD = 24
 
 
 # A topic that was made again has another id, which metadata tells as it tells a leader.
@@ -64,6 +64,7 @@ class Producer:
         self._room = asyncio.Event()
         self._room.set()
         self._wake = asyncio.Event()
+        self._turns = Turns()
         self._flushing = 0
         self._requests: dict[int, int] = defaultdict(int)
         self._sender: asyncio.Task[None] | None = None
@@ -90,22 +91,23 @@ class Producer:
         timestamp_ms: int | None = None,
     ) -> Delivery:
         """Puts a record into a batch, waiting for room in the buffer; await the result to know the offset."""
-        info = self._cluster.metadata.topics.get(topic)
-        if info is None or info.error is not None or self._sender is None:
-            info = await self._prepare(topic)
-        while not self._room.is_set():
-            await self._room.wait()
-        return self._append(info, value, key, headers, partition, timestamp_ms)
+        if (info := self._ready(topic)) is not None:
+            return self._append(info, value, key, headers, partition, timestamp_ms)
+        async with self._turns.turn(topic):
+            return self._append(await self._prepare(topic), value, key, headers, partition, timestamp_ms)
 
     async def send_and_wait(self, topic: str, value: bytes | None = None, key: bytes | None = None) -> RecordMetadata:
         return await (await self.send(topic, value, key))
 
     async def send_encoded(self, one: TopicPartition, records: EncodedRecords) -> asyncio.Future[tuple[int, int]]:
         """Puts a whole batch of records that are encoded already behind what was sent to its partition before."""
-        if one.topic not in self._cluster.metadata.topics or self._sender is None:
+        if self._ready(one.topic) is not None:
+            return self._append_encoded(one, records)
+        async with self._turns.turn(one.topic):
             await self._prepare(one.topic)
-        while not self._room.is_set():
-            await self._room.wait()
+            return self._append_encoded(one, records)
+
+    def _append_encoded(self, one: TopicPartition, records: EncodedRecords) -> asyncio.Future[tuple[int, int]]:
         self._transactions.check_open()
         queue = self._queues.setdefault(one, PartitionQueue())
         batch = self._next_batch(one, queue)
@@ -121,6 +123,7 @@ class Producer:
         self._flushing += 1
         self._wake.set()
         try:
+            await self._turns.passed()
             if self._unfinished:
                 await asyncio.wait([batch.done for batch in self._unfinished])
         finally:
@@ -198,6 +201,13 @@ class Producer:
 
     # Inside.
 
+    def _ready(self, topic: str) -> TopicInfo | None:
+        """The topic, where a record for it need not wait for anything."""
+        info = self._cluster.metadata.topics.get(topic)
+        if info is None or info.error is not None or self._sender is None or not self._room.is_set():
+            return None
+        return None if self._turns.has_line(topic) else info
+
     async def _prepare(self, topic: str) -> TopicInfo:
         if self._closed:
             raise ClientClosed("The producer is closed.")
@@ -206,6 +216,8 @@ class Producer:
             await self._identify()
         if self._sender is None:
             self._sender = asyncio.ensure_future(self._run())
+        while not self._room.is_set():
+            await self._room.wait()
         return info
 
     async def _identify(self) -> None:
@@ -224,9 +236,7 @@ class Producer:
     ) -> Delivery:
         if self._closed:
             raise ClientClosed("The producer is closed.")
-        size = _RECORD_OVERHEAD + (len(key) if key else 0) + (len(value) if value else 0)
-        if headers:
-            size += sum(len(name) + len(content or b"") + 8 for name, content in headers)
+        size = size_at_most(key, value, headers)
         if size > self.settings.request_bytes_max:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"A record of {size} bytes is larger than a request may be.")
         if partition is None:
@@ -356,8 +366,7 @@ class Producer:
     async def _send(self, node_id: int, batches: list[ProducerBatch]) -> None:
         try:
             connection = await self._cluster.node_connection(node_id, "produce")
-            names = [batch.partition for batch in batches]
-            await self._transactions.add_partitions(names)
+            await self._transactions.add_partitions([batch.partition for batch in batches])
         except (ConnectionLost, KafkaError) as error:
             for batch in batches:
                 self._again_or_fail(batch, error, taken=False)
@@ -445,16 +454,8 @@ class Producer:
     def _again_or_fail(self, batch: ProducerBatch, error: ClientError | KafkaError, *, taken: bool = True) -> None:
         queue = self._queues[batch.partition]
         now = asyncio.get_running_loop().time()
-        retriable = isinstance(error, ConnectionLost) or (
-            isinstance(error, KafkaError)
-            and (
-                error.code.retriable
-                # It follows one that has to be sent again itself.
-                or (error.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and (queue.retrying or queue.in_flight > 0))
-            )
-        )
         in_time = now - batch.created < self.settings.delivery_timeout_ms / 1000
-        if retriable and in_time and batch.attempts < self.settings.retries:
+        if queue.may_repeat(error) and in_time and batch.attempts < self.settings.retries:
             batch.attempts += 1
             batch.last_error = error
             self.measures.retried_records += batch.count

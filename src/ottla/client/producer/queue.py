@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 
+from ottla.client.errors import ClientError, ConnectionLost
 from ottla.client.producer.batch import ProducerBatch
+from ottla.model.errors import ErrorCode, KafkaError
 
 __all__ = ["PartitionQueue"]
 
@@ -37,3 +39,12 @@ class PartitionQueue:
         self.closed.clear()
         self.open = None
         return batches
+
+    def may_repeat(self, error: ClientError | KafkaError) -> bool:
+        """Whether a batch that failed like this may be sent again."""
+        if isinstance(error, KafkaError):
+            if error.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+                # It follows one that has to be sent again itself.
+                return self.retrying or self.in_flight > 0
+            return error.code.retriable
+        return isinstance(error, ConnectionLost)

@@ -1,0 +1,49 @@
+"""Sends that have to wait do so in the order in which they came, topic by topic.
+
+A send waits for a topic's first metadata, or for room in the buffer. Those that come meanwhile, from other tasks or
+another thread, must not overtake it: records of one partition keep the order in which they were sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+__all__ = ["Turns"]
+
+
+class _Line:
+    __slots__ = ("length", "lock")
+
+    def __init__(self) -> None:
+        # A lock of asyncio is fair: who asked first has it first.
+        self.lock = asyncio.Lock()
+        self.length = 0
+
+
+class Turns:
+    def __init__(self) -> None:
+        self._lines: dict[str, _Line] = {}
+
+    def has_line(self, topic: str) -> bool:
+        return topic in self._lines
+
+    @asynccontextmanager
+    async def turn(self, topic: str) -> AsyncIterator[None]:
+        line = self._lines.setdefault(topic, _Line())
+        line.length += 1
+        try:
+            async with line.lock:
+                yield
+        finally:
+            line.length -= 1
+            if not line.length:
+                del self._lines[topic]
+
+    async def passed(self) -> None:
+        """Returns when everything that waits now has had its turn."""
+        for topic in tuple(self._lines):
+            if topic in self._lines:
+                async with self.turn(topic):
+                    pass
