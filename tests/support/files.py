@@ -72,6 +72,9 @@ class MemoryFile:
         self._node.reserved_to = 0
         self._size = size
 
+    def trim(self) -> None:
+        """Nothing is kept that nobody asked for."""
+
     def preallocate(self, size: int) -> None:
         self._files.check("preallocate", self._path)
         self._node.reserved_to = max(size, self._node.reserved_to)

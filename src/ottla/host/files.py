@@ -14,12 +14,17 @@ import os
 import resource
 import stat
 
+from ottla.host.reserving import GROWN_BYTES, NO_END, room_for
 from ottla.model.ports import Buffer, DirectoryLocked, File, Files, Lock
 
 __all__ = ["OsFile", "OsFiles", "OsLock", "raise_open_files_limit"]
 
 # More open files than this serve nobody, and a hard limit may be "unlimited".
 _OPEN_FILES_MAX = 1 << 17
+
+# The unit of `st_blocks`, and what a file has of them for itself.
+_BLOCK_BYTES = 512
+_BLOCKS_SLACK_BYTES = 64 * 1024
 
 _NO_NOWAIT = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
@@ -42,7 +47,7 @@ def raise_open_files_limit() -> int:
 class OsFile:
     """One open descriptor. Reads may come from any thread; writes only from the one that owns the log."""
 
-    __slots__ = ("_descriptor", "_path", "_reads_nowait", "_size")
+    __slots__ = ("_descriptor", "_has_reserve", "_path", "_reads_nowait", "_room", "_size")
 
     def __init__(self, path: str, *, create: bool) -> None:
         self._descriptor = -1
@@ -50,7 +55,11 @@ class OsFile:
         self._reads_nowait = hasattr(os, "RWF_NOWAIT")
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         self._descriptor = os.open(path, flags, 0o644)
-        self._size = os.fstat(self._descriptor).st_size
+        status = os.fstat(self._descriptor)
+        self._size = status.st_size
+        # Up to where no room has to be reserved, and whether some has been, be it by a process that was killed.
+        self._room = max(GROWN_BYTES, self._size)
+        self._has_reserve = status.st_blocks * _BLOCK_BYTES > self._size + _BLOCKS_SLACK_BYTES
 
     def __del__(self) -> None:
         self.close()
@@ -84,8 +93,11 @@ class OsFile:
         except OSError:
             self._cut_back()
             raise
-        self._size = position + length
-        return position
+        self._size = position = position + length
+        if position > self._room:
+            self._room = room_for(self._descriptor, position)
+            self._has_reserve = self._has_reserve or self._room != NO_END
+        return position - length
 
     def _append_slowly(self, buffers: tuple[Buffer, ...]) -> None:
         """A short write: begin again in a loop, until all is written or the disk says why it cannot."""
@@ -151,6 +163,17 @@ class OsFile:
     def truncate(self, size: int) -> None:
         os.ftruncate(self._descriptor, size)
         self._size = size
+        self._has_reserve = False
+        if self._room != NO_END:
+            self._room = max(GROWN_BYTES, size)
+
+    def trim(self) -> None:
+        if self._has_reserve:
+            try:
+                self.truncate(self._size)
+            except OSError:
+                # A disk in trouble says so when something is read or written; room that is kept harms nobody.
+                self._has_reserve = False
 
     def preallocate(self, size: int) -> None:
         if size > self._size:

@@ -86,6 +86,9 @@ class File(Protocol):
 
     def truncate(self, size: int) -> None: ...
 
+    def trim(self) -> None:
+        """Gives back room on disk that the file has kept to grow: it will not, or not for a while."""
+
     def preallocate(self, size: int) -> None:
         """Reserves disk space up to `size` bytes, read as zeros; `size` and where appends go stay as they are."""
 

@@ -138,6 +138,8 @@ class Segment:
     def release(self) -> bool:
         if self.is_pinned:
             return False
+        if self._file is not None:
+            self._file.trim()
         self._file = None
         return True
 
@@ -189,6 +191,8 @@ class Segment:
         if self.is_pinned:
             self.file.truncate(self.size)
             self.is_pinned = False
+        elif self._file is not None:
+            self._file.trim()
         if self.size:
             self.time_index.append(*self.largest)
         self.offset_index.sync_file()
@@ -325,6 +329,8 @@ class Segment:
         if self.is_pinned:
             self.file.truncate(self.size)
             self.is_pinned = False
+        elif self._file is not None:
+            self._file.trim()
         if self.size and self._largest is not None:
             # As when it rolls: whoever opens it next finds both indexes, and the largest timestamp without a walk.
             self.time_index.append(*self._largest)

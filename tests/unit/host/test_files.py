@@ -10,8 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from ottla.host import reserving
 from ottla.host.files import OsFile, OsFiles
-from ottla.model.ports import DirectoryLocked
+from ottla.host.reserving import GROWN_BYTES, NO_END, STEP_BYTES, room_for
+from ottla.model.ports import DirectoryLocked, File
+from ottla.records.build import build_batch
+from ottla.records.header import read_header
+from ottla.records.record import Record
+from ottla.storage.open_files import OpenFiles
+from ottla.storage.segment import Segment
 
 
 @pytest.fixture
@@ -83,6 +90,71 @@ def test_preallocated_space_does_not_move_the_end(files: OsFiles, tmp_path: Path
     assert (tmp_path / "a").read_bytes() == b"abc"
 
 
+def kept_bytes(path: Path) -> int:
+    """What the file occupies beyond its length."""
+    status = path.stat()
+    return status.st_blocks * 512 - status.st_size
+
+
+def grown_file(files: OsFiles, path: Path) -> File:
+    file = files.open(str(path))
+    for _ in range(GROWN_BYTES // (1 << 20) + 1):
+        file.append(b"a" * (1 << 20))
+    return file
+
+
+def test_a_file_that_grows_keeps_room_and_gives_it_back(files: OsFiles, tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    file = grown_file(files, path)
+    size = file.size
+    assert path.stat().st_size == size
+    if room_for(file.fileno(), size) == NO_END:
+        pytest.skip("this file system keeps no room")
+    assert kept_bytes(path) >= STEP_BYTES
+    file.trim()
+    assert kept_bytes(path) < STEP_BYTES // 2
+    assert file.append(b"b" * (STEP_BYTES + 1)) == size
+    assert file.size == path.stat().st_size == size + STEP_BYTES + 1
+    # Again, and left behind by a process that was killed: whoever has the file next gives it back.
+    assert kept_bytes(path) >= STEP_BYTES // 2
+    file.close()
+    reopened = files.open(str(path))
+    reopened.trim()
+    assert kept_bytes(path) < STEP_BYTES // 2
+    assert reopened.read(size - 1, 2) == b"ab"
+
+
+def test_a_small_file_keeps_no_room(files: OsFiles, tmp_path: Path) -> None:
+    file = files.open(str(tmp_path / "a"))
+    file.append(b"a" * GROWN_BYTES)
+    assert kept_bytes(tmp_path / "a") < STEP_BYTES // 2
+
+
+def test_room_that_is_refused_stops_no_append(files: OsFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk is full but for what is being written, or the file system knows no such thing."""
+    asked = []
+    monkeypatch.setattr(reserving, "_fallocate", lambda: lambda *arguments: asked.append(arguments) or -1)
+    file = grown_file(files, tmp_path / "a")
+    assert file.append(b"b" * STEP_BYTES) == file.size - STEP_BYTES
+    assert len(asked) == 1
+    file.trim()
+    assert (tmp_path / "a").stat().st_size == file.size
+
+
+def test_room_that_cannot_be_given_back_is_kept(
+    files: OsFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = grown_file(files, tmp_path / "a")
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EIO, "the disk is gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "ftruncate", refuse)
+        file.trim()
+    assert file.append(b"b") == file.size - 1
+
+
 def test_an_abandoned_file_closes_its_descriptor(files: OsFiles, tmp_path: Path) -> None:
     file: OsFile | None = OsFile(str(tmp_path / "a"), create=True)
     assert file is not None
@@ -133,3 +205,15 @@ def test_a_process_may_open_as_many_files_as_its_hard_limit_allows() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ran.stdout.split() == ["900", "900"]
+
+
+def test_a_segment_gives_its_room_back_with_its_last_append(files: OsFiles, tmp_path: Path) -> None:
+    batch = build_batch([Record(value=b"a" * 1_000_000, timestamp=1)])
+    for number, end in enumerate((Segment.close_for_appends, Segment.close, Segment.release)):
+        segment = Segment.create(str(tmp_path), number, OpenFiles(files, limit=10), now_ms=1)
+        while segment.size <= GROWN_BYTES:
+            segment.append(batch, [read_header(memoryview(batch))], index_interval_bytes=4096, now_ms=1)
+        end(segment)
+        assert kept_bytes(Path(segment.path)) < STEP_BYTES // 2, end
+        assert Path(segment.path).stat().st_size == segment.size
+        segment.close()
