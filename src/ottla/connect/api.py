@@ -305,6 +305,9 @@ class SinkConnector(Connector):
 class SinkWriter(ABC):
     """Writes batches to the target."""
 
+    # Which columns `write` looks at, where that is not all of them: others may be missing, and cost nothing.
+    columns: ClassVar[tuple[str, ...] | None] = None
+
     @abstractmethod
     def write(self, frame: DataFrame, batch: Batch) -> None:
         """Writes all of `frame`, and returns when it is safe where it went.
@@ -337,6 +340,10 @@ class Converter(Plugin):
     @abstractmethod
     def from_bytes(self, frame: DataFrame, column: str) -> DataFrame:
         """The frame with the binary `column` as typed values. Null stays null."""
+
+    def keeps(self, kind: str) -> bool:
+        """Whether `to_bytes` leaves the bytes of every value of this Spark type as they are: rows may then pass by."""
+        return False
 
 
 class Transform(Plugin):
@@ -393,8 +400,16 @@ class Chain(Protocol):
         """From what the reader gave to binary key and value: transforms, then converters."""
         ...
 
+    def keeps(self, schema: StructType) -> bool:
+        """Whether rows of a source go to their topics with the very bytes that they have."""
+        ...
+
     def sink(self, frame: DataFrame) -> ChainResult:
         """From binary key and value to what the writer gets: converters, then transforms."""
+        ...
+
+    def needs(self, columns: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        """Which columns of a sink's topics are looked at, when its writer looks at these; None is all of them."""
         ...
 
     def release(self) -> None:

@@ -24,6 +24,7 @@ from ottla.connect.transforms.records import HEADERS_TYPE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
     from ottla.connect.plugins import Plugins
 
@@ -85,6 +86,18 @@ class ConnectorChain:
         frame = self.key.to_bytes(frame, "key")
         frame = self.value.to_bytes(frame, "value")
         return self._decided(frame)
+
+    def keeps(self, schema: StructType) -> bool:
+        """Whether rows of a source go to their topics with the very bytes that they have, and none of them can fail."""
+        converters = {"key": self.key, "value": self.value}
+        return not self.steps and all(
+            each.name in converters and converters[each.name].keeps(each.dataType.simpleString())
+            for each in schema.fields
+        )
+
+    def needs(self, columns: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        """Which columns of a sink's topics are looked at when its writer looks at these; None is all of them."""
+        return None if self.steps or self.policy.looks_at_failures else columns
 
     def sink(self, frame: DataFrame) -> ChainResult:
         if self.policy.looks_at_failures:

@@ -189,6 +189,8 @@ class FileStreamSinkConnector(SinkConnector):
 class LineWriter(SinkWriter):
     """Appends batches of lines."""
 
+    columns = ("value",)
+
     def __init__(self, path: Path) -> None:
         self._path = path
         self._note = path.with_name(path.name + ".batch")

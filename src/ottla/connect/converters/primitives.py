@@ -36,6 +36,9 @@ class ByteArrayConverter(ColumnConverter):
     def decode(self, frame: DataFrame, column: str) -> Converted:
         return Converted(column=sql.col(column), schema=schema.Schema(type="bytes", optional=True))
 
+    def keeps(self, kind: str) -> bool:
+        return kind == "binary"
+
 
 class _WholeNumberConverter(ColumnConverter):
     """Two's complement. Spark casts whole numbers to such bytes by itself, and reads them back through hexadecimal."""

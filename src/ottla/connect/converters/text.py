@@ -48,6 +48,9 @@ class StringConverter(ColumnConverter):
             text = sql.decode(given, self.settings.text("converter.encoding"))
         return Converted(column=text, schema=schema.Schema(type="string", optional=True))
 
+    def keeps(self, kind: str) -> bool:
+        return kind == "string" and self._is_utf8
+
     @property
     def _is_utf8(self) -> bool:
         return self.settings.text("converter.encoding").upper() == "UTF-8"

@@ -14,13 +14,14 @@ import importlib
 import pickle
 import re
 import sys
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.settings import ClientSettings
-from ottla.connect.api import Connector, OffsetRange, SourceConnector, SourceOffset, SourcePartition, Task
+from ottla.connect.api import ConnectError, Connector, OffsetRange, SourceConnector, SourceOffset, SourcePartition, Task
 
 if TYPE_CHECKING:
     import pyarrow
@@ -36,11 +37,14 @@ __all__ = [
     "carry",
     "read_source",
     "read_topics",
+    "straight",
     "write",
     "writing",
 ]
 
 _WRITTEN = "topics string, records bigint, bytes bigint"
+# In place of the number of records: the first column says why there is none.
+_FAILED = -1
 _ROWS_MAX = 65_536
 _LOAD = "ottla.connect.load"
 
@@ -196,27 +200,41 @@ def _conforming(rows: pyarrow.RecordBatch, wanted: pyarrow.Schema) -> Iterator[p
 
 
 def read_topics(
-    spark: SparkSession, client: Mapping[str, str], ranges: Sequence[OffsetRange], topic_ids: Mapping[str, str]
+    spark: SparkSession,
+    client: Mapping[str, str],
+    ranges: Sequence[OffsetRange],
+    topic_ids: Mapping[str, str],
+    columns: Sequence[str] | None = None,
 ) -> DataFrame:
-    """The records of offset ranges, a Spark task for each, with the columns of the source `ottla`."""
+    """The records of offset ranges, a Spark task for each, with the columns of the source `ottla`, or these of them.
+
+    What Python gives to Spark goes row by row through the JVM, column by column: what nobody looks at stays here.
+    """
+    from pyspark.sql.types import StructType
+
     from ottla.spark.options import source_options
     from ottla.spark.schema import spark_schema
     from ottla.spark.source.ranges import Range
 
-    options = source_options({**client, "subscribe": "-"}, streaming=False)
+    schema = StructType.fromDDL(spark_schema(True))
+    if columns is not None:
+        schema = StructType([schema[name] for name in columns])
+    headers = str("headers" in schema.names).lower()
+    options = source_options({**client, "subscribe": "-", "includeHeaders": headers}, streaming=False)
     pieces = tuple(Range(one.topic, topic_ids.get(one.topic, ""), one.partition, one.start, one.end) for one in ranges)
-    function = partial(_read_ranges, options, pieces)
-    return spark.range(0, len(pieces), 1, len(pieces)).mapInArrow(function, spark_schema(True))
+    function = partial(_read_ranges, options, pieces, tuple(schema.names))
+    return spark.range(0, len(pieces), 1, len(pieces)).mapInArrow(function, schema)
 
 
 def _read_ranges(
-    options: Any, pieces: Sequence[Any], batches: Iterator[pyarrow.RecordBatch]
+    options: Any, pieces: Sequence[Any], columns: tuple[str, ...], batches: Iterator[pyarrow.RecordBatch]
 ) -> Iterator[pyarrow.RecordBatch]:
     from ottla.spark.source.ranges import read_range
 
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            yield from read_range(options, pieces[number])
+            for rows in read_range(options, pieces[number]):
+                yield rows.select(columns)
 
 
 # Writing topics.
@@ -231,10 +249,44 @@ def writing(frame: DataFrame, target: WriteTarget | None = None) -> DataFrame:
 def write(frame: DataFrame) -> Written:
     """Collects what `writing` made."""
     rows = frame.collect()
+    for row in rows:
+        if row.records == _FAILED:
+            raise ConnectError(row.topics)
     topics = {topic for row in rows for topic in row.topics.split("\x00") if topic}
     return Written(
         records=sum(row.records for row in rows), bytes=sum(row.bytes for row in rows), topics=tuple(sorted(topics))
     )
+
+
+def straight(
+    spark: SparkSession, connector: ConnectorReference, task: Task, schema: StructType, *, count: int, topic: str
+) -> DataFrame:
+    """What `writing` makes of `read_source`, for rows whose bytes are written as they are: they never leave Python."""
+    function = partial(_write_straight, connector, task, schema.json(), topic)
+    return spark.range(0, count, 1, 1).mapInArrow(function, _WRITTEN)
+
+
+def _write_straight(
+    connector: ConnectorReference, task: Task, schema: str, topic: str, batches: Iterator[pyarrow.RecordBatch]
+) -> Iterator[pyarrow.RecordBatch]:
+    """What fails is told instead of raised: Spark would try again, where only the driver may."""
+    import pyarrow
+
+    try:
+        yield from _write_rows(None, _as_bytes(_read_pieces(connector, task, 0, schema, batches), topic))
+    except Exception:  # noqa: BLE001 - it goes to the driver, which raises it
+        failure = traceback.format_exc()
+        yield pyarrow.RecordBatch.from_arrays([[failure], [_FAILED], [0]], names=["topics", "records", "bytes"])
+
+
+def _as_bytes(batches: Iterator[pyarrow.RecordBatch], topic: str) -> Iterator[pyarrow.RecordBatch]:
+    """Text as the bytes that it is, without a copy, and where it goes."""
+    import pyarrow
+
+    for rows in batches:
+        columns = [column.cast(pyarrow.binary()) for column in rows.columns]
+        named = pyarrow.repeat(pyarrow.scalar(topic), rows.num_rows)
+        yield pyarrow.RecordBatch.from_arrays([*columns, named], names=[*rows.schema.names, "topic"])
 
 
 def _write_rows(given: WriteTarget | None, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:

@@ -118,7 +118,8 @@ class SinkTask(TaskLoop):
 
     def _write(self, batch: Batch) -> None:
         assert self._writer is not None
-        frame = read_topics(self._spark, self._client_options, batch.ranges, self._topic_ids)
+        columns = self._chain.needs(self._writer.columns)
+        frame = read_topics(self._spark, self._client_options, batch.ranges, self._topic_ids, columns)
         try:
             result = self._chain.sink(frame)
             self._writer.write(result.good, batch)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from ottla.connect.api import (
@@ -28,6 +29,7 @@ from ottla.connect.runtime.jobs import (
     Written,
     carry,
     read_source,
+    straight,
     write,
     writing,
 )
@@ -161,17 +163,28 @@ class SourceTask(TaskLoop):
 
     def _planned(self, groups: list[tuple[str | StructType, list[SourcePiece]]]) -> _Plan:
         """The way of rows from readers to topics. Making it costs more than running it, so it is kept."""
-        frame: DataFrame | None = None
-        reports = []
+        direct = self._straight(groups)
+        if direct is not None:
+            return _Plan(direct, ())
+        parts, reports = [], []
         for number, (schema, some) in enumerate(groups):
             rows = read_source(self._spark, self._reference, self.spec.task, schema, frame=number, count=len(some))
             result = self._chain.source(with_topic(rows, self.spec.config))
             if result.report is not None:
                 reports.append(result.report)
-            part = _uniform(result.good)
-            frame = part if frame is None else frame.unionByName(part)
-        assert frame is not None
-        return _Plan(writing(frame), tuple(reports))
+            parts.append(result.good)
+        return _Plan(writing(_together(parts)), tuple(reports))
+
+    def _straight(self, groups: list[tuple[str | StructType, list[SourcePiece]]]) -> DataFrame | None:
+        """The short way, for text and bytes that nobody changes; None where there is something to do."""
+        from pyspark.sql.types import StructType
+
+        topic = self.spec.config.get("topic")
+        schema, some = groups[0]
+        wanted = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+        if len(groups) > 1 or not topic or not self._chain.keeps(wanted):
+            return None
+        return straight(self._spark, self._reference, self.spec.task, wanted, count=len(some), topic=topic)
 
     def _by_schema(self, pieces: list[SourcePiece]) -> list[tuple[str | StructType, list[SourcePiece]]]:
         assert self._reader is not None
@@ -209,8 +222,12 @@ def with_topic(frame: DataFrame, config: Mapping[str, str]) -> DataFrame:
     return frame.withColumn("topic", sql.lit(named))
 
 
-def _uniform(frame: DataFrame) -> DataFrame:
-    """The columns that are written, all of them, so that frames of different sources go together."""
+def _together(frames: Sequence[DataFrame]) -> DataFrame:
+    """Frames of different sources as one, with the columns that any of them has.
+
+    Not with all that there could be: on their way to Python, Spark counts the bytes of a batch anew with every row, and
+    lists of structs, such as headers, cost it ten times what everything else does, even where they are null.
+    """
     from pyspark.sql import functions as sql
 
     types = {
@@ -221,8 +238,14 @@ def _uniform(frame: DataFrame) -> DataFrame:
         "timestamp": "timestamp",
         "headers": "array<struct<key: string, value: binary>>",
     }
-    columns = [
-        (sql.col(name) if name in frame.columns else sql.lit(None)).cast(kind).alias(name)
-        for name, kind in types.items()
+    wanted = [name for name in types if any(name in frame.columns for frame in frames)]
+    parts = [
+        frame.select(
+            *(
+                (sql.col(name) if name in frame.columns else sql.lit(None)).cast(types[name]).alias(name)
+                for name in wanted
+            )
+        )
+        for frame in frames
     ]
-    return frame.select(*columns)
+    return reduce(lambda first, second: first.unionByName(second), parts)
