@@ -67,7 +67,7 @@ async def run(bootstrap: str, scratch: Path, options: argparse.Namespace) -> int
     pipeline.make_users(database)
     await make_topics(bootstrap)
     with standard_error_in(scratch / "spark.log"):
-        spark = await asyncio.to_thread(ottla.spark.session, "clickstream", settings=pipeline.SPARK)
+        spark = await asyncio.to_thread(start_spark)
     # The worker shares the session with the query; left alone it would make one of its own.
     config = WorkerConfig(pipeline.worker_settings(bootstrap), distributed=True)
     async with Worker(config, engine=partial(SparkEngine, spark=spark)) as worker:
@@ -82,6 +82,12 @@ async def run(bootstrap: str, scratch: Path, options: argparse.Namespace) -> int
             await drain(console, watch)
         await asyncio.to_thread(query.stop)
         return await asyncio.to_thread(finish, console, spark, parquet, options)
+
+
+def start_spark() -> SparkSession:
+    """Ctrl-C reaches every process of a terminal; Spark's inherit that it is none of their business."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    return ottla.spark.session("clickstream", settings=pipeline.SPARK)
 
 
 @contextmanager
@@ -128,6 +134,8 @@ async def follow(console: Console, watch: Watch, stopped: asyncio.Event, *, seco
                 told = time.monotonic()
                 print(f"{spent:3.0f} s  {watch.line()}", flush=True)
             await asyncio.sleep(0.5)
+    if not console.is_terminal:
+        print()
 
 
 async def drain(console: Console, watch: Watch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -21,13 +22,13 @@ def test_the_demo_ends_with_every_click_in_the_files_once(tmp_path: Path) -> Non
     with log.open("wb") as output:
         demo = subprocess.Popen([*command, "--output", str(tmp_path)], stdout=output, stderr=output, process_group=0)
     try:
-        # Whoever has seen enough presses Ctrl-C, here when the first clicks are in files.
+        # Whoever has seen enough presses Ctrl-C, here when the first clicks are in files; all processes hear it.
         end = time.monotonic() + 200
         while not re.search(r"→ Parquet: [1-9]", log.read_text()):
             assert demo.poll() is None, log.read_text()
             assert time.monotonic() < end, log.read_text()
             time.sleep(0.2)
-        demo.send_signal(signal.SIGINT)
+        os.killpg(demo.pid, signal.SIGINT)
         status = demo.wait(90)
     finally:
         demo.kill()
