@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ottla.host import loop_watch
 from ottla.host.listener import SocketOptions, bind
 from ottla.host.loop import new_event_loop
 from ottla.host.loop_watch import INTERVAL_SECONDS, LoopWatch
@@ -162,23 +163,59 @@ async def get_or_nothing(endpoint: MetricsEndpoint) -> int:
         return 0
 
 
-def test_the_watch_sees_a_loop_that_stands_still() -> None:
+class ClockByHand:
+    """The clock and the thread's CPU time, and a loop whose timers go off when the test says so."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.cpu = 7.0
+        self.planned: list[tuple[float, Callable[[], None]]] = []
+        self.cancelled = 0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def thread_time(self) -> float:
+        return self.cpu
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> ClockByHand:
+        self.planned.append((self.now + seconds, callback))
+        return self
+
+    def cancel(self) -> None:
+        self.cancelled += 1
+
+
+def test_the_watch_sees_a_loop_that_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = ClockByHand()
+    monkeypatch.setattr(loop_watch, "time", clock)
+    watch = LoopWatch(clock)  # type: ignore[arg-type]
+    watch.start()
+    assert watch.idle_ratio() == 1.0
+    [(due, on_time)] = clock.planned
+    assert due == clock.now + INTERVAL_SECONDS
+    clock.now = due + 0.2
+    clock.cpu += 0.6
+    on_time()
+    assert watch.delay_seconds == pytest.approx(0.2)
+    assert watch.delays[int(0.2e6).bit_length()] == sum(watch.delays) == 1
+    assert watch.idle_ratio() == pytest.approx(1 - 0.6 / 0.7)
+    assert len(clock.planned) == 2
+    watch.close()
+    assert clock.cancelled == 1
+
+
+def test_the_watch_looks_again_and_again() -> None:
     loop = new_event_loop()
     try:
         watch = LoopWatch(loop)
         watch.start()
 
-        async def stand_still() -> None:
-            end = time.monotonic() + INTERVAL_SECONDS + 0.2
-            while time.monotonic() < end:
-                pass
-            while not sum(watch.delays):
+        async def wait() -> None:
+            while sum(watch.delays) < 2:
                 await asyncio.sleep(0.01)
 
-        loop.run_until_complete(stand_still())
-        assert watch.delay_seconds >= 0.15
-        assert sum(watch.delays) >= 1
-        assert watch.idle_ratio() < 0.9
+        loop.run_until_complete(wait())
         watch.close()
     finally:
         loop.close()
