@@ -52,7 +52,12 @@ CASES: list[tuple[Callable[[pytest.MonkeyPatch], None], set[str], dict[str, obje
         {"one controller per quorum epoch"},
         {"controllers": 3, "producers": 1, "faults": ("kill", "partition")},
     ),
-    (broken_metadata.one_node_skips_records, {"one metadata history"}, {"faults": ("restart",)}),
+    (
+        broken_metadata.one_node_skips_records,
+        {"one metadata history"},
+        # It never heals, and minutes of waiting for that take the simulator minutes too.
+        {"faults": ("restart",), "seconds": 6.0, "heal_seconds_max": 5.0},
+    ),
     (broken_metadata.metadata_is_not_synced, {"one metadata history"}, {"faults": ("power loss",), "seconds": 30.0}),
     (
         broken_data_path.aborted_transactions_are_not_listed,
