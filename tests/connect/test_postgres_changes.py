@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import itertools
 import json
@@ -12,7 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from ottla.connect.api import ConnectError, ReadLimit, Task
+from ottla.connect.api import ConnectError, ReadLimit, RetriableError, Task
 from ottla.connect.connectors.databases.postgres_source import PostgresReader, PostgresSourceConnector
 from tests.support.postgres import PostgresServer
 
@@ -50,9 +51,14 @@ class Capture:
         if commit:
             for partition, _, end in pieces:
                 self.offsets[str(partition["table"])] = json.loads(json.dumps(end))
+            self._tell(pieces)
+        return rows
+
+    def _tell(self, pieces: Sequence[Any]) -> None:
+        """A server that is away hears it later."""
+        with contextlib.suppress(RetriableError):
             for partition, _, end in pieces:
                 self.reader.committed(partition, end)
-        return rows
 
     def rounds(self, wanted: int, **more: Any) -> list[dict[str, Any]]:
         """Until there are so many rows."""
@@ -283,3 +289,42 @@ def test_new_tables_are_read_and_a_lost_slot_is_said(
     capture.restart()
     with pytest.raises(ConnectError, match=r"slot .* is gone"):
         capture.round()
+
+
+def test_a_log_that_grows_by_other_things_is_let_go_and_nothing_else(
+    postgres: PostgresServer, database: psycopg.Connection[Any], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ottla.connect.connectors.databases.postgres_source.LET_GO_BYTES", 1000)
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    database.execute("CREATE TABLE other (id int)")
+    found = Capture(postgres, name, table_include_list=r"public\.t", slot_drop_on_stop="true")
+    found.round()
+    found.round()
+    position = "SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = %s"
+    before = database.execute(position, (name,)).fetchone()
+    for number in range(60):
+        database.execute("INSERT INTO other SELECT generate_series(1, 100)")
+        if number % 20 == 10:
+            database.execute("INSERT INTO t VALUES (%s)", (number,))
+            assert [row["key"]["id"] for row in found.rounds(1)] == [number]
+        assert found.round() == []
+    assert database.execute(position, (name,)).fetchone() != before
+    found.reader.close()
+
+
+def test_a_slot_that_forgot_is_told_again(
+    capture: Capture, database: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a crash of the server, which keeps the place of a slot only now and then."""
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    capture.round()
+    capture.round()
+    for number in range(20):
+        database.execute("INSERT INTO t VALUES (%s)", (number,))
+    with monkeypatch.context() as patch:
+        patch.setattr("ottla.connect.connectors.databases.postgres_slot.ReplicationSlot.advance", lambda *_: None)
+        capture.rounds(20)
+        database.execute("INSERT INTO t VALUES (20)")
+        # What is peeked at is all old, and there is more behind it.
+        assert capture.round(limit=10) == []
+    assert [row["key"]["id"] for row in capture.rounds(1, limit=10)] == [20]

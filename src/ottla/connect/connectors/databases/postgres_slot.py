@@ -51,8 +51,9 @@ class Ahead:
 
     end: int
     tables: dict[TableName, list[Relation]] = field(default_factory=dict)
-    # The transactions that are in it, which may have had nothing of ours.
+    # The transactions that are in it, which may have had nothing of ours; and those that were read before.
     transactions: int = 0
+    skipped: int = 0
 
 
 class ReplicationSlot:
@@ -143,6 +144,7 @@ class ReplicationSlot:
             size += length
             if isinstance(message, Begin):
                 one = _Transaction(skipped=message.commit_lsn < after)
+                ahead.skipped += one.skipped
             elif isinstance(message, Relation):
                 known[message.id] = message
                 one.relations.append(message)
@@ -183,6 +185,12 @@ class ReplicationSlot:
         """The end of the server's log."""
         with self._database.transaction() as cursor:
             cursor.execute("SELECT pg_current_wal_flush_lsn() - '0/0'::pg_lsn")
+            return int(cursor.fetchone()[0])
+
+    def mark(self) -> int:
+        """Writes a word into the server's log that nobody reads; where that is, no other record is divided."""
+        with self._database.transaction(writes=True) as cursor:
+            cursor.execute("SELECT pg_logical_emit_message(false, 'ottla', '') - '0/0'::pg_lsn")
             return int(cursor.fetchone()[0])
 
     def _peek(self, query: str, upto: str | None, count: int | None, more: tuple[Any, ...]) -> Iterator[Any]:

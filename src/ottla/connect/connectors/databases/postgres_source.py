@@ -51,8 +51,8 @@ __all__ = ["PostgresReader", "PostgresSourceConnector"]
 ROWS_AT_A_TIME = 10_000
 # How often new tables are looked for.
 TABLES_SECONDS = 5.0
-# While nothing of ours changes, how often the slot lets go of the server's log.
-IDLE_SECONDS = 10.0
+# How much of the server's log is kept for nothing while nothing of ours changes.
+LET_GO_BYTES = 16 * 1024 * 1024
 OPERATIONS = {"I": "c", "U": "u", "D": "d"}
 
 
@@ -99,13 +99,14 @@ class PostgresReader(SourceReader):
         self._snapshot = Snapshot(self._database)
         self._is_driver = False
         self._tables: list[TableName] = []
-        self._looked_at = self._idle_since = -1e9
+        self._looked_at = -1e9
         # Tables that were seen to be past their snapshot, and what is ahead in the slot, of the round under way.
         self._streaming: set[TableName] = set()
         self._ahead: Ahead | None = None
         self._flushed = -1
-        # Up to where everything is in the topics, and what of that the slot knows.
-        self._position = self._told = 0
+        # Up to where everything is in the topics.
+        self._position = 0
+        self._mark: int | None = None
 
     # In the driver.
 
@@ -147,7 +148,7 @@ class PostgresReader(SourceReader):
     def committed(self, partition: SourcePartition, offset: SourceOffset) -> None:
         if "snapshot" not in offset and _lsn(offset) > self._position:
             self._position = _lsn(offset)
-            self._tell_slot()
+            self._slot.advance(self._position)
 
     def close(self) -> None:
         if self._is_driver and self._settings.flag("slot.drop.on.stop"):
@@ -281,31 +282,31 @@ class PostgresReader(SourceReader):
             flushed = self._slot.flushed()
             if flushed == self._flushed:
                 return None
-            # It may not have heard before a crash, and would begin with what was read.
-            self._tell_slot()
-            self._ahead = self._slot.look_ahead(self._position, limit)
-            if not self._ahead.transactions:
-                self._flushed = flushed
+            # A slot may not have heard before we crashed, or have forgotten when the server did.
+            self._slot.advance(self._position)
+            ahead = self._ahead = self._slot.look_ahead(self._position, limit)
             known = set(self._tables) | self._streaming
-            mine = {name: found for name, found in self._ahead.tables.items() if name in known}
-            self._ahead.tables = mine
-            if not mine:
+            ahead.tables = {name: found for name, found in ahead.tables.items() if name in known}
+            if ahead.transactions and not ahead.tables:
+                self._position = ahead.end
+                self._slot.advance(ahead.end)
+            elif not ahead.transactions and not ahead.skipped:
+                self._flushed = flushed
                 self._let_go(flushed)
         return self._ahead
 
     def _let_go(self, flushed: int) -> None:
-        """Nothing of ours up to here: the server need not keep it, from time to time."""
-        assert self._ahead is not None
-        end = self._ahead.end if self._ahead.transactions else flushed
-        if self._ahead.transactions or time.monotonic() > self._idle_since + IDLE_SECONDS:
-            self._position = max(self._position, end)
-            self._tell_slot()
-            self._idle_since = time.monotonic()
+        """Nothing of ours up to here: the server need not keep a log that has grown by other things.
 
-    def _tell_slot(self) -> None:
-        if self._position > self._told:
+        The end of the log may be in the middle of a commit, which would be lost; so a mark is set, and when the log has
+        reached it and there is still nothing of ours, the slot moves there.
+        """
+        if self._mark is not None and flushed >= self._mark:
+            self._position = max(self._position, self._mark)
             self._slot.advance(self._position)
-            self._told = self._position
+            self._mark = None
+        elif self._mark is None and flushed - self._position >= LET_GO_BYTES:
+            self._mark = self._slot.mark()
 
 
 def _is_wanted(table: TableName, settings: Settings) -> bool:

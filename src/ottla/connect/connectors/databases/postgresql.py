@@ -121,10 +121,17 @@ class PostgreSQL(Database):
             raise
 
     def stream(self, cursor: Any, query: str, values: Sequence[Any]) -> Iterator[Sequence[Sequence[Any]]]:
-        with cursor.connection.cursor("ottla_rows") as rows:
+        rows = cursor.connection.cursor("ottla_rows")
+        try:
             rows.execute(query, values or None)
             while some := rows.fetchmany(ROWS_AT_A_TIME):
                 yield some
+        except BaseException:
+            # The server closes it with the connection, which may be gone already.
+            cursor.connection.close()
+            raise
+        finally:
+            rows.close()
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
