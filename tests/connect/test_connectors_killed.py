@@ -2,7 +2,8 @@
 
 Every sink and source that claims to be exact takes part at once. In the end each topic and each target must hold every
 record once: the worker, its Spark driver and all its Python processes were killed with -9 in the middle of batches.
-FAULTS_KILLS says how often (5), FAULTS_SEED which times are drawn.
+What arrives says when: a kill waits until its target has moved on, and there is always more to come. FAULTS_KILLS says
+how often (6, at least one for each target), FAULTS_SEED which times are drawn.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +33,13 @@ from tests.support.spark_topics import Topics
 pytestmark = [pytest.mark.faults, pytest.mark.spark]
 
 PROGRAM = Path(__file__).parent.parent / "support" / "programs" / "connect_worker.py"
-KILLS = int(os.environ.get("FAULTS_KILLS", "5"))
+KILLS = int(os.environ.get("FAULTS_KILLS", "6"))
 SEED = int(os.environ.get("FAULTS_SEED", "1"))
-RECORDS = 20_000
-LINES = 4_000
-FILES = 12
+# Each kill has a portion of its own, and one is left for the time after the last.
+PORTIONS = KILLS + 1
+RECORDS = 2_000 * PORTIONS
+LINES = 800 * PORTIONS
+FILES = 4 * PORTIONS
 ROWS = 100
 END_SECONDS = 600.0
 STRING = "org.apache.kafka.connect.storage.StringConverter"
@@ -104,78 +108,123 @@ def topics() -> Iterator[Topics]:
         found.close()
 
 
+@dataclass
+class Pipelines:
+    """What goes in, in portions, and what has come out."""
+
+    directory: Path
+    topics: Topics
+    made: str
+    typed: str
+    rows: str
+    spread: str
+    # The rows of each Parquet file that was seen: a file never changes.
+    _seen: dict[Path, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.lines_in, self.lines_out = self.directory / "in.txt", self.directory / "out.txt"
+        self.incoming, self.scanned = self.directory / "incoming", self.directory / "scanned"
+        self.parquet = self.directory / "parquet"
+        self.incoming.mkdir()
+        self.scanned.mkdir()
+
+    def feed(self, portion: int) -> None:
+        count = LINES // PORTIONS
+        with self.lines_in.open("a") as file:
+            file.write("".join(f"{number}\n" for number in range(portion * count, (portion + 1) * count)))
+        count = FILES // PORTIONS
+        for number in range(portion * count, (portion + 1) * count):
+            some = "".join(json.dumps({"id": number * ROWS + each}) + "\n" for each in range(ROWS))
+            for target in (self.incoming, self.scanned):
+                beside = target / f".{number}.json"
+                beside.write_text(some)
+                beside.replace(target / f"{number}.json")
+
+    def start(self, worker: Process) -> None:
+        worker.put(
+            "made", connector_class="GeneratorSource", template="orders", topic=self.made, count=str(RECORDS), rate="0",
+            value_converter_schemas_enable="true", value_converter="JsonConverter",
+        )  # fmt: skip
+        worker.put(
+            "kept", connector_class="DirectorySink", path=str(self.parquet), format="parquet", topics=self.made,
+            partition_by="paid", value_converter="JsonConverter", value_converter_schemas_enable="true", tasks_max="2",
+        )  # fmt: skip
+        worker.put(
+            "typed", connector_class="FileStreamSource", file=str(self.lines_in), topic=self.typed, batch_size="100",
+            value_converter=STRING,
+        )  # fmt: skip
+        worker.put(
+            "printed", connector_class="FileStreamSink", file=str(self.lines_out), topics=self.typed,
+            value_converter=STRING,
+        )  # fmt: skip
+        worker.put(
+            "rows", connector_class="DirectorySource", path=str(self.incoming), format="json", topic=self.rows,
+            settle_ms="0", batch_max_records="30", tasks_max="2",
+        )  # fmt: skip
+        worker.put(
+            "spread", connector_class="SparkSource", topic=self.spread, spark_format="json", spark_schema="id BIGINT",
+            spark_option_path=str(self.scanned), spark_option_maxFilesPerTrigger="1",
+            checkpoint_location=str(self.directory / "checkpoints"),
+        )  # fmt: skip
+
+    def arrived(self) -> dict[str, int]:
+        for file in visible_files(self.parquet, ".parquet"):
+            if file not in self._seen:
+                self._seen[file] = pyarrow.parquet.ParquetFile(file).metadata.num_rows
+        return {
+            "kept": sum(self._seen.values()),
+            "printed": len(self.lines_out.read_text().splitlines()) if self.lines_out.exists() else 0,
+            "rows": len(self.topics.read(self.rows)),
+            "spread": len(self.topics.read(self.spread)),
+        }
+
+
+WANTED = {"kept": RECORDS, "printed": LINES, "rows": FILES * ROWS, "spread": FILES * ROWS}
+
+
 @pytest.mark.timeout(0)
 def test_everything_is_there_once_whenever_the_worker_is_killed(topics: Topics, tmp_path: Path) -> None:
     chance = random.Random(SEED)
     properties = worker_properties(topics.bootstrap, "killed", session_timeout_ms="6000", heartbeat_interval_ms="1000")
     worker = Process(tmp_path, properties | {"batch.max.records": "1000", "spark.master": "local[2,4]"})
-    made, typed, rows = (topics.create(partitions=2), topics.create(), topics.create())
-    lines_in, lines_out = tmp_path / "in.txt", tmp_path / "out.txt"
-    lines_in.write_text("".join(f"{number}\n" for number in range(LINES)))
-    incoming, parquet = tmp_path / "incoming", tmp_path / "parquet"
-    incoming.mkdir()
-    for number in range(FILES):
-        some = "".join(json.dumps({"id": number * ROWS + each}) + "\n" for each in range(ROWS))
-        (incoming / f"{number}.json").write_text(some)
+    pipelines = Pipelines(
+        tmp_path, topics, topics.create(partitions=2), topics.create(), topics.create(), topics.create()
+    )
+    killed_midway: set[str] = set()
     worker.start()
     try:
-        worker.put(
-            "made", connector_class="GeneratorSource", template="orders", topic=made, count=str(RECORDS), rate="0",
-            value_converter_schemas_enable="true", value_converter="JsonConverter",
-        )  # fmt: skip
-        worker.put(
-            "kept", connector_class="DirectorySink", path=str(parquet), format="parquet", topics=made,
-            partition_by="paid", value_converter="JsonConverter", value_converter_schemas_enable="true", tasks_max="2",
-        )  # fmt: skip
-        worker.put(
-            "typed", connector_class="FileStreamSource", file=str(lines_in), topic=typed, batch_size="200",
-            value_converter=STRING,
-        )  # fmt: skip
-        worker.put(
-            "printed", connector_class="FileStreamSink", file=str(lines_out), topics=typed, value_converter=STRING
-        )
-        worker.put(
-            "rows", connector_class="DirectorySource", path=str(incoming), format="json", topic=rows, settle_ms="0",
-            batch_max_records="30", tasks_max="2",
-        )  # fmt: skip
+        pipelines.start(worker)
         for number in range(KILLS):
-            _wait_for_work(lines_out, parquet)
-            time.sleep(chance.uniform(0.0, 5.0))
+            before, watched = pipelines.arrived(), list(WANTED)[number % len(WANTED)]
+            pipelines.feed(number)
+            arrived = _until_there(pipelines, {watched: before[watched] + 1})
+            time.sleep(chance.uniform(0.0, 1.0))
             worker.kill()
-            print(f"killed {number + 1}: {_progress(lines_out, parquet)}", flush=True)
+            killed_midway |= {name for name, count in arrived.items() if before[name] < count < WANTED[name]}
+            print(f"killed {number + 1}, watching {watched}: {before} -> {pipelines.arrived()}", flush=True)
             worker.start()
-        end = time.monotonic() + END_SECONDS
-        while not _done(lines_out, parquet, topics, rows):
-            assert time.monotonic() < end, _progress(lines_out, parquet)
-            time.sleep(2.0)
+        pipelines.feed(KILLS)
+        _until_there(pipelines, WANTED)
     finally:
         worker.kill()
-    assert sorted(json.loads(record.value)["payload"]["order_id"] for record in topics.read(made)) == list(
-        range(RECORDS)
-    )
-    assert sorted(_ids(parquet)) == list(range(RECORDS))
-    assert [int(record.value) for record in topics.read(typed)] == list(range(LINES))
-    assert [int(line) for line in lines_out.read_text().splitlines()] == list(range(LINES))
-    assert sorted(json.loads(record.value)["id"] for record in topics.read(rows)) == list(range(FILES * ROWS))
+    assert killed_midway == set(WANTED)
+    orders = [json.loads(record.value)["payload"]["order_id"] for record in topics.read(pipelines.made)]
+    assert sorted(orders) == list(range(RECORDS))
+    assert sorted(_ids(pipelines.parquet)) == list(range(RECORDS))
+    assert [int(record.value) for record in topics.read(pipelines.typed)] == list(range(LINES))
+    assert [int(line) for line in pipelines.lines_out.read_text().splitlines()] == list(range(LINES))
+    for topic in (pipelines.rows, pipelines.spread):
+        assert sorted(json.loads(record.value)["id"] for record in topics.read(topic)) == list(range(FILES * ROWS))
 
 
-def _wait_for_work(lines_out: Path, parquet: Path) -> None:
-    """Until something more has arrived: a worker that is killed while it starts shows little."""
-    before, end = _progress(lines_out, parquet), time.monotonic() + END_SECONDS
-    while _progress(lines_out, parquet) == before:
-        assert time.monotonic() < end, before
+def _until_there(pipelines: Pipelines, wanted: dict[str, int]) -> dict[str, int]:
+    end = time.monotonic() + END_SECONDS
+    while True:
+        arrived = pipelines.arrived()
+        if all(arrived[name] >= count for name, count in wanted.items()):
+            return arrived
+        assert time.monotonic() < end, f"{arrived}, wanted {wanted}"
         time.sleep(0.2)
-
-
-def _done(lines_out: Path, parquet: Path, topics: Topics, rows: str) -> bool:
-    if not lines_out.exists() or len(lines_out.read_text().splitlines()) < LINES or len(_ids(parquet)) < RECORDS:
-        return False
-    return len(topics.read(rows)) >= FILES * ROWS
-
-
-def _progress(lines_out: Path, parquet: Path) -> str:
-    lines = len(lines_out.read_text().splitlines()) if lines_out.exists() else 0
-    return f"{lines} of {LINES} lines, {len(_ids(parquet))} of {RECORDS} rows"
 
 
 def _ids(path: Path) -> list[int]:
