@@ -214,8 +214,10 @@ def test_any_sink_of_spark(worker: LiveWorker, topics: Topics, tmp_path: Path) -
     worker.request("DELETE", "/connectors/orc")
 
 
-def test_any_streaming_source_of_spark(worker: LiveWorker, topics: Topics) -> None:
+def test_any_streaming_source_of_spark(worker: LiveWorker, topics: Topics, spark: SparkSession) -> None:
     topic = topics.create()
+    # An earlier run of the task took too long to stop, and its query is still there.
+    left_behind = spark.readStream.format("rate").load().writeStream.format("noop").queryName("live-rate-0").start()
     worker.put(
         "rate", connector_class="SparkSource", spark_format="rate-micro-batch", spark_option_rowsPerBatch="20",
         spark_option_numPartitions="1", spark_key="CAST(value AS STRING)", topic=topic,
@@ -227,6 +229,7 @@ def test_any_streaming_source_of_spark(worker: LiveWorker, topics: Topics) -> No
         return len(found) >= wanted
 
     worker.wait(lambda: arrived(60), "rate")
+    assert not left_behind.isActive
     worker.request("PUT", "/connectors/rate/pause")
     worker.request("PUT", "/connectors/rate/resume")
     more = len(found) + 60

@@ -90,6 +90,7 @@ class StreamTask(TaskLoop):
             .queryName(self.spec.transactional_id)
             .trigger(processingTime=f"{self.setting('trigger.interval.ms', 1_000)} milliseconds")
         )
+        _stop_left_behind(self._spark, self.spec.transactional_id)
         return ottla.spark.start(writer)
 
     def _look_at(self, progress: Any, limit: ReadLimit) -> bool:
@@ -104,3 +105,10 @@ class StreamTask(TaskLoop):
             if topic:
                 self.used_topic(topic)
         return False
+
+
+def _stop_left_behind(spark: SparkSession, name: str) -> None:
+    """Ends the query of an earlier run of the task, which took too long to stop: Spark allows one of a name."""
+    for query in spark.streams.active:
+        if query.name == name:
+            query.stop()
