@@ -269,17 +269,21 @@ def only_the_leader_has_more(cluster: ottla.testing.Cluster, topic: str, leader_
     Whatever befalls the leader inside, an acknowledgement of acks=all must still hold afterwards. Without this the
     followers are never more than a moment behind, and a leader that answered too early would not be found out.
     """
-    log = cluster.node(leader_id).directory / "data" / f"{topic}-0" / f"{0:020}.log"
-    frozen = [node.pid for node in cluster.nodes if node.running and node is not cluster.node(leader_id)]
-    for pid in frozen:
-        os.kill(pid, signal.SIGSTOP)
+    leader = cluster.node(leader_id)
+    frozen = [node for node in cluster.nodes if node.running and node is not leader]
+    for node in frozen:
+        os.kill(node.pid, signal.SIGSTOP)
+
+    def size(node: ottla.testing.Node) -> int:
+        return (node.directory / "data" / f"{topic}-0" / f"{0:020}.log").stat().st_size
+
     try:
-        size = log.stat().st_size
-        wait_until(lambda: log.stat().st_size > size, "the leader alone has more")
+        # All that a producer may have in flight can be in the leader's log by now: others' logs tell what is new there.
+        wait_until(lambda: size(leader) > max(map(size, frozen)), "the leader alone has more")
         yield
     finally:
-        for pid in frozen:
-            os.kill(pid, signal.SIGCONT)
+        for node in frozen:
+            os.kill(node.pid, signal.SIGCONT)
 
 
 def controller_of(cluster: ottla.testing.Cluster) -> tuple[int, int]:
