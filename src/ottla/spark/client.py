@@ -12,21 +12,17 @@ its own.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from ottla.client.admin import AdminClient
 from ottla.client.cluster import Cluster
 from ottla.client.settings import ClientSettings
+from ottla.spark.kept import KeptClients
 
 __all__ = ["WaitingClient", "client_of"]
 
 T = TypeVar("T")
-
-_CLIENTS_MAX = 16
-
-_clients: dict[tuple[int, ClientSettings], WaitingClient] = {}
 
 
 class WaitingClient:
@@ -52,14 +48,8 @@ class WaitingClient:
 
 
 def client_of(settings: ClientSettings) -> WaitingClient:
-    """This process's client of a cluster, made where there is none."""
-    key = (os.getpid(), settings)
-    found = _clients.get(key)
-    if found is None:
-        while len(_clients) >= _CLIENTS_MAX:
-            oldest = next(iter(_clients))
-            client = _clients.pop(oldest)
-            if oldest[0] == os.getpid():
-                client.close()
-        found = _clients[key] = WaitingClient(settings)
-    return found
+    """This process's client of a cluster, kept for its life."""
+    return _kept.get(settings)
+
+
+_kept = KeptClients(WaitingClient)

@@ -6,7 +6,6 @@ A thread, because a task that waits for its rows must not keep requests from lea
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -14,14 +13,11 @@ from ottla.client.admin import AdminClient
 from ottla.client.blocking import LoopThread
 from ottla.client.producer import Producer, ProducerSettings
 from ottla.client.settings import ClientSettings
+from ottla.spark.kept import KeptClients
 
 __all__ = ["SinkClient", "sink_client"]
 
 T = TypeVar("T")
-
-_CLIENTS_MAX = 16
-
-_clients: dict[tuple[int, ClientSettings], SinkClient] = {}
 
 
 class SinkClient:
@@ -80,14 +76,8 @@ class SinkClient:
 
 
 def sink_client(settings: ClientSettings) -> SinkClient:
-    """This process's client of a cluster; after a fork the child makes its own."""
-    key = (os.getpid(), settings)
-    found = _clients.get(key)
-    if found is None:
-        while len(_clients) >= _CLIENTS_MAX:
-            oldest = next(iter(_clients))
-            client = _clients.pop(oldest)
-            if oldest[0] == os.getpid():
-                client.close()
-        found = _clients[key] = SinkClient(settings)
-    return found
+    """This process's client of a cluster, kept for its life."""
+    return _kept.get(settings)
+
+
+_kept = KeptClients(SinkClient)
