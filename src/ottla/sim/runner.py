@@ -161,6 +161,7 @@ def _run(plan: Plan) -> tuple[Plan, Outcome]:
 def _keep(options: argparse.Namespace, plan: Plan) -> str:
     """Writes the plan down; returns the command that runs it."""
     path = Path(options.plans_to) / f"ottla-sim-{plan.seed}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(plan_to_json(plan))
     return f"python -m ottla.sim --plan {path}"
 

@@ -138,6 +138,8 @@ class ClassicMember(_Member):
             return self._after(error, member_id)
         owned = _decode(bytes(synced.assignment))
         self._note(member_id, joined.generation_id, owned)
+        # Whoever rejoins has given everything back: another member may have moved on since.
+        self._positions.clear()
         return await self._stay(member_id, joined.generation_id, owned)
 
     async def _stay(self, member_id: str, generation: int, owned: frozenset[TopicPartition]) -> str:
@@ -190,6 +192,7 @@ class ConsumerMember(_Member):
         """From joining to leaving, or to being told that one is not a member."""
         client = self.client
         topics = sorted({partition.topic for partition in self._partitions})
+        self._positions.clear()
         epoch = 0
         owned: frozenset[TopicPartition] = frozenset()
         heard_us = self.now_us
