@@ -10,12 +10,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.connect import failures, schema
 from ottla.connect.api import ConnectError, Settings, Transform
 from ottla.connect.converters.base import ColumnConverter
-from ottla.connect.converters.json_expressions import default_column
 from ottla.connect.converters.text import SimpleHeaderConverter
 from ottla.connect.lazy import sql
 
@@ -26,12 +25,11 @@ __all__ = [
     "Change",
     "Changes",
     "ExpressionTransform",
-    "FieldTransform",
-    "View",
+    "Failure",
     "column_or_null",
     "conform",
+    "failed_where",
     "java_transform",
-    "struct_column",
 ]
 
 
@@ -44,31 +42,20 @@ class Change:
     schemaless: bool = False
 
 
+class Failure(NamedTuple):
+    """Records that a transform cannot change, and what is wrong with each."""
+
+    where: Column
+    message: Column
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What a transform does: new columns, failures (condition and message), and whether the record is dropped."""
+    """What a transform does: new columns, what fails, and whether the record is dropped."""
 
     columns: Mapping[str, Change] = field(default_factory=dict)
-    failed: tuple[tuple[Column, Column], ...] = ()
+    failed: tuple[Failure, ...] = ()
     dropped: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
-    """The key or the value that a transform works on. Of schemaless values the schema is what they look like."""
-
-    column: Column
-    schema: schema.Schema
-    schemaless: bool
-    replaces_null: bool = True
-
-    def field(self, name: str) -> Column:
-        """A field, or its default where it is null and the transform replaces nulls."""
-        value = self.column.getField(name)
-        given = self.schema.field(name)
-        if self.replaces_null and not self.schemaless and given is not None and given.default is not None:
-            return sql.coalesce(value, default_column(given))
-        return value
 
 
 class ExpressionTransform(Transform):
@@ -98,12 +85,12 @@ class ExpressionTransform(Transform):
         if changes.dropped:
             keep = ~failures.sound()
             return frame.filter(keep if condition is None else keep | ~condition)
-        for failed, message in changes.failed:
-            where = failed if condition is None else failed & condition
+        for failure in changes.failed:
+            where = failure.where if condition is None else failure.where & condition
             frame = failures.note_failures(
                 frame,
                 sql.coalesce(where, sql.lit(False)),
-                message,
+                failure.message,
                 stage=failures.TRANSFORMATION,
                 plugin=type(self).__name__,
             )
@@ -144,45 +131,9 @@ class ExpressionTransform(Transform):
         return column, None if change.schemaless or old is None else both
 
 
-class FieldTransform(ExpressionTransform):
-    """A transform of the key or of the value; there is a class for each."""
-
-    side: ClassVar[str] = "value"
-    # Whether it only works on records whose key or value is a struct (or a schemaless object).
-    needs_struct: ClassVar[bool] = False
-    # Whether null fails instead of passing through.
-    refuses_null: ClassVar[bool] = False
-
-    @abstractmethod
-    def change(self, view: View, frame: DataFrame) -> Changes:
-        """What is to be done to this key or value."""
-
-    def changes(self, frame: DataFrame) -> Changes:
-        if self.side not in frame.columns:
-            return Changes()
-        given = schema.schema_of(frame, self.side)
-        looks = given if given is not None else schema.schema_from_spark(frame.schema[self.side].dataType)
-        replaces = "replace.null.with.default" in self.settings and self.settings.flag("replace.null.with.default")
-        view = View(column=sql.col(self.side), schema=looks, schemaless=given is None, replaces_null=replaces)
-        if self.needs_struct and not looks.is_struct:
-            message = sql.lit(f"{type(self).__name__} needs a struct or a map, but the {self.side} is {looks.type}")
-            return Changes(failed=((view.column.isNotNull() | sql.lit(self.refuses_null), message),))
-        changes = self.change(view, frame)
-        if self.refuses_null:
-            message = sql.lit(f"{type(self).__name__} needs a {self.side} that is not null")
-            changes = Changes(columns=changes.columns, failed=((view.column.isNull(), message), *changes.failed))
-        return changes
-
-    def changed(self, view: View, column: Column, described: schema.Schema, **more: Any) -> Changes:
-        """The usual case: only the key or value itself changes."""
-        change = Change(column=column, schema=described, schemaless=view.schemaless)
-        return Changes(columns={self.side: change}, **more)
-
-
-def struct_column(view: View, parts: Mapping[str, Column]) -> Column:
-    """A struct of these fields where the old value was not null."""
-    fields = [part.alias(name) for name, part in parts.items()]
-    return sql.when(view.column.isNotNull(), sql.struct(*fields) if fields else sql.struct())
+def failed_where(condition: Column, message: str) -> Changes:
+    """Nothing changes, and these records fail."""
+    return Changes(failed=(Failure(condition, sql.lit(message)),))
 
 
 def column_or_null(frame: DataFrame, name: str, data_type: str) -> Column:

@@ -11,7 +11,8 @@ from ottla.connect.api import ConfigDefinitions, ConfigError, ConfigType, Import
 from ottla.connect.converters.json import default_as
 from ottla.connect.converters.text import text_of
 from ottla.connect.lazy import sql
-from ottla.connect.transforms.base import Changes, FieldTransform, View, java_transform, struct_column
+from ottla.connect.transforms.base import Changes, Failure, failed_where
+from ottla.connect.transforms.structs import FieldTransform, Part, View, replaces_null
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -38,20 +39,13 @@ class _Cast(FieldTransform):
 
     @classmethod
     def config_definitions(cls) -> ConfigDefinitions:
-        return (
-            ConfigDefinitions()
-            .define(
+        return replaces_null(
+            ConfigDefinitions().define(
                 "spec",
                 ConfigType.LIST,
                 importance=Importance.HIGH,
                 validator=NonEmpty(),
                 documentation="Pairs field:type, or one type for the whole. Types: " + ", ".join(KINDS) + ".",
-            )
-            .define(
-                "replace.null.with.default",
-                ConfigType.BOOLEAN,
-                default=True,
-                documentation="Whether a field that is null and has a default gets the default.",
             )
         )
 
@@ -67,47 +61,36 @@ class _Cast(FieldTransform):
                 described = replace(described, name=None, version=None, parameters=None)
             return self.changed(view, column, described, failed=failed)
         if not view.schema.is_struct:
-            message = sql.lit(f"{type(self).__name__} with fields needs a struct or a map, not {view.schema.type}")
-            return Changes(failed=((view.column.isNotNull(), message),))
+            message = f"{type(self).__name__} with fields needs a struct or a map, not {view.schema.type}"
+            return failed_where(view.column.isNotNull(), message)
         return self._change_fields(view)
 
     def _change_fields(self, view: View) -> Changes:
-        parts, fields = {}, []
-        failed: tuple[tuple[Column, Column], ...] = ()
-        for each in view.schema.fields:
-            kind = self._fields.get(each.name)
-            parts[each.name], described = view.field(each.name), each.schema
+        parts = view.parts()
+        failed: tuple[Failure, ...] = ()
+        for name, (column, given) in view.parts().items():
+            kind = self._fields.get(name)
             if kind is not None:
-                parts[each.name], failures = cast(parts[each.name], each.schema, kind)
+                described = schema.Schema(type=kind, optional=given.optional, default=default_as(given, kind))
+                changed, failures = cast(column, given, kind)
+                parts[name] = Part(changed, described)
                 failed += failures
-                described = schema.Schema(
-                    type=kind, optional=each.schema.optional, default=default_as(each.schema, kind)
-                )
-            fields.append(schema.Field(each.name, described))
         if view.schemaless:
-            for name in self._fields:
-                if name not in parts:
-                    absent = schema.Schema(type=self._fields[name], optional=True)
-                    parts[name] = sql.lit(None).cast(schema.spark_type(absent))
-                    fields.append(schema.Field(name, absent))
-        described = replace(view.schema, fields=tuple(fields), default=None)
-        return self.changed(view, struct_column(view, parts), described, failed=failed)
+            for name, kind in self._fields.items():
+                absent = schema.Schema(type=kind, optional=True)
+                parts.setdefault(name, Part(sql.lit(None).cast(schema.spark_type(absent)), absent))
+        return self.rebuilt(view, parts, like=replace(view.schema, default=None), failed=failed)
 
 
-class CastKey(_Cast):
+class CastKey(_Cast, side="key"):
     """Gives the key or its fields another type."""
 
-    side = "key"
-    aliases = java_transform("Cast$Key")
 
-
-class CastValue(_Cast):
+class CastValue(_Cast, side="value"):
     """Gives the value or its fields another type."""
 
-    aliases = java_transform("Cast$Value")
 
-
-def cast(column: Column, given: schema.Schema, kind: str) -> tuple[Column, tuple[tuple[Column, Column], ...]]:
+def cast(column: Column, given: schema.Schema, kind: str) -> tuple[Column, tuple[Failure, ...]]:
     """A column in another primitive type, and what cannot be cast."""
     if kind == "string":
         if given.type in ("array", "map", "struct"):
@@ -177,7 +160,7 @@ def _wrapped(number: Column, bits: int) -> Column:
     return low.bitwiseXOR(sql.lit(sign).cast("bigint")) - sql.lit(sign).cast("bigint")
 
 
-def _from_text(column: Column, kind: str) -> tuple[Column, tuple[tuple[Column, Column], ...]]:
+def _from_text(column: Column, kind: str) -> tuple[Column, tuple[Failure, ...]]:
     if kind == "string":
         return column, ()
     if kind == "boolean":
@@ -187,7 +170,7 @@ def _from_text(column: Column, kind: str) -> tuple[Column, tuple[tuple[Column, C
     else:
         value = column.try_cast(_name(kind))
     message = sql.concat(column, sql.lit(f" cannot be cast to {kind}"))
-    return value, ((column.isNotNull() & value.isNull(), message),)
+    return value, (Failure(column.isNotNull() & value.isNull(), message),)
 
 
 def _java_text(column: Column, given: schema.Schema) -> Column:
@@ -203,9 +186,9 @@ def _java_text(column: Column, given: schema.Schema) -> Column:
     return text_of(column, given)
 
 
-def _refused(column: Column, given: schema.Schema, kind: str) -> tuple[Column, tuple[tuple[Column, Column], ...]]:
+def _refused(column: Column, given: schema.Schema, kind: str) -> tuple[Column, tuple[Failure, ...]]:
     message = sql.lit(f"{given.name or given.type} cannot be cast to {kind}")
-    return sql.lit(None).cast(_name(kind)), ((column.isNotNull(), message),)
+    return sql.lit(None).cast(_name(kind)), (Failure(column.isNotNull(), message),)
 
 
 def _typed(column: Column, kind: str) -> Column:

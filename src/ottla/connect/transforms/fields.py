@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from ottla.connect import schema
 from ottla.connect.api import ConfigDefinitions, ConfigError, ConfigType, Importance, NonEmpty, OneOf, Setting
 from ottla.connect.lazy import sql
-from ottla.connect.transforms.base import Change, Changes, FieldTransform, View, java_transform, struct_column
+from ottla.connect.transforms.base import Change, Changes, failed_where, java_transform
 from ottla.connect.transforms.paths import parse_path
 from ottla.connect.transforms.records import headers_with
+from ottla.connect.transforms.structs import FieldTransform, Part, View, no_field, replaces_null, struct_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 __all__ = [
     "ExtractFieldKey",
@@ -30,18 +31,7 @@ __all__ = [
     "SetSchemaMetadataKey",
     "SetSchemaMetadataValue",
     "ValueToKey",
-    "replaces_null",
 ]
-
-
-def replaces_null(definitions: ConfigDefinitions) -> ConfigDefinitions:
-    """The setting that all transforms of fields have."""
-    return definitions.define(
-        "replace.null.with.default",
-        ConfigType.BOOLEAN,
-        default=True,
-        documentation="Whether a field that is null and has a default gets the default.",
-    )
 
 
 class _ExtractField(FieldTransform):
@@ -72,33 +62,19 @@ class _ExtractField(FieldTransform):
     def change(self, view: View, frame: DataFrame) -> Changes:
         current = view
         for step in self._path:
-            given = current.schema.field(step)
-            if given is None:
-                if view.schemaless:
-                    nothing = schema.Schema(type="string", optional=True)
-                    return self.changed(view, sql.lit(None).cast("string"), nothing)
-                message = sql.lit(f"there is no field {self.settings.text('field')}")
-                return Changes(failed=((sql.lit(True), message),))
-            current = View(
-                column=current.field(step),
-                schema=given,
-                schemaless=view.schemaless,
-                replaces_null=view.replaces_null,
-            )
+            part = current.part(step)
+            if part is None:
+                return no_field(self.settings.text("field"))
+            current = replace(current, column=part.column, schema=part.schema)
         return self.changed(view, current.column, current.schema)
 
 
-class ExtractFieldKey(_ExtractField):
+class ExtractFieldKey(_ExtractField, side="key"):
     """One field of the key instead of the key."""
 
-    side = "key"
-    aliases = java_transform("ExtractField$Key")
 
-
-class ExtractFieldValue(_ExtractField):
+class ExtractFieldValue(_ExtractField, side="value"):
     """One field of the value instead of the value."""
-
-    aliases = java_transform("ExtractField$Value")
 
 
 class _Flatten(FieldTransform):
@@ -113,24 +89,15 @@ class _Flatten(FieldTransform):
         )
 
     def change(self, view: View, frame: DataFrame) -> Changes:
-        parts: dict[str, Column] = {}
-        fields: list[schema.Field] = []
-        wrong = self._collect(view.column, view.schema, "", view.schema.optional, parts, fields)
+        leaves: dict[str, Part] = {}
+        wrong = self._collect(Part(view.column, view.schema), "", view.schema.optional, leaves)
         if wrong is not None and not view.schemaless:
-            return Changes(failed=((view.column.isNotNull(), sql.lit(f"a map cannot be flattened: {wrong}")),))
-        described = replace(view.schema, fields=tuple(fields), default=None, optional=False)
-        return self.changed(view, struct_column(view, parts), described)
+            return failed_where(view.column.isNotNull(), f"a map cannot be flattened: {wrong}")
+        return self.rebuilt(view, leaves)
 
-    def _collect(
-        self,
-        column: Column,
-        given: schema.Schema,
-        prefix: str,
-        optional: bool,
-        parts: dict[str, Column],
-        fields: list[schema.Field],
-    ) -> str | None:
+    def _collect(self, whole: Part, prefix: str, optional: bool, leaves: dict[str, Part]) -> str | None:
         """Gathers the leaves; answers with a field that has no fixed names below it."""
+        column, given = whole
         for each in given.fields:
             name = f"{prefix}{self.settings.text('delimiter')}{each.name}" if prefix else each.name
             inner = column.getField(each.name)
@@ -139,29 +106,22 @@ class _Flatten(FieldTransform):
             if default is None and isinstance(given.default, dict):
                 default = given.default.get(each.name)
             if each.schema.is_struct:
-                described = replace(each.schema, default=default)
-                wrong = self._collect(inner, described, name, maybe, parts, fields)
+                wrong = self._collect(Part(inner, replace(each.schema, default=default)), name, maybe, leaves)
                 if wrong is not None:
                     return wrong
                 continue
             if each.schema.type == "map":
                 return name
-            parts[name] = inner
-            fields.append(schema.Field(name, replace(each.schema, optional=maybe, default=default)))
+            leaves[name] = Part(inner, replace(each.schema, optional=maybe, default=default))
         return None
 
 
-class FlattenKey(_Flatten):
+class FlattenKey(_Flatten, side="key"):
     """Flattens the key."""
 
-    side = "key"
-    aliases = java_transform("Flatten$Key")
 
-
-class FlattenValue(_Flatten):
+class FlattenValue(_Flatten, side="value"):
     """Flattens the value."""
-
-    aliases = java_transform("Flatten$Value")
 
 
 class _HeaderFrom(FieldTransform):
@@ -209,31 +169,24 @@ class _HeaderFrom(FieldTransform):
             given = view.schema.field(name)
             if given is None:
                 if not view.schemaless:
-                    return Changes(failed=((sql.lit(True), sql.lit(f"there is no field {name}")),))
+                    return no_field(name)
                 added.append((header, sql.lit(None).cast("binary")))
                 continue
             encoded = self.header_converter.encode(view.field(name), given, schemaless=view.schemaless)
             added.append((header, encoded.column))
         columns = {"headers": Change(column=headers_with(frame, added))}
         if self.settings.text("operation") == "move":
-            kept = tuple(each for each in view.schema.fields if each.name not in names)
-            column = struct_column(view, {each.name: view.field(each.name) for each in kept})
-            described = replace(view.schema, fields=kept, default=None, optional=False)
-            columns[self.side] = Change(column=column, schema=described, schemaless=view.schemaless)
+            kept = {name: part for name, part in view.parts().items() if name not in names}
+            columns[self.side] = struct_of(view, kept)
         return Changes(columns=columns)
 
 
-class HeaderFromKey(_HeaderFrom):
+class HeaderFromKey(_HeaderFrom, side="key"):
     """Moves or copies fields of the key into headers."""
 
-    side = "key"
-    aliases = java_transform("HeaderFrom$Key")
 
-
-class HeaderFromValue(_HeaderFrom):
+class HeaderFromValue(_HeaderFrom, side="value"):
     """Moves or copies fields of the value into headers."""
-
-    aliases = java_transform("HeaderFrom$Value")
 
 
 class _HoistField(FieldTransform):
@@ -249,17 +202,12 @@ class _HoistField(FieldTransform):
         return self.changed(view, sql.struct(view.column.alias(name)), described)
 
 
-class HoistFieldKey(_HoistField):
+class HoistFieldKey(_HoistField, side="key"):
     """The key as the one field of a struct."""
 
-    side = "key"
-    aliases = java_transform("HoistField$Key")
 
-
-class HoistFieldValue(_HoistField):
+class HoistFieldValue(_HoistField, side="value"):
     """The value as the one field of a struct."""
-
-    aliases = java_transform("HoistField$Value")
 
 
 class _ReplaceField(FieldTransform):
@@ -285,26 +233,20 @@ class _ReplaceField(FieldTransform):
     def change(self, view: View, frame: DataFrame) -> Changes:
         exclude, include = self.settings.texts("exclude"), self.settings.texts("include")
         renames = dict(each.split(":") for each in self.settings.texts("renames"))
-        kept = [
-            each for each in view.schema.fields if each.name not in exclude and (not include or each.name in include)
-        ]
-        parts = {renames.get(each.name, each.name): view.field(each.name) for each in kept}
-        fields = tuple(schema.Field(renames.get(each.name, each.name), each.schema) for each in kept)
-        described = replace(view.schema, fields=fields, default=None, optional=False)
-        return self.changed(view, struct_column(view, parts), described)
+        kept = {
+            renames.get(name, name): part
+            for name, part in view.parts().items()
+            if name not in exclude and (not include or name in include)
+        }
+        return self.rebuilt(view, kept)
 
 
-class ReplaceFieldKey(_ReplaceField):
+class ReplaceFieldKey(_ReplaceField, side="key"):
     """Drops and renames fields of the key."""
 
-    side = "key"
-    aliases = java_transform("ReplaceField$Key")
 
-
-class ReplaceFieldValue(_ReplaceField):
+class ReplaceFieldValue(_ReplaceField, side="value"):
     """Drops and renames fields of the value."""
-
-    aliases = java_transform("ReplaceField$Value")
 
 
 class _SetSchemaMetadata(FieldTransform):
@@ -337,30 +279,24 @@ class _SetSchemaMetadata(FieldTransform):
 
     def change(self, view: View, frame: DataFrame) -> Changes:
         if view.schemaless:
-            message = sql.lit("there is no schema whose name or version could be set")
-            return Changes(failed=((view.column.isNotNull(), message),))
+            message = "there is no schema whose name or version could be set"
+            return failed_where(view.column.isNotNull(), message)
         described = view.schema
         if self.settings["schema.name"] is not None:
             described = replace(described, name=self.settings.text("schema.name"))
         if self.settings["schema.version"] is not None:
             described = replace(described, version=self.settings.integer("schema.version"))
-        column = view.column
         if described.is_struct:
-            column = struct_column(view, {each.name: view.field(each.name) for each in described.fields})
-        return self.changed(view, column, described)
+            return self.rebuilt(view, view.parts(), like=described)
+        return self.changed(view, view.column, described)
 
 
-class SetSchemaMetadataKey(_SetSchemaMetadata):
+class SetSchemaMetadataKey(_SetSchemaMetadata, side="key"):
     """Another name or version of the key's schema."""
 
-    side = "key"
-    aliases = java_transform("SetSchemaMetadata$Key")
 
-
-class SetSchemaMetadataValue(_SetSchemaMetadata):
+class SetSchemaMetadataValue(_SetSchemaMetadata, side="value"):
     """Another name or version of the value's schema."""
-
-    aliases = java_transform("SetSchemaMetadata$Value")
 
 
 class ValueToKey(FieldTransform):
@@ -383,18 +319,13 @@ class ValueToKey(FieldTransform):
         )
 
     def change(self, view: View, frame: DataFrame) -> Changes:
-        parts, fields = {}, []
+        parts: dict[str, Part] = {}
         for name in self.settings.texts("fields"):
-            given = view.schema.field(name)
-            if given is None and not view.schemaless:
-                return Changes(failed=((sql.lit(True), sql.lit(f"there is no field {name}")),))
-            given = given or schema.Schema(type="string", optional=True)
-            known = view.schema.field(name) is not None
-            parts[name] = view.field(name) if known else sql.lit(None).cast("string")
-            fields.append(schema.Field(name, given))
-        described = schema.Schema(type="struct", fields=tuple(fields))
-        change = Change(column=struct_column(view, parts), schema=described, schemaless=view.schemaless)
-        return Changes(columns={"key": change})
+            part = view.part(name)
+            if part is None:
+                return no_field(name)
+            parts[name] = part
+        return Changes(columns={"key": struct_of(view, parts, like=schema.Schema(type="struct"))})
 
 
 def _check_renames(value: Setting) -> str | None:

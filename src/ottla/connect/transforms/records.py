@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ottla.connect import schema
 from ottla.connect.api import ConfigDefinitions, ConfigType, Importance, NonEmpty, Setting
 from ottla.connect.lazy import sql
-from ottla.connect.transforms.base import Change, Changes, ExpressionTransform, column_or_null, java_transform
+from ottla.connect.transforms.base import Change, Changes, ExpressionTransform, Failure, column_or_null, java_transform
 from ottla.connect.transforms.literals import parse_literal
 from ottla.connect.transforms.times import format_utc
 
@@ -152,7 +152,7 @@ class TimestampRouter(ExpressionTransform):
         parts = [
             topic if part == "${topic}" else written if part == "${timestamp}" else sql.lit(part) for part in places
         ]
-        failed = (timestamp.isNull(), sql.lit("the record has no timestamp"))
+        failed = Failure(timestamp.isNull(), sql.lit("the record has no timestamp"))
         return Changes(columns={"topic": Change(column=sql.concat(*parts))}, failed=(failed,))
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ottla.connect import schema
 from ottla.connect.api import ConfigDefinitions, ConfigError, ConfigType, ConnectError, Importance, OneOf
 from ottla.connect.lazy import sql
-from ottla.connect.transforms.base import Change, Changes, FieldTransform, View, java_transform, struct_column
+from ottla.connect.transforms.base import Changes, Failure, failed_where
+from ottla.connect.transforms.structs import FieldTransform, Part, View, replaces_null
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +37,7 @@ class _TimestampConverter(FieldTransform):
 
     @classmethod
     def config_definitions(cls) -> ConfigDefinitions:
-        return (
+        return replaces_null(
             ConfigDefinitions()
             .define(
                 "field",
@@ -65,12 +67,6 @@ class _TimestampConverter(FieldTransform):
                 validator=OneOf(tuple(UNITS)),
                 documentation="The unit of numbers since 1970.",
             )
-            .define(
-                "replace.null.with.default",
-                ConfigType.BOOLEAN,
-                default=True,
-                documentation="Whether a field that is null and has a default gets the default.",
-            )
         )
 
     def configure(self, config: Mapping[str, str]) -> None:
@@ -86,31 +82,17 @@ class _TimestampConverter(FieldTransform):
             described = target.with_optional(view.schema.optional)
             return self.changed(view, self._target(moment), described, failed=failed)
         if not view.schema.is_struct:
-            message = sql.lit(f"{type(self).__name__} with a field needs a struct or a map, not {view.schema.type}")
-            return Changes(failed=((view.column.isNotNull(), message),))
-        given = view.schema.field(name)
-        if given is None:
+            message = f"{type(self).__name__} with a field needs a struct or a map, not {view.schema.type}"
+            return failed_where(view.column.isNotNull(), message)
+        parts = view.parts()
+        if name not in parts:
             return Changes()
-        moment, failed = self._moment(view.field(name), given)
-        parts = {each.name: view.field(each.name) for each in view.schema.fields}
-        parts[name] = self._target(moment)
-        fields = tuple(
-            schema.Field(each.name, target.with_optional(given.optional) if each.name == name else each.schema)
-            for each in view.schema.fields
-        )
-        described = schema.Schema(
-            type="struct",
-            optional=view.schema.optional,
-            name=view.schema.name,
-            version=view.schema.version,
-            doc=view.schema.doc,
-            parameters=view.schema.parameters,
-            fields=fields,
-        )
-        change = Change(column=struct_column(view, parts), schema=described, schemaless=view.schemaless)
-        return Changes(columns={self.side: change}, failed=failed)
+        column, given = parts[name]
+        moment, failed = self._moment(column, given)
+        parts[name] = Part(self._target(moment), target.with_optional(given.optional))
+        return self.rebuilt(view, parts, like=replace(view.schema, default=None), failed=failed)
 
-    def _moment(self, column: Column, given: schema.Schema) -> tuple[Column, tuple[tuple[Column, Column], ...]]:
+    def _moment(self, column: Column, given: schema.Schema) -> tuple[Column, tuple[Failure, ...]]:
         """Milliseconds since 1970, and what cannot be read."""
         if given.name == schema.TIMESTAMP:
             return sql.unix_millis(column), ()
@@ -122,16 +104,16 @@ class _TimestampConverter(FieldTransform):
             moment = _rescaled(column, UNITS[self.settings.text("unix.precision")], 1000)
             within = sql.when(moment.between(-MOMENT_MS_MAX, MOMENT_MS_MAX), moment)
             message = sql.concat(column.cast("string"), sql.lit(" is beyond the times that can be held"))
-            return within, ((column.isNotNull() & within.isNull(), message),)
+            return within, (Failure(column.isNotNull() & within.isNull(), message),)
         if given.type == "string":
             pattern = self.settings.text("format")
             if not pattern.strip():
                 raise ConnectError(f"{type(self).__name__} needs a format to read text")
             moment = sql.unix_millis(parse_utc(column, pattern))
             message = sql.concat(column, sql.lit(f" is no time as {pattern} writes it"))
-            return moment, ((column.isNotNull() & moment.isNull(), message),)
+            return moment, (Failure(column.isNotNull() & moment.isNull(), message),)
         message = sql.lit(f"{given.name or given.type} is no form of a timestamp")
-        return sql.lit(None).cast("bigint"), ((column.isNotNull(), message),)
+        return sql.lit(None).cast("bigint"), (Failure(column.isNotNull(), message),)
 
     def _target(self, moment: Column) -> Column:
         kind = self.settings.text("target.type")
@@ -146,17 +128,12 @@ class _TimestampConverter(FieldTransform):
         return sql.timestamp_millis(moment)
 
 
-class TimestampConverterKey(_TimestampConverter):
+class TimestampConverterKey(_TimestampConverter, side="key"):
     """Rewrites a point in time in the key."""
 
-    side = "key"
-    aliases = java_transform("TimestampConverter$Key")
 
-
-class TimestampConverterValue(_TimestampConverter):
+class TimestampConverterValue(_TimestampConverter, side="value"):
     """Rewrites a point in time in the value."""
-
-    aliases = java_transform("TimestampConverter$Value")
 
 
 def format_utc(timestamp: Column, pattern: str) -> Column:

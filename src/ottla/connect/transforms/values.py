@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ottla.connect import schema
 from ottla.connect.api import ConfigDefinitions, ConfigError, ConfigType, ConnectError, Importance, NonEmpty
 from ottla.connect.lazy import sql
-from ottla.connect.transforms.base import Changes, FieldTransform, View, column_or_null, java_transform, struct_column
-from ottla.connect.transforms.fields import replaces_null
+from ottla.connect.transforms.base import Changes, Failure, column_or_null
+from ottla.connect.transforms.structs import FieldTransform, Part, View, replaces_null
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -54,22 +53,14 @@ class _InsertField(FieldTransform):
             raise ConfigError("static.value is required with static.field.", name="static.value")
 
     def change(self, view: View, frame: DataFrame) -> Changes:
-        parts = {each.name: view.field(each.name) for each in view.schema.fields}
-        fields = {each.name: each.schema for each in view.schema.fields}
+        parts = view.parts()
         for setting, column, described in self._inserted(view, frame):
             text = self.settings.text_or_none(setting)
             if text is None:
                 continue
             name = text.rstrip("!?") if text[-1:] in "!?" else text
-            parts[name] = column
-            fields[name] = described.with_optional(not text.endswith("!"))
-        changed = replace(
-            view.schema,
-            fields=tuple(schema.Field(name, described) for name, described in fields.items()),
-            default=None,
-            optional=False,
-        )
-        return self.changed(view, struct_column(view, parts), changed)
+            parts[name] = Part(column, described.with_optional(not text.endswith("!")))
+        return self.rebuilt(view, parts)
 
     def _inserted(self, view: View, frame: DataFrame) -> list[tuple[str, Column, schema.Schema]]:
         if self.settings["offset.field"] is not None and "offset" not in frame.columns:
@@ -88,17 +79,12 @@ class _InsertField(FieldTransform):
         ]
 
 
-class InsertFieldKey(_InsertField):
+class InsertFieldKey(_InsertField, side="key"):
     """Adds fields to the key."""
 
-    side = "key"
-    aliases = java_transform("InsertField$Key")
 
-
-class InsertFieldValue(_InsertField):
+class InsertFieldValue(_InsertField, side="value"):
     """Adds fields to the value."""
-
-    aliases = java_transform("InsertField$Value")
 
 
 class _MaskField(FieldTransform):
@@ -129,20 +115,17 @@ class _MaskField(FieldTransform):
 
     def change(self, view: View, frame: DataFrame) -> Changes:
         names = self.settings.texts("fields")
-        parts = {}
-        failed: tuple[tuple[Column, Column], ...] = ()
-        for each in view.schema.fields:
-            value = view.field(each.name)
-            parts[each.name] = value
-            if each.name not in names:
+        parts = view.parts()
+        failed: list[Failure] = []
+        for name, (value, given) in view.parts().items():
+            if name not in names:
                 continue
-            mask = self._mask(each.schema, schemaless=view.schemaless)
+            mask = self._mask(given, schemaless=view.schemaless)
             if mask is None:
-                message = sql.lit(f"{each.schema.type} cannot be masked: {each.name}")
-                failed += ((value.isNotNull(), message),)
-                continue
-            parts[each.name] = sql.when(value.isNotNull(), mask)
-        return self.changed(view, struct_column(view, parts), view.schema, failed=failed)
+                failed.append(Failure(value.isNotNull(), sql.lit(f"{given.type} cannot be masked: {name}")))
+            else:
+                parts[name] = Part(sql.when(value.isNotNull(), mask), given)
+        return self.rebuilt(view, parts, like=view.schema, failed=tuple(failed))
 
     def _mask(self, given: schema.Schema, *, schemaless: bool) -> Column | None:
         """What hides a value of this type; None where nothing does."""
@@ -175,14 +158,9 @@ class _MaskField(FieldTransform):
         return None
 
 
-class MaskFieldKey(_MaskField):
+class MaskFieldKey(_MaskField, side="key"):
     """Hides fields of the key."""
 
-    side = "key"
-    aliases = java_transform("MaskField$Key")
 
-
-class MaskFieldValue(_MaskField):
+class MaskFieldValue(_MaskField, side="value"):
     """Hides fields of the value."""
-
-    aliases = java_transform("MaskField$Value")
