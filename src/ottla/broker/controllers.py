@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ottla.wire.message import Message
     from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
     from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+    from ottla.wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
     from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
     from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
     from ottla.wire.messages.alter_partition_reassignments import (
@@ -92,6 +93,10 @@ class ControllerGateway(Protocol):
     def alter_configs(
         self, request: AlterConfigsRequest, context: ControllerContext | None = None
     ) -> Deferred[AlterConfigsResponse]: ...
+
+    def alter_client_quotas(
+        self, request: AlterClientQuotasRequest, context: ControllerContext | None = None
+    ) -> Deferred[AlterClientQuotasResponse]: ...
 
     def update_features(
         self, request: UpdateFeaturesRequest, context: ControllerContext | None = None
@@ -193,6 +198,11 @@ class RemoteController:
     def alter_configs(
         self, request: AlterConfigsRequest, context: ControllerContext | None = None
     ) -> Deferred[AlterConfigsResponse]:
+        return self.forward(request, context)
+
+    def alter_client_quotas(
+        self, request: AlterClientQuotasRequest, context: ControllerContext | None = None
+    ) -> Deferred[AlterClientQuotasResponse]:
         return self.forward(request, context)
 
     def update_features(

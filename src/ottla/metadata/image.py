@@ -22,6 +22,7 @@ __all__ = [
     "AclEntry",
     "AclsImage",
     "BrokerImage",
+    "CLIENT_ID",
     "ClientQuotasImage",
     "ClusterImage",
     "ConfigResource",
@@ -30,6 +31,7 @@ __all__ = [
     "DelegationTokenImage",
     "Endpoint",
     "FeaturesImage",
+    "IP",
     "LeaderRecoveryState",
     "MetadataImage",
     "NO_LEADER",
@@ -40,6 +42,7 @@ __all__ = [
     "ScramCredential",
     "TopicImage",
     "TopicsImage",
+    "USER",
 ]
 
 NO_LEADER = -1
@@ -212,6 +215,9 @@ class ProducerIdsImage(NamedTuple):
     broker_id: int = -1
     broker_epoch: int = -1
 
+
+# The kinds of entity that have quotas.
+USER, CLIENT_ID, IP = "user", "client-id", "ip"
 
 # ((entity type, entity name or None for the default), ...), sorted by type.
 QuotaEntity = tuple[tuple[str, str | None], ...]

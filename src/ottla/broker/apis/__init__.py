@@ -67,6 +67,8 @@ HANDLERS: dict[int, HandlerSpec] = {
     45: HandlerSpec("alter_partition_reassignments", 0, 1),
     46: HandlerSpec("list_partition_reassignments", 0, 0),
     47: HandlerSpec("offset_delete", 0, 0),
+    48: HandlerSpec("describe_client_quotas", 0, 1),
+    49: HandlerSpec("alter_client_quotas", 0, 1),
     55: HandlerSpec("describe_quorum", 0, 2),
     57: HandlerSpec("update_features", 0, 2),
     60: HandlerSpec("describe_cluster", 0, 2),
@@ -95,6 +97,7 @@ CONTROLLER_HANDLERS: dict[int, HandlerSpec] = {
     44: HandlerSpec("incremental_alter_configs", 0, 1),
     45: HandlerSpec("alter_partition_reassignments", 0, 1),
     46: HandlerSpec("list_partition_reassignments", 0, 0),
+    49: HandlerSpec("alter_client_quotas", 0, 1),
     52: HandlerSpec("vote", 0, 2),
     53: HandlerSpec("begin_quorum_epoch", 0, 1),
     54: HandlerSpec("end_quorum_epoch", 0, 1),
@@ -116,4 +119,4 @@ CONTROLLER_HANDLERS: dict[int, HandlerSpec] = {
 }
 
 # What a broker may send on in an Envelope, in the name of a client (KIP-590).
-FORWARDABLE = frozenset((19, 20, 33, 37, 43, 44, 45, 46, 55, 57, 64, 80, 81))
+FORWARDABLE = frozenset((19, 20, 33, 37, 43, 44, 45, 46, 49, 55, 57, 64, 80, 81))

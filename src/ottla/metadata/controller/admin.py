@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ottla.metadata.controller.controller import ControllerContext
     from ottla.metadata.image import MetadataImage
     from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+    from ottla.wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
     from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
     from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
     from ottla.wire.messages.alter_partition_reassignments import (
@@ -207,6 +208,14 @@ class AdminOperations:
         named = {config.name for resource in request.resources for config in resource.configs}
         if UNCLEAN_ELECTION_KEY in named and not request.validate_only:
             self.elect_unclean_leaders()
+
+    def alter_client_quotas(
+        self, request: AlterClientQuotasRequest, context: ControllerContext | None = None
+    ) -> Deferred[AlterClientQuotasResponse]:
+        # Imported when it is needed: most clusters have no quotas.
+        from ottla.metadata.controller import client_quotas
+
+        return self.submit(lambda given: client_quotas.decide_alter_client_quotas(request, given), context)
 
     def update_features(
         self, request: UpdateFeaturesRequest, context: ControllerContext | None = None

@@ -1,0 +1,43 @@
+"""AlterClientQuotas (key 49), versions 0 to 1: sets and removes quotas of users, client ids and addresses (KIP-546).
+
+- 1: flexible
+
+The controller decides, for each entity by itself. Only administrators of the cluster may.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.wire.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    ResponseEntryData,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.context import RequestContext
+    from ottla.model.deferred import Deferred
+
+__all__ = ["error_response", "handle"]
+
+
+def handle(
+    request: AlterClientQuotasRequest, context: RequestContext, broker: Broker
+) -> Deferred[AlterClientQuotasResponse]:
+    if not context.allows(Operation.ALTER_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return broker.controller.alter_client_quotas(request, context.for_controller())
+
+
+def error_response(request: AlterClientQuotasRequest, version: int, error: KafkaError) -> AlterClientQuotasResponse:  # noqa: ARG001
+    """Every entity of a request that is refused as a whole is told why."""
+    return AlterClientQuotasResponse(
+        entries=[
+            ResponseEntryData(error_code=error.code, error_message=error.message, entity=entry.entity)
+            for entry in request.entries
+        ]
+    )

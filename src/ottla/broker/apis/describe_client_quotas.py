@@ -1,0 +1,90 @@
+"""DescribeClientQuotas (key 48), versions 0 to 1: the quotas whose entities match a filter (KIP-546).
+
+- 1: flexible
+
+A filter names kinds of entity, each with a name, with the default, or with whatever name; strict, it wants entities
+that have no other kind beside these. It is answered from this node's image.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
+from ottla.metadata.image import CLIENT_ID, IP, USER, QuotaEntity
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.wire.messages.describe_client_quotas import (
+    ComponentData,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    EntityData,
+    EntryData,
+    ValueData,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.context import RequestContext
+
+__all__ = ["error_response", "handle"]
+
+_EXACT, _DEFAULT, _ANY = 0, 1, 2
+
+
+def handle(
+    request: DescribeClientQuotasRequest, context: RequestContext, broker: Broker
+) -> DescribeClientQuotasResponse:
+    if not context.allows(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    _check(request.components)
+    return DescribeClientQuotasResponse(
+        entries=[
+            EntryData(
+                entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+                values=[ValueData(key=key, value=value) for key, value in values.items()],
+            )
+            for entity, values in broker.metadata.image.client_quotas.by_entity.items()
+            if _matches(entity, request)
+        ]
+    )
+
+
+def error_response(
+    request: DescribeClientQuotasRequest,  # noqa: ARG001
+    version: int,  # noqa: ARG001
+    error: KafkaError,
+) -> DescribeClientQuotasResponse:
+    return DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)
+
+
+def _check(components: list[ComponentData]) -> None:
+    kinds = [component.entity_type for component in components]
+    for component in components:
+        kind = component.entity_type
+        if not kind:
+            raise _invalid("a component of the filter names no kind of entity")
+        if kinds.count(kind) > 1:
+            raise _invalid(f"the filter names {kind} more than once")
+        if kind not in (USER, CLIENT_ID, IP):
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{kind!r} is no kind of entity that has quotas")
+        if component.match_type not in (_EXACT, _DEFAULT, _ANY):
+            raise _invalid(f"{component.match_type} is no way to match an entity")
+        if (component.match is not None) != (component.match_type == _EXACT):
+            raise _invalid(f"a name of a {kind} belongs to an exact match, and to no other")
+    if IP in kinds and len(kinds) > 1:
+        raise _invalid("Invalid entity filter component combination: ip stands alone, without user and client-id")
+
+
+def _matches(entity: QuotaEntity, request: DescribeClientQuotasRequest) -> bool:
+    if request.strict and len(entity) != len(request.components):
+        return False
+    names = dict(entity)
+    return all(
+        component.entity_type in names
+        and (component.match_type == _ANY or names[component.entity_type] == component.match)
+        for component in request.components
+    )
+
+
+def _invalid(sentence: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, sentence)

@@ -1,0 +1,42 @@
+"""Addresses of the internet protocol, from their text to their bytes.
+
+The standard library's `ipaddress` would bring much more than the two forms that are needed here.
+"""
+
+from __future__ import annotations
+
+__all__ = ["address_bytes"]
+
+_GROUPS = 8
+_HEXADECIMAL = frozenset("0123456789abcdefABCDEF")
+
+
+def address_bytes(text: str) -> bytes | None:
+    """4 or 16 bytes as the network has them, or None when the text is no address; a zone behind % is left out."""
+    numbers = text.split(".")
+    if len(numbers) == 4:
+        return _dotted(numbers)
+    head, gap, tail = text.partition("%")[0].partition("::")
+    before, after = _groups(head), _groups(tail)
+    if before is None or after is None:
+        return None
+    missing = _GROUPS - len(before) - len(after)
+    if missing < 1 if gap else missing:
+        return None
+    return b"".join(group.to_bytes(2, "big") for group in (*before, *([0] * missing), *after))
+
+
+def _dotted(numbers: list[str]) -> bytes | None:
+    if not all(number.isascii() and number.isdecimal() and int(number) < 256 for number in numbers):
+        return None
+    return bytes(map(int, numbers))
+
+
+def _groups(text: str) -> list[int] | None:
+    """The numbers between colons; None when there is anything else."""
+    if not text:
+        return []
+    groups = text.split(":")
+    if not all(1 <= len(group) <= 4 and _HEXADECIMAL.issuperset(group) for group in groups):
+        return None
+    return [int(group, 16) for group in groups]
