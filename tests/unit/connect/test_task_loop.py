@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ottla.client.errors import ConnectionLost
 from ottla.connect.api import ReadLimit, RetriableError, SinkConnector, SinkWriter, Task
 from ottla.connect.engine import TaskSpec
-from ottla.connect.runtime.loop import TaskLoop
+from ottla.connect.runtime.loop import TaskLoop, TaskStart
 from ottla.connect.runtime.transactions import FencedError
 from ottla.model.errors import ErrorCode, KafkaError
 
@@ -47,7 +47,7 @@ class Scripted(TaskLoop):
             transactional_id="t",
             group_id="g",
         )
-        super().__init__(spec, events, asyncio.get_running_loop(), paused=False)
+        super().__init__(TaskStart(spec, events, asyncio.get_running_loop()))
         self.script = script
         self.done = 0
         self.closed = False

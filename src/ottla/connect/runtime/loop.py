@@ -18,6 +18,7 @@ import time
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ottla.client.errors import ClusterUnreachable, ConnectionLost, TimedOut
@@ -25,7 +26,7 @@ from ottla.connect.api import ReadLimit, RetriableError
 from ottla.connect.engine import TaskEvents, TaskProgress, TaskSpec
 from ottla.model.errors import KafkaError
 
-__all__ = ["StoppedError", "TaskLoop"]
+__all__ = ["StoppedError", "TaskLoop", "TaskStart"]
 
 logger = logging.getLogger(__name__)
 
@@ -40,18 +41,28 @@ class StoppedError(Exception):
     """The task is being stopped: what was under way is given up."""
 
 
+@dataclass(frozen=True, slots=True)
+class TaskStart:
+    """What every task is started with: what it is, whom it tells, the worker's event loop."""
+
+    spec: TaskSpec
+    events: TaskEvents
+    loop: asyncio.AbstractEventLoop
+    paused: bool = False
+
+
 class TaskLoop(ABC):
-    def __init__(self, spec: TaskSpec, events: TaskEvents, loop: asyncio.AbstractEventLoop, *, paused: bool) -> None:
-        self.spec = spec
+    def __init__(self, start: TaskStart) -> None:
+        self.spec = start.spec
         self.progress = TaskProgress()
-        self._events = events
-        self._loop = loop
+        self._events = start.events
+        self._loop = start.loop
         self._wake = threading.Condition()
         self._stopping = False
-        self._paused = paused
+        self._paused = start.paused
         self._topics: set[str] = set()
         self._ended = asyncio.Event()
-        self._thread = threading.Thread(target=self._run, name=f"task-{spec.task.id}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"task-{self.spec.task.id}", daemon=True)
 
     # What a kind of task does, in its thread.
 

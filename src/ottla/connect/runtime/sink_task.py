@@ -5,7 +5,6 @@ The theory of what is noted when is in `positions`; that of what a writer may re
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 import time
@@ -16,9 +15,9 @@ from ottla.client.admin.groups import Groups
 from ottla.client.admin.offsets import Offsets
 from ottla.client.cluster import Cluster
 from ottla.connect.api import Batch, Chain, OffsetRange, ReadLimit, SinkConnector, SinkWriter
-from ottla.connect.engine import TaskEvents, TaskSpec
+from ottla.connect.runtime.fenced_task import FencedTask
 from ottla.connect.runtime.jobs import WriteTarget, read_topics, write, writing
-from ottla.connect.runtime.loop import StoppedError, TaskLoop
+from ottla.connect.runtime.loop import StoppedError, TaskStart
 from ottla.connect.runtime.positions import committed_note, share_of, standing_of, started_note
 from ottla.connect.runtime.transactions import TaskTransactions
 from ottla.model.ids import TopicPartition
@@ -36,30 +35,23 @@ logger = logging.getLogger(__name__)
 _TOPICS_SECONDS = 5.0
 
 
-class SinkTask(TaskLoop):
+class SinkTask(FencedTask):
     def __init__(
         self,
-        spec: TaskSpec,
-        events: TaskEvents,
-        loop: asyncio.AbstractEventLoop,
+        start: TaskStart,
         *,
-        paused: bool,
         spark: SparkSession,
         chain: Chain,
+        transactions: TaskTransactions,
+        is_current: Callable[[FencedTask], bool],
         cluster: Cluster,
         client_options: Mapping[str, str],
-        transactions: TaskTransactions,
         dead_letters: WriteTarget,
-        is_current: Callable[[], bool],
     ) -> None:
-        super().__init__(spec, events, loop, paused=paused)
-        self._spark = spark
-        self._chain = chain
+        super().__init__(start, spark=spark, chain=chain, transactions=transactions, is_current=is_current)
         self._cluster = cluster
         self._client_options = client_options
-        self._transactions = transactions
         self._dead_letters = dead_letters
-        self._is_current = is_current
         self._writer: SinkWriter | None = None
         self._positions: dict[TopicPartition, int] = {}
         self._unfinished: tuple[OffsetRange, ...] = ()
@@ -68,42 +60,39 @@ class SinkTask(TaskLoop):
         self._partitions: list[TopicPartition] = []
         self._topic_ids: dict[str, str] = {}
         self._looked_at = 0.0
-        self._ready = False
         self._read_committed = client_options.get("isolation.level", "read_committed") == "read_committed"
-        self._tag = f"ottla-connect-{spec.task.id}"
 
-    def open(self) -> None:
+    def open_plugin(self) -> None:
         connector = self.spec.connector()
         assert isinstance(connector, SinkConnector)
-        self._spark.addTag(self._tag)
         if self._writer is None:
             self._writer = connector.writer(self.spec.task)
-        self._take_over()
 
-    def close(self) -> None:
+    def close_plugin(self) -> None:
         if self._writer is not None:
             self._writer.close()
-        self.wait_for(self._transactions.close())
 
-    def cancel(self) -> None:
-        self._spark.interruptTag(self._tag)
+    def find_place(self) -> None:
+        assert self._writer is not None
+        stored = self._writer.stored_offsets()
+        self.wait_for(self._find_positions({TopicPartition(*one): offset for one, offset in stored.items()}))
 
     def batch(self, limit: ReadLimit) -> bool:
-        if not self._ready:
-            self._take_over()
+        if not self.placed:
+            self.take_over()
         again = bool(self._unfinished)
         ranges = self._unfinished or self.wait_for(self._plan(limit))
         if not ranges:
             return False
         began = time.monotonic()
-        self._ready = False
+        self.placed = False
         batch = Batch(id=self._batch_id, epoch=self._epoch, ranges=ranges, task=self.spec.task)
         note = {"batch_id": batch.id, "epoch": batch.epoch, "task": self.spec.task.number}
         if not again:
             self.wait_for(self._note(started_note(ranges, **note)))  # type: ignore[arg-type]
             self._unfinished = ranges
         self._write(batch)
-        if self.is_stopping and not self._is_current():
+        if self.is_stopping and not self.is_current:
             raise StoppedError
         self.wait_for(self._note(committed_note(ranges, **note)))  # type: ignore[arg-type]
         self._unfinished = ()
@@ -113,15 +102,15 @@ class SinkTask(TaskLoop):
             self.used_topic(one.topic)
         records = sum(one.end - one.start for one in ranges)
         self.progress.on_batch(records=records, size=0, seconds=time.monotonic() - began)
-        self._ready = True
+        self.placed = True
         return True
 
     def _write(self, batch: Batch) -> None:
         assert self._writer is not None
-        columns = self._chain.needs(self._writer.columns)
-        frame = read_topics(self._spark, self._client_options, batch.ranges, self._topic_ids, columns)
+        columns = self.chain.needs(self._writer.columns)
+        frame = read_topics(self.spark, self._client_options, batch.ranges, self._topic_ids, columns)
         try:
-            result = self._chain.sink(frame)
+            result = self.chain.sink(frame)
             self._writer.write(result.good, batch)
             if result.failed is not None:
                 written = write(writing(result.failed, self._dead_letters))
@@ -129,19 +118,9 @@ class SinkTask(TaskLoop):
             if result.report is not None:
                 result.report()
         finally:
-            self._chain.release()
+            self.chain.release()
 
     # Where it stands.
-
-    def _take_over(self) -> None:
-        """Fences whoever had the task before, and finds where it was."""
-        assert self._writer is not None
-        self.wait_for(self._transactions.open())
-        if not self._is_current():
-            raise StoppedError
-        stored = self._writer.stored_offsets()
-        self.wait_for(self._find_positions({TopicPartition(*one): offset for one, offset in stored.items()}))
-        self._ready = True
 
     async def _find_positions(self, stored: Mapping[TopicPartition, int]) -> None:
         await self._find_partitions()
@@ -208,11 +187,11 @@ class SinkTask(TaskLoop):
                 lags[one] = Lag(first, lag.end)
 
     async def _note(self, offsets: Mapping[TopicPartition, object]) -> None:
-        await self._transactions.begin()
+        await self.transactions.begin()
         try:
-            await self._transactions.send_offsets(self.spec.group_id, offsets)  # type: ignore[arg-type]
-            await self._transactions.commit()
+            await self.transactions.send_offsets(self.spec.group_id, offsets)  # type: ignore[arg-type]
+            await self.transactions.commit()
         except BaseException:
             # A batch that cannot be noted begins by taking the task over anew, unless somebody else has it.
-            await self._transactions.abort()
+            await self.transactions.abort()
             raise

@@ -6,7 +6,6 @@ transaction did not commit never was, and the next one, here or on another worke
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from ottla.connect.api import (
     SourceOffset,
     SourceReader,
 )
-from ottla.connect.engine import TaskEvents, TaskSpec
+from ottla.connect.runtime.fenced_task import FencedTask
 from ottla.connect.runtime.jobs import (
     ConnectorReference,
     SourcePiece,
@@ -33,7 +32,7 @@ from ottla.connect.runtime.jobs import (
     write,
     writing,
 )
-from ottla.connect.runtime.loop import StoppedError, TaskLoop
+from ottla.connect.runtime.loop import StoppedError, TaskStart
 from ottla.connect.runtime.transactions import TaskTransactions
 from ottla.connect.stores.offsets import OffsetStore, offset_record, partition_key
 
@@ -53,60 +52,51 @@ class _Plan:
     reports: tuple[Callable[[], object], ...]
 
 
-class SourceTask(TaskLoop):
+class SourceTask(FencedTask):
     def __init__(
         self,
-        spec: TaskSpec,
-        events: TaskEvents,
-        loop: asyncio.AbstractEventLoop,
+        start: TaskStart,
         *,
-        paused: bool,
         spark: SparkSession,
         chain: Chain,
-        offsets: OffsetStore,
         transactions: TaskTransactions,
+        is_current: Callable[[FencedTask], bool],
+        offsets: OffsetStore,
         target: Callable[[TaskTransactions], WriteTarget],
         reference: ConnectorReference,
-        is_current: Callable[[], bool],
     ) -> None:
-        super().__init__(spec, events, loop, paused=paused)
-        self._spark = spark
-        self._chain = chain
+        super().__init__(start, spark=spark, chain=chain, transactions=transactions, is_current=is_current)
         self._offsets = offsets
-        self._transactions = transactions
         self._target = target
         self._reference = reference
-        self._is_current = is_current
         self._reader: SourceReader | None = None
         self._positions: dict[str, SourceOffset] = {}
-        self._ready = False
         self._plans: dict[tuple[tuple[str, int], ...], _Plan] = {}
-        self._tag = f"ottla-connect-{spec.task.id}"
 
-    def open(self) -> None:
+    def open_plugin(self) -> None:
         connector = self.spec.connector()
         assert isinstance(connector, SourceConnector)
-        self._spark.addTag(self._tag)
-        self._reader = connector.reader(self.spec.task)
-        self._take_over()
+        if self._reader is None:
+            self._reader = connector.reader(self.spec.task)
 
-    def close(self) -> None:
+    def close_plugin(self) -> None:
         if self._reader is not None:
             self._reader.close()
-        self.wait_for(self._transactions.close())
 
-    def cancel(self) -> None:
-        self._spark.interruptTag(self._tag)
+    def find_place(self) -> None:
+        self.wait_for(self._offsets.refresh())
+        stored = self._offsets.of(self.spec.task.connector)
+        self._positions = {partition_key(partition): offset for partition, offset in stored}
 
     def batch(self, limit: ReadLimit) -> bool:
         assert self._reader is not None
-        if not self._ready:
-            self._take_over()
+        if not self.placed:
+            self.take_over()
         pieces = self._plan(limit)
         if not pieces:
             return False
         began = time.monotonic()
-        self.wait_for(self._transactions.begin())
+        self.wait_for(self.transactions.begin())
         try:
             written = self._write(pieces)
             if self.is_stopping:
@@ -114,9 +104,9 @@ class SourceTask(TaskLoop):
             self.wait_for(self._commit(pieces, wrote=written.records > 0))
         except BaseException:
             # Where aborting fails too, the next batch begins by taking the task over anew.
-            self._ready = False
-            self.wait_for(self._transactions.abort())
-            self._ready = True
+            self.placed = False
+            self.wait_for(self.transactions.abort())
+            self.placed = True
             raise
         for piece in pieces:
             self._positions[partition_key(piece.partition)] = piece.end
@@ -126,16 +116,6 @@ class SourceTask(TaskLoop):
         for piece in pieces:
             self._reader.committed(piece.partition, piece.end)
         return True
-
-    def _take_over(self) -> None:
-        """Fences whoever had the task before, and begins where the stored offsets say."""
-        self.wait_for(self._transactions.open())
-        if not self._is_current():
-            raise StoppedError
-        self.wait_for(self._offsets.refresh())
-        stored = self._offsets.of(self.spec.task.connector)
-        self._positions = {partition_key(partition): offset for partition, offset in stored}
-        self._ready = True
 
     def _plan(self, limit: ReadLimit) -> list[SourcePiece]:
         assert self._reader is not None
@@ -155,7 +135,7 @@ class SourceTask(TaskLoop):
             while len(self._plans) >= _PLANS_MAX:
                 del self._plans[next(iter(self._plans))]
             plan = self._plans[key] = self._planned(groups)
-        carry(self._spark, [some for _, some in groups], self._target(self._transactions))
+        carry(self.spark, [some for _, some in groups], self._target(self.transactions))
         written = write(plan.frame)
         for report in plan.reports:
             report()
@@ -168,8 +148,8 @@ class SourceTask(TaskLoop):
             return _Plan(direct, ())
         parts, reports = [], []
         for number, (schema, some) in enumerate(groups):
-            rows = read_source(self._spark, self._reference, self.spec.task, schema, frame=number, count=len(some))
-            result = self._chain.source(with_topic(rows, self.spec.config))
+            rows = read_source(self.spark, self._reference, self.spec.task, schema, frame=number, count=len(some))
+            result = self.chain.source(with_topic(rows, self.spec.config))
             if result.report is not None:
                 reports.append(result.report)
             parts.append(result.good)
@@ -182,9 +162,9 @@ class SourceTask(TaskLoop):
         topic = self.spec.config.get("topic")
         schema, some = groups[0]
         wanted = StructType.fromDDL(schema) if isinstance(schema, str) else schema
-        if len(groups) > 1 or not topic or not self._chain.keeps(wanted):
+        if len(groups) > 1 or not topic or not self.chain.keeps(wanted):
             return None
-        return straight(self._spark, self._reference, self.spec.task, wanted, count=len(some), topic=topic)
+        return straight(self.spark, self._reference, self.spec.task, wanted, count=len(some), topic=topic)
 
     def _by_schema(self, pieces: list[SourcePiece]) -> list[tuple[str | StructType, list[SourcePiece]]]:
         assert self._reader is not None
@@ -200,13 +180,13 @@ class SourceTask(TaskLoop):
         topic = self._offsets.topic
         if topic is not None:
             records = [offset_record(connector, piece.partition, piece.end) for piece in pieces]
-            await self._transactions.send(topic, records)
-            await self._transactions.commit()
+            await self.transactions.send(topic, records)
+            await self.transactions.commit()
             return
         if wrote:
-            await self._transactions.commit()
+            await self.transactions.commit()
         else:
-            await self._transactions.abort()
+            await self.transactions.abort()
         await self._offsets.put(connector, [(piece.partition, piece.end) for piece in pieces])
 
 

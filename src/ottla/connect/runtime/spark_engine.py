@@ -19,7 +19,7 @@ from ottla.connect.chain import build_chain
 from ottla.connect.engine import RunningTask, TaskEvents, TaskSpec
 from ottla.connect.plugins import Plugins
 from ottla.connect.runtime.jobs import ConnectorReference, CreationRule, WriteTarget
-from ottla.connect.runtime.loop import TaskLoop
+from ottla.connect.runtime.loop import TaskLoop, TaskStart
 from ottla.connect.runtime.sink_task import SinkTask
 from ottla.connect.runtime.source_task import SourceTask
 from ottla.connect.runtime.stream_task import StreamTask
@@ -78,13 +78,14 @@ class SparkEngine:
     def run(self, spec: TaskSpec, events: TaskEvents, *, paused: bool) -> RunningTask:
         assert self._spark is not None, "the engine was not started"
         spec = self._with_defaults(spec)
+        start = TaskStart(spec, events, asyncio.get_running_loop(), paused=paused)
         task: TaskLoop
         if issubclass(spec.connector, SinkConnector):
-            task = self._sink(spec, events, paused=paused)
+            task = self._sink(start)
         else:
             assert issubclass(spec.connector, SourceConnector)
             streams = spec.connector.stream is not SourceConnector.stream
-            task = (self._stream if streams else self._source)(spec, events, paused=paused)
+            task = (self._stream if streams else self._source)(start)
         self._running[spec.task.id] = task
         task.start()
         return task
@@ -118,9 +119,9 @@ class SparkEngine:
                 logger.exception("Spark did not start; trying again")
         raise AssertionError("not reached")
 
-    def _source(self, spec: TaskSpec, events: TaskEvents, *, paused: bool) -> SourceTask:
+    def _source(self, start: TaskStart) -> SourceTask:
         assert self._spark is not None
-        task: SourceTask
+        spec = start.spec
 
         def target(transactions: TaskTransactions) -> WriteTarget:
             producer_id, epoch = transactions.share()
@@ -133,23 +134,20 @@ class SparkEngine:
                 rules=creation_rules(spec.config) if self._config.settings.flag("topic.creation.enable") else (),
             )
 
-        task = SourceTask(
-            spec,
-            events,
-            asyncio.get_running_loop(),
-            paused=paused,
+        return SourceTask(
+            start,
             spark=self._spark,
             chain=build_chain(spec.config, self._plugins, task=spec.task.number),
-            offsets=self._offsets,
             transactions=TaskTransactions(self._cluster, spec.transactional_id),
+            is_current=self._is_current,
+            offsets=self._offsets,
             target=target,
             reference=ConnectorReference.of(spec.connector, self._plugins.paths),
-            is_current=lambda: self._running.get(spec.task.id) is task and not task.is_stopping,
         )
-        return task
 
-    def _stream(self, spec: TaskSpec, events: TaskEvents, *, paused: bool) -> StreamTask:
+    def _stream(self, start: TaskStart) -> StreamTask:
         assert self._spark is not None
+        spec = start.spec
         base = spec.config.get("checkpoint.location") or self._config.settings.text_or_none("checkpoint.location")
         if not base:
             raise ConnectError(
@@ -157,41 +155,38 @@ class SparkEngine:
                 "or of the worker to one that every worker reaches."
             )
         return StreamTask(
-            spec,
-            events,
-            asyncio.get_running_loop(),
-            paused=paused,
+            start,
             spark=self._spark,
             chain=build_chain(spec.config, self._plugins, task=spec.task.number),
             options=self._client_options(spec.config, "producer", _PRODUCER_KEYS),
             checkpoint=f"{base.rstrip('/')}/{spec.task.id}",
         )
 
-    def _sink(self, spec: TaskSpec, events: TaskEvents, *, paused: bool) -> SinkTask:
+    def _sink(self, start: TaskStart) -> SinkTask:
         assert self._spark is not None
-        task: SinkTask
+        spec = start.spec
         options = {
             "onDataLoss": "earliest",
             **self._client_options(spec.config, "consumer", _CONSUMER_KEYS),
         }
-        task = SinkTask(
-            spec,
-            events,
-            asyncio.get_running_loop(),
-            paused=paused,
+        return SinkTask(
+            start,
             spark=self._spark,
             chain=build_chain(spec.config, self._plugins, task=spec.task.number),
+            transactions=TaskTransactions(self._cluster, spec.transactional_id),
+            is_current=self._is_current,
             cluster=self._cluster,
             client_options=options,
-            transactions=TaskTransactions(self._cluster, spec.transactional_id),
             dead_letters=WriteTarget(
                 client=self._config.client_settings(spec.task.id),
                 options=self._client_options(spec.config, "producer", _PRODUCER_KEYS),
                 rules=(_dead_letter_rule(spec.config),),
             ),
-            is_current=lambda: self._running.get(spec.task.id) is task and not task.is_stopping,
         )
-        return task
+
+    def _is_current(self, task: TaskLoop) -> bool:
+        """Whether a task is the one that runs here under its name, and is wanted."""
+        return self._running.get(task.spec.task.id) is task and not task.is_stopping
 
     def _with_defaults(self, spec: TaskSpec) -> TaskSpec:
         """What the worker says where the connector says nothing."""

@@ -7,14 +7,12 @@ marks in the cluster (`spark/sink`) keep a batch from being written twice.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import ottla.spark
 from ottla.connect.api import Chain, ConnectError, ReadLimit, SourceConnector
-from ottla.connect.engine import TaskEvents, TaskSpec
-from ottla.connect.runtime.loop import TaskLoop
+from ottla.connect.runtime.loop import TaskLoop, TaskStart
 from ottla.connect.runtime.source_task import with_topic
 
 if TYPE_CHECKING:
@@ -27,17 +25,14 @@ __all__ = ["StreamTask"]
 class StreamTask(TaskLoop):
     def __init__(
         self,
-        spec: TaskSpec,
-        events: TaskEvents,
-        loop: asyncio.AbstractEventLoop,
+        start: TaskStart,
         *,
-        paused: bool,
         spark: SparkSession,
         chain: Chain,
         options: Mapping[str, str],
         checkpoint: str,
     ) -> None:
-        super().__init__(spec, events, loop, paused=paused)
+        super().__init__(start)
         self._spark = spark
         self._chain = chain
         self._options = options
