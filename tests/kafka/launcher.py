@@ -103,9 +103,9 @@ def node_properties(
         "group.initial.rebalance.delay.ms": 0,
         "log.cleaner.dedupe.buffer.size": 2097154,
     }
-    if kind == "kafka":
-        # As Kafka's own test framework does.
-        defaults["unstable.api.versions.enable"] = "true"
+    # As Kafka's own test framework does. Its controllers tell of levels under development by the first, ours by the
+    # second.
+    defaults["unstable.api.versions.enable" if kind == "kafka" else "unstable.feature.versions.enable"] = "true"
     broker_listener, controller_listener = f"PLAINTEXT://127.0.0.1:{port}", f"CONTROLLER://127.0.0.1:{controller_port}"
     roles, listeners, voter = "broker", broker_listener, CONTROLLER_ID
     if broker_count == 1:
@@ -128,8 +128,8 @@ def node_properties(
         own.append(Path(f"{properties}.{CONTROLLER_ID}"))
     parts = [as_lines(defaults), *(file.read_text() for file in own if file.exists()), as_lines(fixed)]
     lines = "\n".join(parts).splitlines(keepends=True)
-    # Ottla refuses to enable what it has not got, and of things under development it has none.
-    return "".join(line for line in lines if kind == "kafka" or not line.startswith("unstable."))
+    # Ottla refuses to enable what it has not got, and of API versions under development it has none.
+    return "".join(line for line in lines if kind == "kafka" or not line.startswith("unstable.api."))
 
 
 def disk_suffixes(directory: Path, node: int) -> list[str]:

@@ -19,7 +19,7 @@ from ottla.metadata.controller import Controller
 from ottla.metadata.controller.cluster import CONTROLLER_REGISTRATION_LEVEL
 from ottla.metadata.controller.upkeep import LeaderUpkeep
 from ottla.metadata.delta import CorruptMetadataError, MetadataDelta
-from ottla.metadata.versions import SUPPORTED_FEATURES
+from ottla.metadata.versions import supported_features
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import Uuid
@@ -114,6 +114,7 @@ class ControllerMetadata:
         controller.publishers.add(self)
         self._gateway = _ControllerRouter(controller, _remote_controller(config, world, peers, controllers))
         controller.upgrade_quorum = quorum.reconfiguration.upgrade
+        controller.kraft_version = lambda: quorum.log.kraft_version
         self._membership = Membership(
             world=world,
             quorum=quorum,
@@ -261,7 +262,9 @@ class ControllerMetadata:
             ],
             features=[
                 Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
-                for name, (lowest, highest) in SUPPORTED_FEATURES.items()
+                for name, (lowest, highest) in supported_features(
+                    unstable=self._config.unstable_feature_versions_enable
+                ).items()
             ],
         )
 

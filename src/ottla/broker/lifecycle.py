@@ -34,7 +34,7 @@ from ottla.broker.metadata_source import (
 from ottla.broker.session import BrokerSession
 from ottla.metadata.delta import CorruptMetadataError
 from ottla.metadata.format import FormattedStorage, StorageNotFormattedError, format_storage
-from ottla.metadata.versions import SUPPORTED_FEATURES
+from ottla.metadata.versions import supported_features
 from ottla.model.deferred import Deferred
 from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition, Uuid
@@ -336,7 +336,7 @@ class NodeLifecycle:
             logs=self._logs,
             replicas=replicas,
             controller=metadata.gateway,
-            supported_features=SUPPORTED_FEATURES,
+            supported_features=supported_features(unstable=config.unstable_feature_versions_enable),
             peers=self._peers,
             local_controller=metadata.controller,
             quorum=metadata.quorum,

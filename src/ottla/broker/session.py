@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.context import ListenerInfo
 from ottla.broker.metadata_source import SECURITY_PROTOCOL_NUMBERS
-from ottla.metadata.versions import SUPPORTED_FEATURES
+from ottla.metadata.versions import supported_features
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import Uuid
@@ -279,7 +279,9 @@ class BrokerSession:
             ],
             features=[
                 Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
-                for name, (lowest, highest) in SUPPORTED_FEATURES.items()
+                for name, (lowest, highest) in supported_features(
+                    unstable=self._config.unstable_feature_versions_enable
+                ).items()
             ],
             rack=self._config.broker_rack,
             log_dirs=list(self._directories),

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ottla.metadata.delta import CorruptMetadataError, MetadataDelta
 from ottla.metadata.image import MetadataImage
-from ottla.metadata.versions import METADATA_VERSION_LATEST, metadata_version_name
+from ottla.metadata.versions import METADATA_VERSION_UNSTABLE, metadata_version_name
 from ottla.quorum.log import ReadableMetadataLog
 from ottla.wire.codec import MalformedMessage
 from ottla.wire.message import Message
@@ -109,10 +109,10 @@ def load_image(log: ReadableMetadataLog, *, cluster_id: str) -> LoadedMetadata:
     loaded.open_transaction = replayer.in_transaction
     loaded.image = delta.apply(offset=offset, epoch=epoch, timestamp_ms=timestamp_ms)
     level = loaded.image.features.metadata_version
-    if level > METADATA_VERSION_LATEST:
+    if level > METADATA_VERSION_UNSTABLE:
         raise CorruptMetadataError(
             f"the cluster runs at metadata.version level {level}; this release knows levels up to "
-            f"{METADATA_VERSION_LATEST} ({metadata_version_name(METADATA_VERSION_LATEST)})"
+            f"{METADATA_VERSION_UNSTABLE} ({metadata_version_name(METADATA_VERSION_UNSTABLE)})"
         )
     return loaded
 

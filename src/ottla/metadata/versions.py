@@ -18,6 +18,7 @@ __all__ = [
     "METADATA_VERSION",
     "METADATA_VERSION_LATEST",
     "METADATA_VERSION_MIN",
+    "METADATA_VERSION_UNSTABLE",
     "SUPPORTED_FEATURES",
     "encode_for",
     "feature_dependencies",
@@ -26,11 +27,15 @@ __all__ = [
     "metadata_version_name",
     "metadata_version_of",
     "record_version",
+    "supported_features",
 ]
 
 METADATA_VERSION: Final = "metadata.version"
 METADATA_VERSION_MIN: Final = 7
 METADATA_VERSION_LATEST: Final = 30
+# Begun for the release after this one: nothing is written differently yet, so it is known, but taken only by nodes that
+# were told to take what may still change (`unstable.feature.versions.enable`).
+METADATA_VERSION_UNSTABLE: Final = 31
 # From 3.7-IV2 on replicas have directories (KIP-858).
 DIRECTORIES_LEVEL: Final = 17
 
@@ -76,7 +81,7 @@ _NAMES: Final = {
     7: "3.3-IV3", 8: "3.4-IV0", 9: "3.5-IV0", 10: "3.5-IV1", 11: "3.5-IV2", 12: "3.6-IV0", 13: "3.6-IV1",
     14: "3.6-IV2", 15: "3.7-IV0", 16: "3.7-IV1", 17: "3.7-IV2", 18: "3.7-IV3", 19: "3.7-IV4", 20: "3.8-IV0",
     21: "3.9-IV0", 22: "4.0-IV0", 23: "4.0-IV1", 24: "4.0-IV2", 25: "4.0-IV3", 26: "4.1-IV0", 27: "4.1-IV1",
-    28: "4.2-IV0", 29: "4.2-IV1", 30: "4.3-IV0",
+    28: "4.2-IV0", 29: "4.2-IV1", 30: "4.3-IV0", 31: "4.4-IV0",
 }  # fmt: skip
 
 # (level from which on it may be written, version), newest first; types that are missing have only version 0.
@@ -88,6 +93,13 @@ _RECORD_VERSIONS: Final[dict[type[Message], tuple[tuple[int, int], ...]]] = {
 }
 
 
+def supported_features(*, unstable: bool) -> dict[str, tuple[int, int]]:
+    """What a node can run; with levels that may still change, if it was told to."""
+    if not unstable:
+        return SUPPORTED_FEATURES
+    return {**SUPPORTED_FEATURES, METADATA_VERSION: (METADATA_VERSION_MIN, METADATA_VERSION_UNSTABLE)}
+
+
 def metadata_version_name(level: int) -> str:
     return _NAMES.get(level, f"level {level}")
 
@@ -95,7 +107,7 @@ def metadata_version_name(level: int) -> str:
 def metadata_version_of(name: str) -> int | None:
     """What a release (`4.2`: its last level) or the name of a level (`4.2-IV0`) stands for, if this one has it."""
     fitting = [level for level, known in _NAMES.items() if known == name or known.startswith(f"{name}-IV")]
-    return max(fitting, default=None)
+    return max((level for level in fitting if level <= METADATA_VERSION_LATEST), default=None)
 
 
 def feature_levels_at(metadata_version: int) -> dict[str, int]:

@@ -8,9 +8,11 @@ from ottla.metadata.controller import ControllerContext
 from ottla.metadata.controller.configs import AlterOperation
 from ottla.metadata.controller.features import UpgradeType
 from ottla.metadata.image import ResourceType
+from ottla.metadata.versions import supported_features
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages import alter_configs, incremental_alter_configs
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from ottla.wire.messages.broker_registration import Feature
 from ottla.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 from tests.unit.metadata.harness import ControllerHarness, done, registration
 
@@ -187,6 +189,31 @@ def test_a_level_that_cannot_be_is_refused(harness: ControllerHarness, name: str
     assert update(harness, name, level, kind).error_code == ErrorCode.INVALID_UPDATE_VERSION
     assert update(harness, name, level, kind, version=2).error_code == ErrorCode.INVALID_UPDATE_VERSION
     assert harness.image is before
+
+
+def test_a_level_under_development_is_taken_where_all_were_told_to() -> None:
+    harness = ControllerHarness(properties={"unstable.feature.versions.enable": "true"})
+    harness.add_broker(1)
+    refused = update(harness, "metadata.version", 31)
+    assert "broker 1 has the levels 7 to 30" in (refused.error_message or "")
+    unstable = [
+        Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
+        for name, (lowest, highest) in supported_features(unstable=True).items()
+    ]
+    harness.add_broker(1, features=unstable)
+    assert update(harness, "metadata.version", 31).error_code == ErrorCode.NONE
+    harness.create("later")
+    harness.reopen()
+    assert harness.image.features.metadata_version == 31
+    assert "later" in harness.image.topics.by_name
+
+
+def test_the_direction_of_an_update_has_to_be_meant(harness: ControllerHarness) -> None:
+    down = update(harness, "share.version", 0).error_message or ""
+    assert "for feature share.version. Can't downgrade the version of this feature without" in down
+    assert update(harness, "share.version", 0, UpgradeType.SAFE_DOWNGRADE).error_code == ErrorCode.NONE
+    up = update(harness, "share.version", 1, UpgradeType.SAFE_DOWNGRADE).error_message or ""
+    assert up.endswith("Invalid update version 1 for feature share.version. Can't downgrade to a newer version.")
 
 
 def test_producer_ids_come_in_blocks_and_never_twice(harness: ControllerHarness) -> None:

@@ -202,8 +202,8 @@ def test_a_newer_record_version_stops_the_start() -> None:
 
 def test_a_newer_metadata_version_stops_the_start() -> None:
     harness = ControllerHarness()
-    harness.log.append([encode_for(r.FeatureLevelRecord(name="metadata.version", feature_level=31), 30)])
-    with pytest.raises(CorruptMetadataError, match="level 31"):
+    harness.log.append([encode_for(r.FeatureLevelRecord(name="metadata.version", feature_level=32), 30)])
+    with pytest.raises(CorruptMetadataError, match="level 32"):
         harness.reopen()
 
 

@@ -143,6 +143,7 @@ def test_a_key_may_be_set_for_one_listener() -> None:
         ("message.format.version", "2.0", "message.format.version is ignored since 4.0"),
         ("inter.broker.protocol.version", "3.9", "inter.broker.protocol.version is ignored since 4.0"),
         ("listener.name.plaintext.num.network.threads", "5", "listener.name.plaintext.num.network.threads has no"),
+        ("listener.name.a.ssl.keystore.location", "f", "listener.name.a.ssl.keystore.location has no"),
         (
             "file.delete.delay.ms",
             "1",
@@ -223,7 +224,7 @@ def test_an_inert_key_at_its_default_is_not_worth_a_word() -> None:
         ({"quota.producer.default": "1"}, "set producer_byte_rate"),
         ({"authorizer.class.name": "A"}, "authorizer.class.name cannot be set to A: there is no authorizer yet"),
         ({"ssl.keystore.password": "secret"}, "ssl.keystore.password cannot be set to [hidden]"),
-        ({"listener.name.a.ssl.keystore.location": "f"}, "TLS and SASL are not available yet"),
+        ({"listener.name.a.sasl.enabled.mechanisms": "PLAIN"}, "TLS and SASL are not available yet"),
         ({"listener.name.a.nonsense": "f"}, "does not end in the name of a broker configuration"),
         ({"replica.selector.class": "a.b.C"}, "replica.selector.class is a.b.C, but classes cannot be loaded"),
         ({"remote.log.storage.system.enable": "true"}, "tiered storage is not available"),

@@ -12,8 +12,8 @@ CONFIG = BrokerConfig.embedded()
 @pytest.mark.parametrize(
     ("name", "for_all_brokers", "message"),
     [
-        ("log.dirs", False, "log.dirs cannot change while a broker runs."),
-        ("log.retention.hours", False, "cannot change while a broker runs"),
+        ("log.dirs", False, "Cannot update these configs dynamically: [log.dirs]. Change the properties file"),
+        ("log.retention.hours", False, "dynamically: [log.retention.hours]"),
         ("listeners", True, "can only be set for one broker"),
         ("listener.name.a.max.connections", True, "can only be set for one broker"),
         ("ssl.keystore.password", False, "listener.name.<listener in lower case>.ssl.keystore.password"),
@@ -40,13 +40,29 @@ def test_what_may_change_passes(name: str, for_all_brokers: bool) -> None:
         ("message.max.bytes", "-1"),
         ("message.max.bytes", "many"),
         ("leader.replication.throttled.rate", "-1"),
-        ("listener.name.a.ssl.keystore.password", "x"),
+        ("listener.name.a.sasl.enabled.mechanisms", "PLAIN"),
     ],
 )
 def test_impossible_values_are_refused(name: str, value: str) -> None:
     with pytest.raises(KafkaError) as refusal:
         check_dynamic_values({name: value})
     assert refusal.value.code is ErrorCode.INVALID_REQUEST
+
+
+def test_certificates_of_a_listener_wait_until_it_uses_tls() -> None:
+    layer = {"listener.name.a.ssl.truststore.location": "/nowhere/yet.jks", "listener.name.a.ssl.key.password": "x"}
+    check_dynamic_names(layer, for_all_brokers=False)
+    check_dynamic_values(layer)
+    assert check_dynamic_change(CONFIG, dynamic=layer).listener_overrides["A"] == {
+        "ssl.truststore.location": "/nowhere/yet.jks",
+        "ssl.key.password": "x",
+    }
+
+
+def test_all_that_cannot_change_is_named_at_once() -> None:
+    with pytest.raises(KafkaError) as refusal:
+        check_dynamic_names(["log.segment.bytes", "log.dirs", "node.id"], for_all_brokers=False)
+    assert "[log.dirs, node.id]" in refusal.value.message
 
 
 def test_a_change_makes_a_new_configuration() -> None:

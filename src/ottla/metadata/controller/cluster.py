@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from ottla.metadata.controller.decision import Decision, DecisionContext
-from ottla.metadata.versions import SUPPORTED_FEATURES
+from ottla.metadata.versions import supported_features
 from ottla.model.config import BrokerConfig
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import Uuid
@@ -43,7 +43,7 @@ def own_registration(config: BrokerConfig, random: Random) -> ControllerRegistra
         ],
         features=[
             Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
-            for name, (lowest, highest) in SUPPORTED_FEATURES.items()
+            for name, (lowest, highest) in supported_features(unstable=config.unstable_feature_versions_enable).items()
         ],
     )
 

@@ -28,6 +28,7 @@ from ottla.metadata.controller.admin import AdminOperations
 from ottla.metadata.controller.cluster import CONTROLLER_REGISTRATION_LEVEL, own_registration
 from ottla.metadata.controller.decision import Decision, DecisionContext, Liveness
 from ottla.metadata.controller.effective_config import with_dynamic_layers
+from ottla.metadata.controller.features import check_direction
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.follower import MetadataFollower
 from ottla.metadata.image import ConfigsImage, MetadataImage
@@ -43,6 +44,7 @@ from ottla.quorum.log import MetadataLog
 from ottla.quorum.reconfiguration import KRAFT_VERSION
 from ottla.wire.messages.metadata_records import AbortTransactionRecord
 from ottla.wire.messages.update_features import (
+    FeatureUpdateKey,
     UpdatableFeatureResult,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
@@ -100,6 +102,7 @@ class Controller(AdminOperations):
         self.upgrade_quorum: Callable[..., Deferred[None]] | None = None
         self.liveness = Liveness()
         self._replayer = MetadataReplayer(self.image)
+        self.kraft_version: Callable[[], int] = lambda: 0
         self._pending: deque[_Pending] = deque()
         self._failure: BaseException | None = None
         self._configs_seen: ConfigsImage | None = None
@@ -178,10 +181,8 @@ class Controller(AdminOperations):
             return super().update_features(request, context)
         answered: Deferred[UpdateFeaturesResponse] = Deferred()
         # All updates of a request are made, or none.
-        refused = upgrade(own[-1].max_version_level, validate_only=True).error
-        if len(own) > 1:
-            refused = KafkaError(ErrorCode.INVALID_REQUEST, f"{KRAFT_VERSION} is given more than once")
-        if isinstance(refused, KafkaError):
+        refused = self._refused_quorum_update(own, upgrade)
+        if refused is not None:
             return Deferred.resolved(UpdateFeaturesResponse(error_code=refused.code, error_message=refused.message))
         rest = [update for update in request.feature_updates if update.feature != KRAFT_VERSION]
         decided = super().update_features(
@@ -218,6 +219,22 @@ class Controller(AdminOperations):
 
     @property
     def publishers(self) -> Publishers:
+    def _refused_quorum_update(
+        self, updates: list[FeatureUpdateKey], upgrade: Callable[..., Deferred[None]]
+    ) -> KafkaError | None:
+        if len(updates) > 1:
+            return KafkaError(ErrorCode.INVALID_REQUEST, f"{KRAFT_VERSION} is given more than once")
+        (update,) = updates
+        wanted = update.max_version_level
+        try:
+            check_direction(
+                KRAFT_VERSION, present=self.kraft_version(), wanted=wanted, upgrade_type=update.upgrade_type
+            )
+        except KafkaError as error:
+            return error
+        refused = upgrade(wanted, validate_only=True).error
+        return refused if isinstance(refused, KafkaError) else None
+
         """The newest committed image and whoever follows it."""
         return self._follower.publishers
 

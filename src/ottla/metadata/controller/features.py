@@ -12,8 +12,8 @@ from enum import IntEnum
 from typing import Any
 
 from ottla.metadata.controller.decision import Decision, DecisionContext
-from ottla.metadata.image import MetadataImage, ResourceType
-from ottla.metadata.versions import METADATA_VERSION, SUPPORTED_FEATURES, feature_dependencies, loses_metadata
+from ottla.metadata.image import ResourceType
+from ottla.metadata.versions import METADATA_VERSION, feature_dependencies, loses_metadata, supported_features
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.metadata_records import ConfigRecord, FeatureLevelRecord
 from ottla.wire.messages.update_features import (
@@ -23,10 +23,17 @@ from ottla.wire.messages.update_features import (
     UpdateFeaturesResponse,
 )
 
-__all__ = ["UpgradeType", "decide_update_features"]
+__all__ = ["UpgradeType", "check_direction", "decide_update_features"]
 
 ELIGIBLE_LEADER_REPLICAS = "eligible.leader.replicas.version"
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
+
+# What Kafka's own tool and its tests expect to read, word for word; see docs/decisions/0005-sentences-on-the-wire.md.
+ALL_OR_NOTHING = "The update failed for all features since the following feature had an error:"
+NOT_ASKED_TO_GO_DOWN = (
+    "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe downgrade."
+)
+NOT_DOWN = "Can't downgrade to a newer version."
 
 
 class UpgradeType(IntEnum):
@@ -52,7 +59,7 @@ def decide_update_features(
             if update.feature in seen:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"{update.feature} is given more than once")
             seen.add(update.feature)
-            records += _update_one(update, proposed, image, context.api_version)
+            records += _update_one(update, proposed, context)
         except KafkaError as error:
             return Decision([], UpdateFeaturesResponse(error_code=error.code, error_message=error.message))
     if proposed.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0 and ELIGIBLE_LEADER_REPLICAS in seen:
@@ -63,24 +70,31 @@ def decide_update_features(
     )
 
 
-def _update_one(
-    update: FeatureUpdateKey, proposed: Mapping[str, int], image: MetadataImage, api_version: int
-) -> list[Any]:
+def check_direction(name: str, *, present: int, wanted: int, upgrade_type: int) -> None:
+    """Down only when that was asked for, and up only when it was not."""
+    is_upgrade = upgrade_type == UpgradeType.UPGRADE
+    if (wanted < present and is_upgrade) or (wanted > present and not is_upgrade):
+        reason = NOT_ASKED_TO_GO_DOWN if is_upgrade else NOT_DOWN
+        raise KafkaError(
+            ErrorCode.INVALID_UPDATE_VERSION,
+            f"{ALL_OR_NOTHING} Invalid update version {wanted} for feature {name}. {reason}",
+        )
+
+
+def _update_one(update: FeatureUpdateKey, proposed: Mapping[str, int], context: DecisionContext) -> list[Any]:
+    image = context.image
     name, wanted = update.feature, update.max_version_level
     present = image.features.finalized.get(name, 0)
     upgrade_type = update.upgrade_type
-    if api_version == 0:
+    if context.api_version == 0:
         # That version's own flag for downgrades is not honoured in Apache Kafka either.
         upgrade_type = UpgradeType.UPGRADE
     if upgrade_type not in (UpgradeType.UPGRADE, UpgradeType.SAFE_DOWNGRADE, UpgradeType.UNSAFE_DOWNGRADE):
         raise _refusal(name, wanted, f"there is no upgrade of type {upgrade_type}")
     if wanted < 0:
         raise _refusal(name, wanted, "levels begin at 0")
-    _check_supported(name, wanted, image)
-    if wanted < present and upgrade_type == UpgradeType.UPGRADE:
-        raise _refusal(name, wanted, f"it is at {present}, and going down has to be asked for as a downgrade")
-    if wanted > present and upgrade_type != UpgradeType.UPGRADE:
-        raise _refusal(name, wanted, f"it is at {present}, and going up is no downgrade")
+    _check_supported(name, wanted, context)
+    check_direction(name, present=present, wanted=wanted, upgrade_type=upgrade_type)
     if name == METADATA_VERSION and loses_metadata(present=present, wanted=wanted):
         # An unsafe downgrade would be allowed to lose it, but no release of Apache Kafka does that either.
         raise _refusal(name, wanted, f"the log may hold what only levels up to {present} can express")
@@ -96,11 +110,12 @@ def _refusal(name: str, wanted: int, reason: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_UPDATE_VERSION, f"{name} cannot be set to {wanted}: {reason}")
 
 
-def _check_supported(name: str, wanted: int, image: MetadataImage) -> None:
+def _check_supported(name: str, wanted: int, context: DecisionContext) -> None:
     """A level is taken only when every node of the cluster, of which this one speaks first, can run at it."""
-    if name not in SUPPORTED_FEATURES:
+    image, own = context.image, supported_features(unstable=context.config.unstable_feature_versions_enable)
+    if name not in own:
         raise _refusal(name, wanted, "this release has no such feature")
-    lowest, highest = SUPPORTED_FEATURES[name]
+    lowest, highest = own[name]
     if not lowest <= wanted <= highest:
         raise _refusal(name, wanted, f"this release has the levels {lowest} to {highest}")
     nodes = [("controller", each.controller_id, each.features) for each in image.cluster.controllers.values()]

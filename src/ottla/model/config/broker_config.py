@@ -18,16 +18,14 @@ from ottla.model.config.broker_attributes import BrokerAttributes
 from ottla.model.config.broker_checks import check_together
 from ottla.model.config.broker_keys import BROKER_KEYS
 from ottla.model.config.keys import REQUIRED, ConfigError, ConfigValue, Standing
+from ottla.model.config.listener_keys import LISTENER_PREFIX, is_tls_of_listener
 from ottla.model.config.listeners import Endpoint, Voter
 from ottla.model.config.own_keys import OWN_KEYS
 from ottla.model.config.removed_keys import IGNORED_BROKER_KEYS, REMOVED_BROKER_KEYS, ZOOKEEPER_PREFIX
 from ottla.model.config.resolve import resolve
 from ottla.model.config.topic_keys import TOPIC_KEYS
 
-__all__ = ["LISTENER_PREFIX", "BrokerConfig"]
-
-# A key may be set for one listener only: listener.name.<name in lower case>.<key> (KIP-103).
-LISTENER_PREFIX = "listener.name."
+__all__ = ["BrokerConfig"]
 
 # Keys that are honoured for a single listener.
 _PER_LISTENER = frozenset(("max.connection.creation.rate", "max.connections"))
@@ -160,8 +158,11 @@ def _parse_listener_override(name: str, text: str, overrides: _Overrides) -> lis
     if not listener or key is None:
         raise ConfigError(f"{name} does not end in the name of a broker configuration.", key=name)
     key = key._replace(name=name)
-    key.check_supported(key.parse(text))
+    value = key.parse(text)
     overrides.setdefault(listener.upper(), {})[key_name] = text
+    if is_tls_of_listener(name):
+        return [f"{name} has no effect: the listener does not use TLS."]
+    key.check_supported(value)
     if key_name in _PER_LISTENER:
         return []
     return [f"{name} has no effect: of one listener only {', '.join(sorted(_PER_LISTENER))} can be set."]

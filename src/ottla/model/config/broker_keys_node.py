@@ -109,7 +109,7 @@ NODE_KEYS: Final = (
               "Age of metadata log and snapshots above which the oldest go."),
     ConfigKey("unstable.api.versions.enable", BOOLEAN, False, None, HIGH, READ_ONLY, UNSTABLE,
               "Whether API versions still under development are offered.", internal=True),
-    ConfigKey("unstable.feature.versions.enable", BOOLEAN, False, None, HIGH, READ_ONLY, UNSTABLE,
+    ConfigKey("unstable.feature.versions.enable", BOOLEAN, False, None, HIGH, READ_ONLY, HONOURED,
               "Whether feature levels still under development may be used.", internal=True),
     ConfigKey("config.providers", LIST, (), AnyList(), LOW, CLUSTER_WIDE, PLUG_INS,
               "Names of plug-ins that fill in variables in this file."),

@@ -14,9 +14,10 @@ from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
-from ottla.model.config.broker_config import LISTENER_PREFIX, BrokerConfig
+from ottla.model.config.broker_config import BrokerConfig
 from ottla.model.config.broker_keys import BROKER_KEYS, DYNAMIC_ONLY_KEYS, STAND_INS
 from ottla.model.config.keys import REQUIRED, ConfigKey, ConfigValue, format_value
+from ottla.model.config.listener_keys import LISTENER_PREFIX
 from ottla.model.config.log_config import topic_defaults
 from ottla.model.config.resource_keys import CLIENT_METRICS_KEYS, GROUP_KEYS
 from ottla.model.config.topic_keys import TOPIC_KEYS

@@ -1,0 +1,31 @@
+"""Keys that are set for one listener: `listener.name.<name in lower case>.<key>` (KIP-103)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["LISTENER_PREFIX", "TLS_KEYS", "is_tls_of_listener"]
+
+LISTENER_PREFIX: Final = "listener.name."
+
+# Certificates and keys. A listener that does not use TLS may have them: they wait until it does, as in Apache Kafka.
+# A node whose listener should use TLS does not start, so nobody can take them for protection.
+TLS_KEYS: Final = frozenset(
+    (
+        "ssl.key.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+    )
+)
+
+
+def is_tls_of_listener(name: str) -> bool:
+    """Whether the key is one of `TLS_KEYS`, set for a single listener."""
+    return name.startswith(LISTENER_PREFIX) and name[len(LISTENER_PREFIX) :].partition(".")[2] in TLS_KEYS
