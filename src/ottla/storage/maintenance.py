@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from ottla.model.config import BrokerConfig
 from ottla.model.deferred import Deferred
-from ottla.model.ids import TopicPartition
 from ottla.model.ports import Timer, World
+from ottla.storage.checkpoint_writes import CheckpointWrites, Offsets
 from ottla.storage.directories import LogDirectory
 from ottla.storage.errors import StorageError
 from ottla.storage.flusher import sync_job
@@ -33,8 +33,6 @@ _NEVER_MS = 10 * 365 * 86_400_000
 _FLUSH_CHECK_INTERVAL_MS = 1000
 _FLUSHES_IN_FLIGHT_MAX = 8
 
-_Offsets = dict[TopicPartition, int]
-
 
 class Maintenance:
     """Timers over a `LogManager`'s logs."""
@@ -44,6 +42,7 @@ class Maintenance:
         self._manager = manager
         self._timers: dict[str, Timer] = {}
         self._is_stopped = False
+        self._checkpoints = CheckpointWrites(self._submit)
 
     def start(self) -> None:
         delay_ms = self._manager.config.log_initial_task_delay_ms
@@ -146,15 +145,13 @@ class Maintenance:
         return done
 
     def _write_checkpoints(self, name: str, offset_of: Callable[[PartitionLog], int | None]) -> Deferred[None]:
-        offsets: dict[LogDirectory, _Offsets] = {found: {} for found in self._manager.online_directories()}
+        offsets: dict[LogDirectory, Offsets] = {found: {} for found in self._manager.online_directories()}
         for log in self._manager:
             directory = self._manager.directory_of(log.topic_partition)
             offset = offset_of(log)
             if offset is not None and directory in offsets:
                 offsets[directory][log.topic_partition] = offset
-        return gather(
-            [self._submit(directory, directory.write_checkpoint, name, found) for directory, found in offsets.items()]
-        )
+        return gather([self._checkpoints.write(directory, name, found) for directory, found in offsets.items()])
 
     def _submit(self, directory: LogDirectory, function: Callable[..., None], *arguments: object) -> Deferred[None]:
         """Runs on a worker; an error takes the directory out of service, unless it is a full disk."""
