@@ -18,6 +18,7 @@ from pathlib import Path
 from bench import clients, groups, lifecycle, metrics, pipelines, spark_read
 from bench.cases import Case, topic
 from bench.chart import write_chart
+from bench.curve import CURVE
 from bench.plan import START_S, by_settings, choose, planned_seconds
 from bench.publish import Circumstances, circumstances_now, read_results, write_readme, write_results
 from bench.report import print_header, print_progress, print_result, print_summary
@@ -83,6 +84,7 @@ class Run:
             minutes=self._minutes,
             runs=self._runs,
             spent_s=self._lifecycle_s + self._specials_s,
+            points=options.partitions,
         )
         self._started = time.monotonic()
         self._circumstances = circumstances_now(selection=selection_of(options), runs=self._runs)
@@ -227,6 +229,13 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, metavar="N", help="as many cases as fit, every goal before the rest")
     parser.add_argument("--cases", "--only", default="", metavar="PATTERN", help="cases whose name matches")
     parser.add_argument("--runs", type=int, default=3, help="runs of each case on each broker (default: 3)")
+    parser.add_argument(
+        "--partitions",
+        type=lambda text: tuple(int(point) for point in text.split(",")),
+        default=CURVE,
+        metavar="N,N,...",
+        help="points of the curve of three brokers (default: 500 to 5,000)",
+    )
     parser.add_argument("--list", action="store_true", help="show what would run and how long that takes, and end")
     parser.add_argument("--render", action="store_true", help="write tables and chart again from results.json, and end")
     parser.add_argument(

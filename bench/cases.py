@@ -70,6 +70,8 @@ class Case:
     settings: Mapping[str, str] = field(default_factory=dict)
     # Whether it needs a cluster of three of them.
     clustered: bool = False
+    # Rounds that would end later than this are left out, all but the first.
+    limit_s: float | None = None
 
     @property
     def title(self) -> str:

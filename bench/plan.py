@@ -13,6 +13,7 @@ from itertools import chain, zip_longest
 
 from bench.cases import Case, full_cases, quick_cases
 from bench.clusters import cluster_cases
+from bench.curve import CURVE
 from bench.groups import essential_group_cases, full_group_cases, quick_group_cases
 from bench.transactions import full_transaction_cases, quick_transaction_cases
 
@@ -28,9 +29,17 @@ STRIDE = 37
 Pair = tuple[bool, tuple[tuple[str, str], ...]]
 
 
-def choose(*, quick: bool, pattern: str, minutes: float | None, runs: int, spent_s: float = 0.0) -> list[Case]:
-    """The cases of a run; `spent_s` is what goes off the minutes before any of them."""
-    everything = [*full_cases(), *full_group_cases(), *full_transaction_cases(), *cluster_cases()]
+def choose(
+    *,
+    quick: bool,
+    pattern: str,
+    minutes: float | None,
+    runs: int,
+    spent_s: float = 0.0,
+    points: tuple[int, ...] = CURVE,
+) -> list[Case]:
+    """The cases of a run; `spent_s` is what goes off the minutes before any, `points` are those of the curve."""
+    everything = [*full_cases(), *full_group_cases(), *full_transaction_cases(), *cluster_cases(points)]
     few = [*quick_cases(), *quick_group_cases(), *quick_transaction_cases()]
     cases = matching(few if quick else everything, pattern)
     if minutes is None:
@@ -60,7 +69,8 @@ def fitting(cases: Sequence[Case], essential: set[str], *, seconds: float, runs:
 
 
 def planned_seconds(case: Case, *, runs: int) -> float:
-    return 2 * case.seconds * (runs + case.warm_up_runs)
+    seconds = 2 * case.seconds * (runs + case.warm_up_runs)
+    return seconds if case.limit_s is None else min(seconds, max(case.limit_s, 2 * case.seconds))
 
 
 def by_settings(cases: Sequence[Case]) -> list[list[Case]]:

@@ -74,6 +74,7 @@ def write_results(results: Sequence[Result], circumstances: Circumstances, path:
             "name": result.name,
             "error": result.error,
             "seconds": round(result.seconds, 1),
+            "cut": result.cut,
             "others_share": None if result.others_share is None else rounded(result.others_share),
             "figures": [as_value(figure) for figure in result.figures],
         }
@@ -91,6 +92,7 @@ def read_results(path: Path) -> tuple[list[Result], Circumstances]:
             [Figure(one["metric"], goal_of(one["goal"]), one["runs"]) for one in case["figures"]],
             case["error"],
             case["seconds"],
+            case.get("cut"),
         )
         for case in value.pop("cases")
     ]
@@ -148,7 +150,7 @@ def table_lines(results: Sequence[Result]) -> list[str]:
         "|---|---|--:|--:|--:|--:|---|--:|",
     ]
     for result in results:
-        name = result.name
+        name = result.name + (f" ({result.cut})" if result.cut else "")
         others = "" if result.others_share is None else f"{result.others_share:.0%}"
         if result.error:
             lines.append(f"| {name} | not measured | | | | | | |")

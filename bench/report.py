@@ -34,6 +34,8 @@ def print_result(result: Result) -> None:
     notes = [f"{figure.metric} {number(figure.median(PEER))} / {number(figure.median(OURS))}" for figure in rest]
     if result.others_share is not None and result.others_share > 0.1:
         notes.append(f"others took {result.others_share:.0%} of the machine")
+    if result.cut:
+        notes.append(result.cut)
     if notes:
         print(f"{'':{WIDTH}} ({'; '.join(notes)})", flush=True)
 

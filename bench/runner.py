@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,17 @@ from bench.clients import Clients
 from bench.lifecycle import GOALS, GROUP, NAME, measure_lifecycle
 from tests.support.brokers import Broker
 
-__all__ = ["OURS", "PEER", "CaseFailedError", "Figure", "Result", "grouped", "run_case", "run_lifecycle"]
+__all__ = [
+    "OURS",
+    "PEER",
+    "CaseFailedError",
+    "Figure",
+    "Result",
+    "grouped",
+    "has_time_for_another",
+    "run_case",
+    "run_lifecycle",
+]
 
 PEER, OURS = "kafka", "ottla"
 
@@ -57,6 +68,8 @@ class Result:
     error: str | None = None
     # How long all its runs took, on both.
     seconds: float = 0.0
+    # What was left out of it, in words.
+    cut: str | None = None
 
     @property
     def title(self) -> str:
@@ -82,16 +95,29 @@ def run_case(case: Case, brokers: Mapping[str, Broker], clients: Clients, *, run
         for _ in range(case.warm_up_runs):
             run_once(case, broker, clients)
     measured: dict[str, list[Metrics]] = {name: [] for name in brokers}
+    cut: str | None = None
+    begun = time.monotonic()
     for number in range(runs):
+        if not has_time_for_another(case.limit_s, rounds=number, spent_s=time.monotonic() - begun):
+            cut = f"{number} of {runs} rounds: more would have taken over {case.limit_s:.0f} s"
+            break
         for name in alternating(list(brokers), number):
             measured[name].append(run_once(case, brokers[name], clients))
-    return as_result(case.group, case.name, case.goals, measured)
+    result = as_result(case.group, case.name, case.goals, measured)
+    result.cut = cut
+    return result
+
+
+def has_time_for_another(limit_s: float | None, *, rounds: int, spent_s: float) -> bool:
+    """Whether a round as long as those before ends in time. The first is always run."""
+    return limit_s is None or rounds == 0 or spent_s * (rounds + 1) / rounds <= limit_s
 
 
 def run_once(case: Case, broker: Broker, clients: Clients) -> Metrics:
     try:
         return case.run(broker, clients)
-    except AssertionError as error:
+    except Exception as error:
+        # Client, node or wait: whatever gave up, the other cases are still to be measured.
         raise CaseFailedError(f"{broker.name}: {str(error)[-300:]}\n{broker.complaints()}") from error
 
 

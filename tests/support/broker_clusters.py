@@ -51,7 +51,9 @@ class OttlaCluster(BrokerCluster):
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
         super().__init__(directory, settings)
-        self._cluster = ottla.testing.Cluster(nodes=NODES, data=directory / "data", settings=self.settings)
+        self._cluster = ottla.testing.Cluster(
+            nodes=NODES, controllers=NODES, data=directory / "data", settings=self.settings
+        )
         self.log_directory = directory / "data" / "node-1" / "data"
 
     @property

@@ -53,6 +53,14 @@ def test_the_tables_say_what_was_lost_and_under_what_circumstances(tmp_path: Pat
     assert text.count("## Produce") == 1
 
 
+def test_what_was_left_out_of_a_case_is_said_and_kept(tmp_path: Path) -> None:
+    short = results()[0]
+    short.cut = "1 of 3 rounds"
+    publish.write_results([short], CIRCUMSTANCES, tmp_path / "results.json")
+    assert publish.read_results(tmp_path / "results.json") == ([short], CIRCUMSTANCES)
+    assert "| small (1 of 3 rounds) | CPU |" in "\n".join(publish.table_lines([short]))
+
+
 def test_the_chart_is_drawn_from_every_goal(tmp_path: Path) -> None:
     chart.write_chart(results(), [tmp_path / "chart.svg", tmp_path / "chart.png"])
     text = (tmp_path / "chart.svg").read_text()
