@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ottla.broker.authorization import AllowAll, Authorizer
-from ottla.broker.context import ListenerInfo, QuotaManager, Unlimited
+from ottla.broker.context import ListenerInfo
 from ottla.broker.group_coordination import GroupCoordination
 from ottla.broker.producer_ids import ProducerIds
+from ottla.broker.quotas.gate import Quotas
 from ottla.broker.statistics import NodeStatistics
 from ottla.broker.transaction_coordination import TransactionCoordination
 
@@ -79,7 +80,6 @@ class Broker:
         local_controller: Controller | None = None,
         quorum: QuorumReplica | None = None,
         authorizer: Authorizer | None = None,
-        quota: QuotaManager | None = None,
     ) -> None:
         self.config = config
         self.world = world
@@ -102,7 +102,8 @@ class Broker:
         # Feature name -> lowest and highest level this software knows (KIP-584).
         self.supported_features = supported_features
         self.authorizer: Authorizer = authorizer if authorizer is not None else AllowAll()
-        self.quota: QuotaManager = quota if quota is not None else Unlimited()
+        # What clients may use; follows the metadata.
+        self.quota = Quotas(config, world.clock)
         self.statistics = NodeStatistics()
         # The level of that feature: it is in the log beside the metadata, for the quorum alone.
         self.kraft_version: Callable[[], int] = lambda: 0

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.broker.authorization import AllowAll, Authorizer, Operation, ResourceType
 from ottla.metadata.controller import Caller, ControllerContext
+from ottla.model.addresses import address_bytes
 
 if TYPE_CHECKING:
+    from ottla.broker.quotas.clients import MutationQuota
     from ottla.broker.statistics import ApiStatistics
 
 __all__ = [
@@ -66,15 +68,27 @@ class ListenerInfo:
 
 
 class QuotaManager(Protocol):
-    """Counts what a client uses and says for how long it should be throttled, in milliseconds."""
+    """Counts what clients use, and throttles them: `ottla.broker.quotas`."""
 
-    def produced(self, context: RequestContext, size_bytes: int) -> int: ...
+    # Whether anybody has a quota; nothing else here needs to be asked before.
+    is_set: bool
+    # Whether any address has one, for its connections.
+    limits_connections: bool
 
-    def fetched(self, context: RequestContext, size_bytes: int) -> int: ...
+    def settle(self, context: RequestContext, response: Any, *, handled_seconds: float, request_bytes: int) -> int:
+        """Counts a request that is about to be answered, and gives the throttle time, in milliseconds."""
 
-    def requested(self, context: RequestContext, processing_seconds: float) -> int: ...
+    def fetch_bytes_max(self, context: RequestContext) -> int | None:
+        """What may be fetched at once; None when there is no limit."""
 
-    def mutated(self, context: RequestContext, mutations: int) -> int: ...
+    def fetched(self, context: RequestContext, size_bytes: int) -> tuple[int, bool]:
+        """The throttle time for such an answer, in milliseconds, and whether it may be given with its records."""
+
+    def mutations(self, context: RequestContext, *, is_strict: bool) -> MutationQuota | None:
+        """What a request may change of topics; None when there is no limit."""
+
+    def connected(self, address: str) -> float:
+        """For how many seconds a new connection is to be held and then closed; 0 lets it in."""
 
 
 class Unlimited:
@@ -82,17 +96,23 @@ class Unlimited:
 
     __slots__ = ()
 
-    def produced(self, context: RequestContext, size_bytes: int) -> int:  # noqa: ARG002
+    is_set = False
+    limits_connections = False
+
+    def settle(self, context: RequestContext, response: Any, *, handled_seconds: float, request_bytes: int) -> int:  # noqa: ARG002
         return 0
 
-    def fetched(self, context: RequestContext, size_bytes: int) -> int:  # noqa: ARG002
-        return 0
+    def fetch_bytes_max(self, context: RequestContext) -> int | None:  # noqa: ARG002
+        return None
 
-    def requested(self, context: RequestContext, processing_seconds: float) -> int:  # noqa: ARG002
-        return 0
+    def fetched(self, context: RequestContext, size_bytes: int) -> tuple[int, bool]:  # noqa: ARG002
+        return 0, True
 
-    def mutated(self, context: RequestContext, mutations: int) -> int:  # noqa: ARG002
-        return 0
+    def mutations(self, context: RequestContext, *, is_strict: bool) -> MutationQuota | None:  # noqa: ARG002
+        return None
+
+    def connected(self, address: str) -> float:  # noqa: ARG002
+        return 0.0
 
 
 class ConnectionContext:
@@ -107,6 +127,7 @@ class ConnectionContext:
         "connection_id",
         "last_statistics",
         "listener",
+        "mute",
         "on_closed",
         "principal",
         "quota",
@@ -132,6 +153,8 @@ class ConnectionContext:
         self.quota: QuotaManager = quota if quota is not None else Unlimited()
         # Where the connection's last request was counted, and where its answer's way out is.
         self.last_statistics: ApiStatistics | None = None
+        # Stops reading for so many seconds: set by whoever reads.
+        self.mute: Callable[[float], object] | None = None
         # Called when the connection is closed, unless a broken protocol or the end of this node is why.
         self.on_closed: Callable[[], object] | None = None
         # KIP-511: learnt from the connection's ApiVersions request.
@@ -184,7 +207,17 @@ class RequestContext:
         """Whether the principal may do this: the question every handler asks before it acts."""
         return self.connection.authorizer.authorize(self, operation, resource_type, resource_name)
 
-    def for_controller(self, *, may_describe_configs: Callable[[str], bool] | None = None) -> ControllerContext:
+    def mutations(self, *, strict_since: int) -> MutationQuota | None:
+        """The quota of changes of topics; requests of older versions are only throttled, not refused (KIP-599)."""
+        quota = self.connection.quota
+        return quota.mutations(self, is_strict=self.api_version >= strict_since) if quota.is_set else None
+
+    def for_controller(
+        self,
+        *,
+        may_describe_configs: Callable[[str], bool] | None = None,
+        mutations: MutationQuota | None = None,
+    ) -> ControllerContext:
         """What the controller has to know about this request, wherever it runs."""
         connection = self.connection
         return ControllerContext(
@@ -193,23 +226,8 @@ class RequestContext:
             caller=Caller(
                 principal_type=connection.principal.type,
                 principal_name=connection.principal.name,
-                address=_address_bytes(connection.client_host),
+                address=address_bytes(connection.client_host) or bytes(4),
                 client_id=self.client_id,
             ),
+            take_mutations=None if mutations is None else mutations.take,
         )
-
-
-def _address_bytes(host: str) -> bytes:
-    """An address as the network has it; of an IPv6 address only the groups between colons are known here."""
-    numbers = host.split(".")
-    if len(numbers) == 4 and all(number.isdecimal() for number in numbers):
-        return bytes(int(number) & 0xFF for number in numbers)
-    head, gap, tail = host.partition("%")[0].partition("::")
-    try:
-        before = [int(group, 16) for group in head.split(":") if group]
-        after = [int(group, 16) for group in tail.split(":") if group]
-    except ValueError:
-        return bytes(4)
-    missing = max(8 - len(before) - len(after), 0) if gap else 0
-    groups = [*before, *([0] * missing), *after]
-    return b"".join((group & 0xFFFF).to_bytes(2, "big") for group in groups) if len(groups) == 8 else bytes(4)

@@ -77,7 +77,7 @@ class Dispatcher:
                 if route is None:
                     return self._unknown_api_versions(connection, correlation_id)
             route.seen += 1
-            if route.seen >= route.timed_next or REQUEST_LOGGER.level <= DEBUG:
+            if route.seen >= route.timed_next or REQUEST_LOGGER.level <= DEBUG or connection.quota.is_set:
                 started = self._monotonic()
                 route.timed_next = next_timed(route.seen)
             client_id, body_position = None, _HEADER.size
@@ -119,10 +119,9 @@ class Dispatcher:
             if response.error is not None:
                 return route.answer_failure(response.error, context, request, started, len(frame))
             response = response.result()
-        parts = route.encode(response, context, request)
-        if started and REQUEST_LOGGER.level <= DEBUG:
-            log_request(route.name, context, parts, request_bytes=len(frame), handled_seconds=seconds)
-        return parts
+        if started:
+            return route.answer_timed(response, context, request, seconds, len(frame))
+        return route.encode(response, context, request)
 
     def _produce_quickly(
         self,
@@ -176,6 +175,7 @@ class Dispatcher:
         if api_key == ApiKey.FETCH:
             followers = self._broker.statistics.follower_fetches
             route.for_followers = _Route(api_key, version, module, followers, self._monotonic)
+            route.for_followers.is_metered = False
         self._routes[route_key] = route
         return route
 
@@ -203,6 +203,7 @@ class _Route:
         "for_followers",
         "handle",
         "is_flexible",
+        "is_metered",
         "is_quick",
         "name",
         "read_quickly",
@@ -241,6 +242,8 @@ class _Route:
             from ottla.broker import quick_produce
 
             self.read_quickly, self.append_quickly = quick_produce.read, quick_produce.append
+        # Whether requests count against quotas: those of brokers among themselves do not.
+        self.is_metered = api_key != ApiKey.WRITE_TXN_MARKERS
         # The same for requests of other brokers, where these are counted apart.
         self.for_followers: _Route | None = None
         self._monotonic = monotonic
@@ -272,6 +275,26 @@ class _Route:
             return parts
         except Exception as defect:  # noqa: BLE001 - a response that cannot be encoded is a defect, logged there
             return self.answer_error(defect, context, request)
+
+    def answer_timed(
+        self, response: Any, context: RequestContext, request: Any, seconds: float, request_bytes: int
+    ) -> list[Part] | None:
+        """`encode`, for a request of which somebody wants to know how long it took: a quota, or the request log."""
+        if context.connection.quota.is_set:
+            self.settle(response, context, handled_seconds=seconds, request_bytes=request_bytes)
+        parts = self.encode(response, context, request)
+        if REQUEST_LOGGER.level <= DEBUG:
+            log_request(self.name, context, parts, request_bytes=request_bytes, handled_seconds=seconds)
+        return parts
+
+    def settle(self, response: Any, context: RequestContext, *, handled_seconds: float, request_bytes: int) -> None:
+        """Holds a request that is about to be answered against its client's quotas, where there are any."""
+        if self.is_metered:
+            throttle_ms = context.connection.quota.settle(
+                context, response, handled_seconds=handled_seconds, request_bytes=request_bytes
+            )
+            if throttle_ms:
+                self.statistics.count_throttled(throttle_ms)
 
     def with_header(self, body: bytes, correlation_id: int) -> bytes:
         length = len(body) + self._header_size

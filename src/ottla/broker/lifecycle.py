@@ -343,6 +343,8 @@ class NodeLifecycle:
         )
         broker.kraft_version = lambda: metadata.kraft_version
         broker.listeners = {listener.name: listener for listener in self._listeners}
+        broker.quota.start(broker.metadata.image)
+        broker.metadata.add(broker.quota)
         session = self._session = BrokerSession(
             config=config,
             world=self._world,

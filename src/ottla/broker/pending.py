@@ -22,6 +22,9 @@ class Route(Protocol):
     def answer_error(self, error: BaseException, context: RequestContext, request: Any) -> list[Part] | None:
         """The bytes of the error response for whatever the handler raised; may raise CloseConnection."""
 
+    def settle(self, response: Any, context: RequestContext, *, handled_seconds: float, request_bytes: int) -> None:
+        """Holds the request against its client's quotas."""
+
     def answered_late(self, pending: PendingResponse, context: RequestContext) -> None:
         """The answer is there now: counts it."""
 
@@ -85,6 +88,13 @@ class PendingResponse:
         assert waiter is not None
         try:
             if deferred.error is None:
+                if self.started and context.connection.quota.is_set:
+                    route.settle(
+                        deferred.result(),
+                        context,
+                        handled_seconds=self.handled_seconds,
+                        request_bytes=self.request_bytes,
+                    )
                 self.parts = route.encode(deferred.result(), context, self._request)
             else:
                 self.parts = route.answer_error(deferred.error, context, self._request)

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.apis.produce import INTERNAL_TOPICS, PRODUCER
 from ottla.broker.authorization import AllowAll
-from ottla.broker.context import Unlimited
 from ottla.model.ids import Uuid
 from ottla.records.header import TRANSACTIONAL_BIT
 from ottla.records.validate import validate_produce
@@ -59,7 +58,7 @@ def read(
     frame: memoryview, position: int, version: int, connection: ConnectionContext, broker: Broker
 ) -> UsualProduce | None:
     """The request, if it is of the usual shape; raises IndexError or struct.error where a frame ends too early."""
-    if type(connection.authorizer) is not AllowAll or type(connection.quota) is not Unlimited:
+    if type(connection.authorizer) is not AllowAll or connection.quota.is_set:
         return None
     # One byte for none, else one more than the length of what follows.
     transactional_id_size = frame[position]

@@ -44,6 +44,8 @@ class ApiStatistics:
         "response_bytes",
         "send_wait_seconds",
         "send_wait_times",
+        "throttle_seconds",
+        "throttle_times",
         "waited_seconds",
         "waited_times",
     )
@@ -75,6 +77,9 @@ class ApiStatistics:
         # Of answers that the client's socket did not take at once: how long they waited for it.
         self.send_wait_seconds = 0.0
         self.send_wait_times = [0] * TIME_PLACES
+        # Of requests whose clients were throttled: for how long, by place; few APIs have any.
+        self.throttle_seconds = 0.0
+        self.throttle_times: dict[int, int] = {}
 
     def total_times(self) -> list[int]:
         """From arrival to the answer, of all requests that have been answered."""
@@ -110,6 +115,11 @@ class ApiStatistics:
     def count_send_wait(self, seconds: float) -> None:
         self.send_wait_seconds += seconds
         self.send_wait_times[int(seconds * 1e6).bit_length()] += 1
+
+    def count_throttled(self, throttle_ms: int) -> None:
+        self.throttle_seconds += throttle_ms / 1000
+        place = (throttle_ms * 1000).bit_length()
+        self.throttle_times[place] = self.throttle_times.get(place, 0) + 1
 
     def count_error(self, code: int) -> None:
         self.error_codes[code] = self.error_codes.get(code, 0) + 1

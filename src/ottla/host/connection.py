@@ -104,6 +104,7 @@ class Connection:
         "_frame_size",
         "_in_callback",
         "_loop",
+        "_muted_until",
         "_outbox",
         "_owner",
         "_paused",
@@ -149,12 +150,15 @@ class Connection:
         self._answers: deque[PendingResponse] = deque()
         self._outbox = Outbox(loop=loop, world=world, connected_socket=connected_socket, owner=self)
         self._paused = False
+        # Until when nothing is read, because the client has used more than its quota; 0 when it has not.
+        self._muted_until = 0.0
         self._in_callback = False
         self._flush_planned = False
         self._closing_reason: str | None = None
         self._stopping = False
         self._closed = False
         loop.add_reader(self._fd, self._on_readable)
+        context.mute = self.mute
 
     @property
     def closed(self) -> bool:
@@ -167,6 +171,7 @@ class Connection:
         self._closed = True
         if not self._paused:
             self._loop.remove_reader(self._fd)
+        self.context.mute = None
         self._outbox.close()
         self._answers.clear()
         self._frame = self._backlog = None
@@ -175,6 +180,21 @@ class Connection:
         on_closed = self.context.on_closed
         if on_closed is not None and reason is None and not self._stopping:
             on_closed()
+
+    def mute(self, seconds: float) -> None:
+        """Takes no further requests for so long; what is under way is answered (KIP-219)."""
+        until = self._loop.time() + seconds
+        if self._closed or until <= self._muted_until:
+            return
+        # Silence that was asked for does not make a connection idle.
+        self._muted_until = self.last_active = until
+        self._pause()
+        self._loop.call_at(until, self._unmute, until)
+
+    def _unmute(self, until: float) -> None:
+        if until == self._muted_until and not self._closed:
+            self._muted_until = 0.0
+            self._resume_when_drained()
 
     def stop_reading(self) -> None:
         """Takes no further requests; what is under way is still answered. For the shutdown of the node."""
@@ -332,14 +352,19 @@ class Connection:
             self._paused = True
             self._loop.remove_reader(self._fd)
 
-    def _resume_when_drained(self) -> None:
+    def _is_drained(self) -> bool:
+        """Whether a paused connection may go on."""
         settings = self._settings
-        if (
+        return not (
             2 * len(self._answers) > settings.requests_unanswered_max
             or 2 * self._outbox.unsent_bytes > settings.unsent_bytes_max
+            or self._muted_until
             or self._closing_reason is not None
             or self._stopping
-        ):
+        )
+
+    def _resume_when_drained(self) -> None:
+        if not self._is_drained():
             return
         self._paused = False
         self._loop.add_reader(self._fd, self._on_readable)
@@ -419,7 +444,7 @@ class Connection:
         """Everything answered so far is sent, or waits its turn: end what is to end, go on with what was paused."""
         if self._stopping or self._closing_reason is not None:
             self._close_when_drained()
-        elif self._paused:
+        elif self._paused and self._is_drained():
             # Not at once: frames of the backlog would be handled ever deeper in the stack.
             self._plan_responses()
 

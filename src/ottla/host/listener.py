@@ -42,6 +42,9 @@ IDLE_SWEEP_SECONDS_MAX = 30.0
 
 REFUSAL_LINES_PER_SECOND = 5
 
+# So many connections are held at a time; more are closed at once.
+HELD_CONNECTIONS_MAX = 256
+
 
 class BindError(OSError):
     """The address cannot be listened on; the message is one sentence for whoever started the node."""
@@ -122,6 +125,8 @@ class Listener:
         self._connections: set[Connection] = set()
         self._accepted = 0
         self._accepting = False
+        # Connections that came too fast: they are not served, and closed later, so that they do not come again at once.
+        self._held: set[socket.socket] = set()
         self._sweep: Timer | None = None
         self._refusals = RateLimit(world.clock, lines_per_second=REFUSAL_LINES_PER_SECOND)
 
@@ -148,6 +153,8 @@ class Listener:
 
     def close_connections(self) -> None:
         """Ends what is still connected."""
+        for held in list(self._held):
+            self._let_go(held)
         for connection in list(self._connections):
             connection.close()
 
@@ -195,10 +202,29 @@ class Listener:
                 self._loop.call_later(ACCEPT_RETRY_SECONDS, self._resume_accepting)
                 return
             self._admission.count_accepted(self.info.name)
-            self._admit(accepted, str(address[0]), int(address[1]))
+            host = str(address[0]).removeprefix("::ffff:")
+            if self._broker.quota.limits_connections and self._is_held(accepted, host):
+                continue
+            self._admit(accepted, host, int(address[1]))
+
+    def _is_held(self, accepted: socket.socket, host: str) -> bool:
+        """Whether the address connects too often (KIP-612): then it waits for nothing, and is cut off after a while."""
+        seconds = self._broker.quota.connected(host)
+        if seconds <= 0:
+            return False
+        self._broker.statistics.connections_refused += 1
+        if len(self._held) >= HELD_CONNECTIONS_MAX:
+            accepted.close()
+            return True
+        self._held.add(accepted)
+        self._loop.call_later(seconds, self._let_go, accepted)
+        return True
+
+    def _let_go(self, held: socket.socket) -> None:
+        self._held.discard(held)
+        held.close()
 
     def _admit(self, accepted: socket.socket, host: str, port: int) -> None:
-        host = host.removeprefix("::ffff:")
         if not self._admission.admit(self.info.name, host):
             accepted.close()
             self._broker.statistics.connections_refused += 1

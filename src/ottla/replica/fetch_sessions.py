@@ -302,6 +302,14 @@ class FetchSessions:
             entry.has_news(data)
         return ErrorCode.NONE, self._open(plan, now_ms), results
 
+    def settle_without_news(self, plan: FetchPlan) -> tuple[ErrorCode, int]:
+        """What to answer when nothing is told now: no session is opened, and one that is open stays as it is."""
+        if plan.error is not ErrorCode.NONE or plan.session is None:
+            return plan.error, NO_SESSION_ID
+        if plan.session.epoch != plan.epoch:
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH, plan.session.id
+        return ErrorCode.NONE, plan.session.id
+
     def _open(self, plan: FetchPlan, now_ms: int) -> int:
         size = len(plan.entries)
         if not plan.is_follower and size + self.partitions_cached > PARTITIONS_CACHED_MAX:

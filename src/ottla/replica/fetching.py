@@ -89,7 +89,7 @@ class Fetch(Parked[FetchResponse]):
         listener_name: str = "",
         only_from_leader: bool = True,
         rack: str = "",
-        throttle: Callable[[int], int] | None = None,
+        throttle: Callable[[int], tuple[int, bool]] | None = None,
     ) -> None:
         super().__init__(manager.parking)
         self.manager = manager
@@ -104,6 +104,7 @@ class Fetch(Parked[FetchResponse]):
         self.only_from_leader = only_from_leader
         # Where the consumer is, if that is to decide where it reads.
         self.rack = rack
+        # Given the size of the records: for how long to throttle the client, and whether it may have them.
         self.throttle = throttle
         # What is read, and what was refused before any reading.
         self.targets: list[tuple[FetchEntry, Partition]] = []
@@ -330,11 +331,17 @@ class Fetch(Parked[FetchResponse]):
 
     def _answer(self, results: list[FetchedPartition], size: int) -> FetchResponse:
         manager = self.manager
+        throttle_ms = 0
+        if self.throttle is not None and size:
+            throttle_ms, is_given = self.throttle(size)
+            if not is_given:
+                error, session_id = manager.sessions.settle_without_news(self.plan)
+                return FetchResponse(error_code=error, session_id=session_id, throttle_time_ms=throttle_ms)
         results = [*results, *self.refused] if self.refused else results
         error, session_id, told = manager.sessions.settle(self.plan, results, now_ms=manager.clock.now_ms())
         response = FetchResponse(error_code=error, session_id=session_id, responses=_by_topic(told, self.plan))
-        if self.throttle is not None:
-            response.throttle_time_ms = self.throttle(size)
+        if throttle_ms:
+            response.throttle_time_ms = throttle_ms
         for entry, data in told:
             if data.records:
                 assert entry.partition is not None, "what was read was found"

@@ -52,7 +52,6 @@ def handle(request: ApiVersionsRequest, context: RequestContext, broker: Broker)
             ApiVersion(api_key=api_key, min_version=spec.min_version, max_version=spec.max_version)
             for api_key, spec in sorted(handlers.items())
         ],
-        throttle_time_ms=context.quota.requested(context, 0.0),
         supported_features=_supported_features(broker, version),
         finalized_features_epoch=image.offset,
         finalized_features=[

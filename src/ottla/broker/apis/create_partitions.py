@@ -22,20 +22,19 @@ if TYPE_CHECKING:
 
 __all__ = ["error_response", "handle"]
 
+# From this version on, clients know THROTTLING_QUOTA_EXCEEDED (KIP-599).
+_STRICT_SINCE = 3
+
 
 def handle(
     request: CreatePartitionsRequest, context: RequestContext, broker: Broker
 ) -> Deferred[CreatePartitionsResponse]:
-    image = broker.metadata.image
     refused = {
         topic.name for topic in request.topics if not context.allows(Operation.ALTER, ResourceType.TOPIC, topic.name)
     }
     request.topics = [topic for topic in request.topics if topic.name not in refused]
-    additions = 0
-    for topic in request.topics:
-        existing = image.topics.by_name.get(topic.name)
-        additions += max(topic.count - len(existing.partitions), 0) if existing is not None else 0
-    extended = broker.controller.create_partitions(request, context.for_controller())
+    mutations = context.mutations(strict_since=_STRICT_SINCE)
+    extended = broker.controller.create_partitions(request, context.for_controller(mutations=mutations))
     answer: Deferred[CreatePartitionsResponse] = Deferred()
 
     def finish(outcome: Deferred[CreatePartitionsResponse]) -> None:
@@ -43,7 +42,8 @@ def handle(
             answer.fail(outcome.error)
             return
         response = outcome.result()
-        response.throttle_time_ms = context.quota.mutated(context, additions)
+        if mutations is not None:
+            response.throttle_time_ms = max(response.throttle_time_ms, mutations.throttle_ms())
         response.results += [
             CreatePartitionsTopicResult(name=name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             for name in sorted(refused)

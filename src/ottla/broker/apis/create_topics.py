@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["error_response", "handle"]
 
+# From this version on, clients know THROTTLING_QUOTA_EXCEEDED (KIP-599).
+_STRICT_SINCE = 6
+
 
 def handle(request: CreateTopicsRequest, context: RequestContext, broker: Broker) -> Deferred[CreateTopicsResponse]:
     denied: list[CreatableTopicResult] = []
@@ -45,8 +48,9 @@ def handle(request: CreateTopicsRequest, context: RequestContext, broker: Broker
     def may_describe_configs(name: str) -> bool:
         return context.allows(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name)
 
+    mutations = context.mutations(strict_since=_STRICT_SINCE)
     created = broker.controller.create_topics(
-        request, context.for_controller(may_describe_configs=may_describe_configs)
+        request, context.for_controller(may_describe_configs=may_describe_configs, mutations=mutations)
     )
     answer: Deferred[CreateTopicsResponse] = Deferred()
 
@@ -55,8 +59,8 @@ def handle(request: CreateTopicsRequest, context: RequestContext, broker: Broker
             answer.fail(outcome.error)
             return
         response = outcome.result()
-        partitions = sum(max(topic.num_partitions, 0) for topic in response.topics)
-        response.throttle_time_ms = context.quota.mutated(context, partitions)
+        if mutations is not None:
+            response.throttle_time_ms = max(response.throttle_time_ms, mutations.throttle_ms())
         response.topics += denied
         answer.resolve(response)
 

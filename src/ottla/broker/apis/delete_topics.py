@@ -23,13 +23,16 @@ if TYPE_CHECKING:
 
 __all__ = ["error_response", "handle"]
 
+# From this version on, clients know THROTTLING_QUOTA_EXCEEDED (KIP-599).
+_STRICT_SINCE = 5
+
 
 def handle(request: DeleteTopicsRequest, context: RequestContext, broker: Broker) -> Deferred[DeleteTopicsResponse]:
     denied: list[DeletableTopicResult] = []
     if not context.allows(Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME):
         denied = _take_denied(request, context, broker.metadata.image)
-    mutations = len(request.topic_names) + len(request.topics)
-    deleted = broker.controller.delete_topics(request, context.for_controller())
+    mutations = context.mutations(strict_since=_STRICT_SINCE)
+    deleted = broker.controller.delete_topics(request, context.for_controller(mutations=mutations))
     answer: Deferred[DeleteTopicsResponse] = Deferred()
 
     def finish(outcome: Deferred[DeleteTopicsResponse]) -> None:
@@ -37,7 +40,8 @@ def handle(request: DeleteTopicsRequest, context: RequestContext, broker: Broker
             answer.fail(outcome.error)
             return
         response = outcome.result()
-        response.throttle_time_ms = context.quota.mutated(context, mutations)
+        if mutations is not None:
+            response.throttle_time_ms = max(response.throttle_time_ms, mutations.throttle_ms())
         response.responses += denied
         answer.resolve(response)
 

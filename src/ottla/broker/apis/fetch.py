@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
-from ottla.broker.context import RequestContext, Unlimited
+from ottla.broker.context import RequestContext
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.replica.fetching import Fetch, FetchLimits
@@ -42,12 +42,15 @@ def handle(request: FetchRequest, context: RequestContext, broker: Broker) -> Fe
     is_follower = replica_id >= 0
     replicas = broker.replicas
     plan = replicas.sessions.plan(request, version=version, is_follower=is_follower, now_ms=context.received_ms)
-    limits = FetchLimits(
-        max_bytes=min(request.max_bytes, broker.config.fetch_max_bytes),
-        min_bytes=request.min_bytes,
-        max_wait_ms=request.max_wait_ms,
-    )
+    max_bytes, min_bytes = min(request.max_bytes, broker.config.fetch_max_bytes), request.min_bytes
     quota = context.quota
+    is_metered = quota.is_set and not is_follower
+    if is_metered:
+        allowed = quota.fetch_bytes_max(context)
+        if allowed is not None:
+            max_bytes = min(max_bytes, allowed)
+            min_bytes = min(min_bytes, max_bytes)
+    limits = FetchLimits(max_bytes=max_bytes, min_bytes=min_bytes, max_wait_ms=request.max_wait_ms)
     fetch = Fetch(
         replicas,
         plan,
@@ -59,7 +62,7 @@ def handle(request: FetchRequest, context: RequestContext, broker: Broker) -> Fe
         listener_name=context.listener_name,
         only_from_leader=is_follower or version < _RACK_VERSION,
         rack=request.rack_id if replicas.reads_by_rack else "",
-        throttle=None if type(quota) is Unlimited else lambda size: quota.fetched(context, size),
+        throttle=(lambda size: quota.fetched(context, size)) if is_metered else None,
     )
     may_read_all = is_follower and context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
     targets = fetch.targets

@@ -174,7 +174,8 @@ def _create(names: list[str], context: RequestContext, broker: Broker) -> None:
         return
     under_way.update(names)
     topics = [automatic_topic(name, broker.config) for name in names]
-    on_behalf = context.for_controller()._replace(api_version=CREATE_TOPICS_VERSION)
+    mutations = context.mutations(strict_since=0)
+    on_behalf = context.for_controller(mutations=mutations)._replace(api_version=CREATE_TOPICS_VERSION)
     created = broker.controller.create_topics(CreateTopicsRequest(topics=topics), on_behalf)
     created.when_done(lambda _: under_way.difference_update(names))
     created.when_done(_log_failures)

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ottla.broker.authorization import Operation, ResourceType
-from ottla.broker.context import CloseConnection, RequestContext, Unlimited
+from ottla.broker.context import CloseConnection, RequestContext
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.replica.appends import append
@@ -92,9 +92,6 @@ def handle(
         return None
     if context.api_version >= _LEADER_HINT_VERSION and call.errors:
         call.add_leader_hints()
-    quota = context.quota
-    if type(quota) is not Unlimited:
-        call.response.throttle_time_ms = quota.produced(context, _size(request))
     waiting = call.waiting
     return call.response if waiting is None else waiting.start(request.timeout_ms)
 
@@ -265,10 +262,6 @@ class _ProduceCall:
                 on_lead_lost=self.add_leader_hints if self.context.api_version >= _LEADER_HINT_VERSION else None,
             )
         return self.waiting
-
-
-def _size(request: ProduceRequest) -> int:
-    return sum(len(data.records or b"") for topic in request.topic_data for data in topic.partition_data)
 
 
 def _is_transactional(request: ProduceRequest) -> bool:

@@ -73,6 +73,8 @@ class ControllerContext(NamedTuple):
     may_describe_configs: Callable[[str], bool] | None = None
     # None when the node asks for itself.
     caller: Caller | None = None
+    # See `DecisionContext`; None when there is no quota. Of use where the controller is, and not sent to another.
+    take_mutations: Callable[[int], object] | None = None
 
 
 class _Pending(NamedTuple):
@@ -100,9 +102,9 @@ class Controller(AdminOperations):
         self.own_broker_is_registered = False
         # Raises `kraft.version`, which is in the quorum's own records; None where the quorum cannot be reached.
         self.upgrade_quorum: Callable[..., Deferred[None]] | None = None
+        self.kraft_version: Callable[[], int] = lambda: 0
         self.liveness = Liveness()
         self._replayer = MetadataReplayer(self.image)
-        self.kraft_version: Callable[[], int] = lambda: 0
         self._pending: deque[_Pending] = deque()
         self._failure: BaseException | None = None
         self._configs_seen: ConfigsImage | None = None
@@ -217,8 +219,6 @@ class Controller(AdminOperations):
         decided.when_done(on_decided)
         return answered
 
-    @property
-    def publishers(self) -> Publishers:
     def _refused_quorum_update(
         self, updates: list[FeatureUpdateKey], upgrade: Callable[..., Deferred[None]]
     ) -> KafkaError | None:
@@ -235,6 +235,8 @@ class Controller(AdminOperations):
         refused = upgrade(wanted, validate_only=True).error
         return refused if isinstance(refused, KafkaError) else None
 
+    @property
+    def publishers(self) -> Publishers:
         """The newest committed image and whoever follows it."""
         return self._follower.publishers
 
@@ -294,6 +296,8 @@ class Controller(AdminOperations):
             extra["api_version"] = context.api_version
             if context.may_describe_configs is not None:
                 extra["may_describe_configs"] = context.may_describe_configs
+            if context.take_mutations is not None:
+                extra["take_mutations"] = context.take_mutations
         return DecisionContext(
             image=self._replayer.image,
             config=self._current_config(),

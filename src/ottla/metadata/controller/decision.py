@@ -106,6 +106,8 @@ class DecisionContext(NamedTuple):
     may_describe_configs: Callable[[str], bool] = lambda _name: True
     # The version of the request, for answers whose code depends on it.
     api_version: int = 32767
+    # Asked before so many partitions are created or deleted; raises KafkaError when it is too soon (KIP-599).
+    take_mutations: Callable[[int], object] = lambda _partitions: None
 
 
 class Decision(NamedTuple, Generic[R]):

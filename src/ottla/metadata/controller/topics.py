@@ -151,6 +151,7 @@ def decide_delete_topics(request: DeleteTopicsRequest, context: DecisionContext)
                 answered.update(((None, topic.topic_id), (topic.name, Uuid.ZERO)))
                 shown = topic.name, topic.topic_id
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"the request names topic {name or topic_id} twice")
+            context.take_mutations(len(topic.partitions))
         except KafkaError as error:
             results.append(
                 DeletableTopicResult(
@@ -233,6 +234,7 @@ def _create_topic(topic: CreatableTopic, room: _Room) -> tuple[list[Any], Creata
         assignments = _manual_assignments(topic, context)
     else:
         assignments = _automatic_assignments(topic, room)
+    context.take_mutations(len(assignments))
     topic_id = Uuid.random(context.random)
     records: list[Any] = [TopicRecord(name=topic.name, topic_id=topic_id)]
     records += [
@@ -396,6 +398,7 @@ def _create_partitions(topic: CreatePartitionsTopic, room: _Room) -> list[Any]:
             )
         for offset, broker_ids in enumerate(placed):
             check_manual_assignment(broker_ids, context.image, partition=existing + offset, size=replication_factor)
+    context.take_mutations(additional)
     return _partition_records(
         image.topic_id, {existing + offset: replicas for offset, replicas in enumerate(placed)}, room
     )

@@ -1,0 +1,1 @@
+"""What clients may use: see README.md."""

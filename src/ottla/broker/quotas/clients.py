@@ -1,0 +1,188 @@
+"""Counts what clients use, and says for how long they are throttled.
+
+There are four kinds of quota for users and client ids, all of them of this broker alone: bytes produced and bytes
+fetched a second, the share of the node's time, and (where the controller is) partitions created and deleted a second.
+The answer is sent at once and tells the client how long it is to stay away; its connection is not read from for so
+long, whether it heeds that or not (KIP-219). A fetch that would be too much is answered without records, and counts
+for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ottla.broker.quotas.meters import BucketMeter, Meters, RateMeter
+from ottla.broker.quotas.rates import TokenBucket, WindowedRate
+from ottla.broker.quotas.table import Assigned, ConnectionLimits
+from ottla.model.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ottla.broker.context import RequestContext
+    from ottla.metadata.image import QuotaEntity
+    from ottla.model.config import BrokerConfig
+    from ottla.model.ports import Clock
+
+__all__ = ["ClientQuotas", "MutationQuota"]
+
+# Addresses that are counted at a time; beyond them, one is forgotten for each that is new.
+ADDRESSES_MAX = 10_000
+
+
+class ClientQuotas:
+    """The meters of a node."""
+
+    def __init__(self, config: BrokerConfig, clock: Clock) -> None:
+        self._now = clock.monotonic
+        self._window_seconds = float(config.quota_window_size_seconds)
+        self._window_count = config.quota_window_num
+        self._burst_seconds = float(config.controller_quota_window_size_seconds * config.controller_quota_window_num)
+        self.produce: Meters[RateMeter] = Meters("producer_byte_rate", self._new_rate_meter)
+        self.fetch: Meters[RateMeter] = Meters("consumer_byte_rate", self._new_rate_meter)
+        # Percent of the time of one thread; a node has one, so that 100 is all there is.
+        self.request: Meters[RateMeter] = Meters("request_percentage", self._new_rate_meter)
+        self.mutation: Meters[BucketMeter] = Meters("controller_mutation_rate", self._new_bucket_meter)
+        self.connections = ConnectionLimits({})
+        self._connection_rates: dict[str, WindowedRate] = {}
+
+    def change(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
+        for meters in (self.produce, self.fetch, self.request, self.mutation):
+            meters.change(quotas)
+        self.connections = ConnectionLimits(quotas)
+
+    @property
+    def limits_clients(self) -> bool:
+        return bool(self.produce or self.fetch or self.request or self.mutation)
+
+    def produced(self, context: RequestContext, size_bytes: int) -> int:
+        """The throttle time for a produce request of that size."""
+        return self._record(self.produce, context, size_bytes)
+
+    def requested(self, context: RequestContext, seconds: float) -> int:
+        """The throttle time for a request that took so long; a window at most."""
+        return self._record(self.request, context, seconds * 100, longest_seconds=self._window_seconds)
+
+    def fetch_bytes_max(self, context: RequestContext) -> int | None:
+        """What a fetch may give at most so that it is not too much in any case."""
+        meter = self.fetch.of(context.principal.name, context.client_id, self._now())
+        if meter is None:
+            return None
+        return int(meter.limit * (self._window_count - 1) * self._window_seconds)
+
+    def fetched(self, context: RequestContext, size_bytes: int) -> tuple[int, bool]:
+        """The throttle time for an answer of that size, and whether the answer may nevertheless be given.
+
+        It may when nothing was fetched before: a single batch can be more than all windows allow, and a consumer that
+        never gets it would stand still for ever.
+        """
+        now = self._now()
+        meter = self.fetch.of(context.principal.name, context.client_id, now)
+        if meter is None:
+            return 0, True
+        is_first = meter.rate.is_unused(now)
+        throttle_ms = _milliseconds(meter.record(size_bytes, now))
+        if throttle_ms:
+            meter.count_throttled(throttle_ms)
+            if not is_first:
+                meter.rate.record(-size_bytes, now)
+                return throttle_ms, False
+        return throttle_ms, True
+
+    def mutations(self, context: RequestContext, *, is_strict: bool) -> MutationQuota | None:
+        """What stands between a request and the controller, where there is a quota for it (KIP-599)."""
+        now = self._now()
+        meter = self.mutation.of(context.principal.name, context.client_id, now)
+        return None if meter is None else MutationQuota(meter, self._now, is_strict=is_strict)
+
+    def connected(self, address: str) -> float:
+        """For how many seconds a new connection is to be held before it is closed; 0 lets it in."""
+        limit = self.connections.of(address)
+        if limit is None:
+            return 0.0
+        now = self._now()
+        rates = self._connection_rates
+        rate = rates.pop(address, None)
+        if rate is None:
+            rate = self._new_rate()
+            if len(rates) >= ADDRESSES_MAX:
+                # The one that has not connected for the longest time.
+                del rates[next(iter(rates))]
+        rates[address] = rate
+        rate.record(1, now)
+        excess_seconds = rate.excess_seconds(limit, now)
+        if _milliseconds(excess_seconds):
+            rate.record(-1, now)
+            return min(excess_seconds, self._window_seconds)
+        return 0.0
+
+    def _record(
+        self,
+        meters: Meters[RateMeter],
+        context: RequestContext,
+        amount: float,
+        *,
+        longest_seconds: float = float("inf"),
+    ) -> int:
+        if not meters:
+            return 0
+        now = self._now()
+        meter = meters.of(context.principal.name, context.client_id, now)
+        if meter is None:
+            return 0
+        throttle_ms = _milliseconds(min(meter.record(amount, now), longest_seconds))
+        if throttle_ms:
+            meter.count_throttled(throttle_ms)
+        return throttle_ms
+
+    def _new_rate(self) -> WindowedRate:
+        return WindowedRate(window_seconds=self._window_seconds, window_count=self._window_count)
+
+    def _new_rate_meter(self, assigned: Assigned, now: float) -> RateMeter:
+        return RateMeter(assigned, self._new_rate(), now)
+
+    def _new_bucket_meter(self, assigned: Assigned, now: float) -> BucketMeter:
+        return BucketMeter(assigned, TokenBucket(assigned.limit, burst_seconds=self._burst_seconds, now=now), now)
+
+
+class MutationQuota:
+    """One request's way to change topics.
+
+    Requests of versions that know THROTTLING_QUOTA_EXCEEDED are refused while the bucket is overdrawn; older ones are
+    let through and throttled afterwards.
+    """
+
+    __slots__ = ("_is_strict", "_meter", "_now", "_until")
+
+    def __init__(self, meter: BucketMeter, now: Callable[[], float], *, is_strict: bool) -> None:
+        self._meter = meter
+        self._now = now
+        self._is_strict = is_strict
+        self._until = 0.0
+
+    def take(self, partitions: int) -> None:
+        """Raises KafkaError when they may not be created or deleted now."""
+        now = self._now()
+        meter = self._meter
+        meter.used = now
+        if self._is_strict:
+            excess_seconds = meter.bucket.excess_seconds(now)
+            if _milliseconds(excess_seconds):
+                self._until = now + excess_seconds
+                raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+            meter.bucket.record(partitions, now)
+        else:
+            meter.bucket.record(partitions, now)
+            self._until = now + meter.bucket.excess_seconds(now)
+
+    def throttle_ms(self) -> int:
+        """For how long the client is still throttled: the answer may come some time after the decision."""
+        throttle_ms = _milliseconds(max(self._until - self._now(), 0.0))
+        if throttle_ms:
+            self._meter.count_throttled(throttle_ms)
+        return throttle_ms
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(min(seconds * 1000, 0x7FFFFFFF))

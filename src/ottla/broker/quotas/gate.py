@@ -1,0 +1,92 @@
+"""The quotas as the rest of the node sees them.
+
+A node without quotas has one of these and nothing more: `is_set` is all that the paths of requests look at, and the
+machine behind (`clients`) is imported with the first quota. Connections keep the gate for as long as they live, so a
+quota that is set now holds for their next request.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ottla.broker.context import RequestContext
+    from ottla.broker.quotas.clients import ClientQuotas, MutationQuota
+    from ottla.metadata.delta import MetadataDelta
+    from ottla.metadata.image import MetadataImage
+    from ottla.model.config import BrokerConfig
+    from ottla.model.ports import Clock
+
+__all__ = ["Quotas"]
+
+_PRODUCE = 0
+
+
+class Quotas:
+    """A publisher of metadata, and a `QuotaManager`."""
+
+    __slots__ = ("_clock", "_config", "clients", "is_set", "limits_connections")
+
+    def __init__(self, config: BrokerConfig, clock: Clock) -> None:
+        self._config = config
+        self._clock = clock
+        # None until there was a quota.
+        self.clients: ClientQuotas | None = None
+        # Whether any user or client id has a quota, and whether any address has.
+        self.is_set = False
+        self.limits_connections = False
+
+    def start(self, image: MetadataImage) -> None:
+        """Takes over what was set in earlier runs."""
+        self._apply(image)
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        if delta.quotas_changed:
+            self._apply(image)
+
+    def _apply(self, image: MetadataImage) -> None:
+        quotas = image.client_quotas.by_entity
+        if self.clients is None:
+            if not quotas:
+                return
+            from ottla.broker.quotas.clients import ClientQuotas
+
+            self.clients = ClientQuotas(self._config, self._clock)
+        self.clients.change(quotas)
+        self.is_set = self.clients.limits_clients
+        self.limits_connections = bool(self.clients.connections)
+
+    def settle(self, context: RequestContext, response: Any, *, handled_seconds: float, request_bytes: int) -> int:
+        """Counts a request that is about to be answered; tells and mutes its client if that was too much.
+
+        Gives the throttle time. `response` is None where nothing is answered (acks=0): the connection is muted all the
+        same.
+        """
+        clients = self.clients
+        if clients is None or context.listener.is_controller:
+            # What nodes ask of the controller is theirs; on whose behalf they do so they see to themselves.
+            return 0
+        # What the handler found: a fetch that was too much, topics created too fast.
+        throttle_ms: int = getattr(response, "throttle_time_ms", 0)
+        if context.api_key == _PRODUCE:
+            throttle_ms = max(throttle_ms, clients.produced(context, request_bytes))
+        throttle_ms = max(throttle_ms, clients.requested(context, handled_seconds))
+        if throttle_ms > 0:
+            if hasattr(response, "throttle_time_ms"):
+                response.throttle_time_ms = throttle_ms
+            mute = context.connection.mute
+            if mute is not None:
+                mute(throttle_ms / 1000)
+        return throttle_ms
+
+    def fetch_bytes_max(self, context: RequestContext) -> int | None:
+        return None if self.clients is None else self.clients.fetch_bytes_max(context)
+
+    def fetched(self, context: RequestContext, size_bytes: int) -> tuple[int, bool]:
+        return (0, True) if self.clients is None else self.clients.fetched(context, size_bytes)
+
+    def mutations(self, context: RequestContext, *, is_strict: bool) -> MutationQuota | None:
+        return None if self.clients is None else self.clients.mutations(context, is_strict=is_strict)
+
+    def connected(self, address: str) -> float:
+        return 0.0 if self.clients is None else self.clients.connected(address)

@@ -1,0 +1,149 @@
+"""The meters of one kind of quota: one for each user or client that shares a quota, made when it is first used.
+
+There is a bound on them, for client ids are whatever clients say: when it is reached, those that measure nothing at
+the moment are dropped, which changes no decision; if that does not help, newcomers share one meter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Generic, TypeVar
+
+from ottla.broker.quotas.rates import TokenBucket, WindowedRate
+from ottla.broker.quotas.table import Assigned, QuotaTable
+from ottla.metadata.image import QuotaEntity
+
+__all__ = ["METERS_MAX", "BucketMeter", "Meter", "Meters", "RateMeter"]
+
+METERS_MAX = 10_000
+
+# Idle meters are kept that long for those who look at metrics, as in Apache Kafka.
+_IDLE_SECONDS_MAX = 3600.0
+
+# Who shares one meter when there are too many.
+_OTHERS = "(others)"
+
+
+class Meter:
+    """What somebody uses of one kind, and the limit."""
+
+    __slots__ = ("client_id", "limit", "throttled", "throttled_ms_total", "used", "user")
+
+    def __init__(self, assigned: Assigned, now: float) -> None:
+        self.user, self.client_id, self.limit = assigned
+        # When it was last used, and how often and how long its clients were held back.
+        self.used = now
+        self.throttled = 0
+        self.throttled_ms_total = 0
+
+    def count_throttled(self, throttle_ms: int) -> None:
+        self.throttled += 1
+        self.throttled_ms_total += throttle_ms
+
+    def change_limit(self, limit: float) -> None:
+        self.limit = limit
+
+    def is_idle(self, now: float) -> bool:
+        """Whether a new one would decide everything as this one does."""
+        raise NotImplementedError
+
+
+class RateMeter(Meter):
+    __slots__ = ("rate",)
+
+    def __init__(self, assigned: Assigned, rate: WindowedRate, now: float) -> None:
+        super().__init__(assigned, now)
+        self.rate = rate
+
+    def record(self, amount: float, now: float) -> float:
+        """Counts it, and says for how many seconds to throttle."""
+        self.used = now
+        self.rate.record(amount, now)
+        return self.rate.excess_seconds(self.limit, now)
+
+    def is_idle(self, now: float) -> bool:
+        return self.rate.is_unused(now)
+
+
+class BucketMeter(Meter):
+    __slots__ = ("bucket",)
+
+    def __init__(self, assigned: Assigned, bucket: TokenBucket, now: float) -> None:
+        super().__init__(assigned, now)
+        self.bucket = bucket
+
+    def change_limit(self, limit: float) -> None:
+        self.limit = self.bucket.limit = limit
+
+    def is_idle(self, now: float) -> bool:
+        return self.bucket.is_full(now)
+
+
+M = TypeVar("M", bound=Meter)
+
+
+class Meters(Generic[M]):
+    __slots__ = ("_by_client", "_by_sharers", "_key", "_make", "_meters_max", "_table")
+
+    def __init__(self, key: str, make: Callable[[Assigned, float], M], *, meters_max: int = METERS_MAX) -> None:
+        """`key` is the quota's name, and `make` makes a meter for an assigned quota, now."""
+        self._key = key
+        self._make = make
+        self._meters_max = meters_max
+        self._table = QuotaTable(key, {})
+        self._by_sharers: dict[tuple[str, str], M] = {}
+        # What was found for a user and client id; None where there is no quota for them.
+        self._by_client: dict[tuple[str, str], M | None] = {}
+
+    def __bool__(self) -> bool:
+        """Whether there is any such quota."""
+        return bool(self._table)
+
+    def __len__(self) -> int:
+        return len(self._by_sharers)
+
+    def change(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
+        """New quotas hold from the next request on, for what was used before, too."""
+        self._table = QuotaTable(self._key, quotas)
+        self._by_client.clear()
+        if not self._table:
+            self._by_sharers.clear()
+
+    def of(self, user: str, client_id: str | None, now: float) -> M | None:
+        client = (user, client_id or "")
+        try:
+            return self._by_client[client]
+        except KeyError:
+            pass
+        assigned = self._table.assigned(*client)
+        found = None if assigned is None else self._meter(assigned, now)
+        if len(self._by_client) >= self._meters_max:
+            self._by_client.clear()
+        self._by_client[client] = found
+        return found
+
+    def all(self, now: float) -> Iterator[M]:
+        """Those that were used within the last hour."""
+        self._drop(lambda meter: now - meter.used > _IDLE_SECONDS_MAX)
+        return iter(list(self._by_sharers.values()))
+
+    def _meter(self, assigned: Assigned, now: float) -> M:
+        sharers = assigned[:2]
+        meter = self._by_sharers.get(sharers)
+        if meter is None and len(self._by_sharers) >= self._meters_max:
+            self._drop(lambda one: one.is_idle(now))
+            if len(self._by_sharers) >= self._meters_max:
+                sharers = (_OTHERS, _OTHERS)
+                meter = self._by_sharers.get(sharers)
+        if meter is None:
+            meter = self._by_sharers[sharers] = self._make(Assigned(*sharers, assigned.limit), now)
+        elif meter.limit != assigned.limit:
+            meter.change_limit(assigned.limit)
+        return meter
+
+    def _drop(self, is_unneeded: Callable[[M], bool]) -> None:
+        unneeded = [sharers for sharers, meter in self._by_sharers.items() if is_unneeded(meter)]
+        if unneeded:
+            for sharers in unneeded:
+                del self._by_sharers[sharers]
+            self._by_client.clear()

@@ -1,0 +1,260 @@
+"""Quotas of clients, as clients see them: throttle times in answers, connections that are silent for so long.
+
+No test depends on how fast this machine is: what is told follows from what was sent and from the time that has passed
+here, which is measured around it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer
+
+from ottla.model.errors import ErrorCode
+from ottla.testing import Cluster, cluster
+from ottla.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, OpData, RequestEntryData
+from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.wire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+from ottla.wire.messages.metadata import MetadataRequest
+from tests.integration.data_path import batch, create_topic, fetch_request, new_name, produce_request, values
+from tests.support.raw_client import ConnectionClosed, RawClient
+
+# What a client may use at once: ten seconds' worth, of `quota.window.num` windows of a second all but one.
+BURST_SECONDS = 10
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Cluster]:
+    with cluster() as started:
+        yield started
+
+
+@pytest.fixture
+def admin(running: Cluster) -> Iterator[RawClient]:
+    with RawClient(running.bootstrap, client_id="admin") as connected:
+        yield connected
+
+
+def alter(client: RawClient, entity: dict[str, str | None], quotas: dict[str, float | None]) -> None:
+    entry = RequestEntryData(
+        entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()],
+        ops=[OpData(key=key, value=value or 0.0, remove=value is None) for key, value in quotas.items()],
+    )
+    answer = client.call(AlterClientQuotasRequest(entries=[entry]), 1).entries[0]
+    assert answer.error_code == ErrorCode.NONE, answer.error_message
+
+
+def described(client: RawClient) -> dict[tuple[tuple[str, str | None], ...], dict[str, float]]:
+    response = client.call(DescribeClientQuotasRequest(components=[], strict=False), 1)
+    return {
+        tuple((part.entity_type, part.entity_name) for part in entry.entity): {
+            value.key: value.value for value in entry.values
+        }
+        for entry in response.entries
+    }
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_a_producer_is_told_how_long_it_has_used_too_much(running: Cluster, admin: RawClient, acks: int) -> None:
+    topic, client_id, limit = create_topic(admin), new_name("producer"), 50_000
+    alter(admin, {"client-id": client_id}, {"producer_byte_rate": limit})
+    request = produce_request(topic, batch("x" * 102_000), acks=acks)
+    with RawClient(running.bootstrap, client_id=client_id) as client:
+        size, used, started = len(bytes(batch("x" * 102_000))) + 1, 0, time.monotonic()
+        throttled_ms = 0
+        while not throttled_ms:
+            answer = client.call(request, 9)
+            assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+            used += size
+            throttled_ms = answer.throttle_time_ms
+        passed = time.monotonic() - started
+        # At most what the bytes say, and at least that without the time that has passed here.
+        expected = used / limit - BURST_SECONDS
+        assert expected * 1000 - passed * 1000 - 1 <= throttled_ms <= expected * 1000 + 20
+        # The connection is not read from for so long; others of the same client are.
+        client.send(MetadataRequest(topics=[]), 12)
+        with RawClient(running.bootstrap, client_id=client_id) as another:
+            another.call(MetadataRequest(topics=[]), 12)
+        client.receive()
+        assert time.monotonic() - started >= throttled_ms / 1000 - 0.002
+
+
+def test_without_acknowledgements_the_connection_is_muted_too(running: Cluster, admin: RawClient) -> None:
+    topic, client_id = create_topic(admin), new_name("producer")
+    alter(admin, {"client-id": client_id}, {"producer_byte_rate": 10_000})
+    with RawClient(running.bootstrap, client_id=client_id) as client:
+        started = time.monotonic()
+        client.send(produce_request(topic, batch("x" * 102_000), acks=0), 9, answered=False)
+        client.call(MetadataRequest(topics=[]), 12)
+        assert time.monotonic() - started >= 0.15
+
+
+def test_a_fetch_that_is_too_much_is_empty_and_comes_again(running: Cluster, admin: RawClient) -> None:
+    topic, client_id = create_topic(admin), new_name("consumer")
+    for text in "ab":
+        admin.call(produce_request(topic, batch(text * 5_000)), 9)
+    alter(admin, {"client-id": client_id}, {"consumer_byte_rate": 1_000})
+    with RawClient(running.bootstrap, client_id=client_id) as client:
+        first = client.call(fetch_request(topic, {0: 0}, max_bytes=6_000), 11)
+        assert values(first.responses[0].partitions[0].records) == ["a" * 5_000]
+        assert first.throttle_time_ms == 0
+        started = time.monotonic()
+        # 5,100 bytes more are about 200 too many; a full request is answered without its partitions.
+        request = fetch_request(topic, {0: 1}, max_bytes=6_000)
+        throttled = client.call(request, 11)
+        assert throttled.error_code == ErrorCode.NONE
+        assert (throttled.responses, throttled.session_id) == ([], 0)
+        assert 0 < throttled.throttle_time_ms <= 250
+        again = client.call(request, 11)
+        assert time.monotonic() - started >= throttled.throttle_time_ms / 1000 - 0.002
+        assert values(again.responses[0].partitions[0].records) == ["b" * 5_000]
+
+
+def test_time_is_a_quota_too_for_every_kind_of_request(running: Cluster, admin: RawClient) -> None:
+    client_id = new_name("asker")
+    alter(admin, {"client-id": client_id}, {"request_percentage": 0.0001})
+    with RawClient(running.bootstrap, client_id=client_id) as client:
+        answers = [client.call(MetadataRequest(topics=None), 12) for _ in range(2)]
+        assert 0 < answers[0].throttle_time_ms <= 1_000
+
+
+def test_a_quota_that_is_gone_holds_no_more(running: Cluster, admin: RawClient) -> None:
+    topic, client_id = create_topic(admin), new_name("producer")
+    alter(admin, {"client-id": client_id}, {"producer_byte_rate": 100})
+    with RawClient(running.bootstrap, client_id=client_id) as client:
+        alter(admin, {"client-id": client_id}, {"producer_byte_rate": None})
+        assert client.call(produce_request(topic, batch("x" * 102_000)), 9).throttle_time_ms == 0
+
+
+def test_a_real_producer_is_throttled(running: Cluster, admin: RawClient) -> None:
+    topic, client_id = create_topic(admin), new_name("confluent")
+    limit = 100_000
+    alter(admin, {"client-id": client_id}, {"producer_byte_rate": limit})
+    seen: list[float] = []
+    producer = Producer(
+        {
+            "bootstrap.servers": running.bootstrap,
+            "client.id": client_id,
+            "linger.ms": 0,
+            "batch.size": 60_000,
+            "throttle_cb": lambda event: seen.append(event.throttle_time),
+        }
+    )
+    size, count = 50_000, 22
+    for _ in range(count):
+        producer.produce(topic, b"x" * size)
+        producer.poll(0)
+    assert producer.flush(30) == 0
+    producer.poll(0)
+    # Ten seconds' worth are free; what is beyond takes the time that the quota gives it.
+    assert 0 < max(seen) <= count * (size + 200) / limit - BURST_SECONDS
+
+
+def new_topic(partitions: int) -> CreatableTopic:
+    return CreatableTopic(name=new_name("mutated"), num_partitions=partitions, replication_factor=1)
+
+
+def test_changes_of_topics_are_refused_for_a_while(running: Cluster, admin: RawClient) -> None:
+    client_id = new_name("maker")
+    alter(admin, {"client-id": client_id}, {"controller_mutation_rate": 10})
+    with RawClient(running.bootstrap, client_id=client_id) as client:
+        # The bucket holds 110 tokens and may be overdrawn.
+        first, second = new_topic(60), new_topic(60)
+        assert client.call(CreateTopicsRequest(topics=[first, second]), 7).throttle_time_ms == 0
+        refused = client.call(CreateTopicsRequest(topics=[new_topic(1)]), 7)
+        assert refused.topics[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        assert 0 < refused.throttle_time_ms <= 1_000
+        started = time.monotonic()
+        deleted = client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name=first.name)]), 6)
+        assert time.monotonic() - started >= refused.throttle_time_ms / 1000 - 0.002
+        assert deleted.responses[0].error_code == ErrorCode.NONE
+        more = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name=second.name, count=61, assignments=None)])
+        answer = client.call(more, 3)
+        assert answer.results[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+
+
+def test_older_requests_are_let_through_and_throttled(running: Cluster, admin: RawClient) -> None:
+    client_id = new_name("maker")
+    alter(admin, {"client-id": client_id}, {"controller_mutation_rate": 1_000})
+    with RawClient(running.bootstrap, client_id=client_id) as client:
+        alter(admin, {"client-id": client_id}, {"controller_mutation_rate": 20})
+        answers = [client.call(CreateTopicsRequest(topics=[new_topic(45)]), 5) for _ in range(5)]
+        assert {answer.topics[0].error_code for answer in answers} == {ErrorCode.NONE}
+        assert answers[0].throttle_time_ms == 0
+        assert answers[-1].throttle_time_ms > 0
+
+
+def test_an_address_that_connects_too_often_is_cut_off(running: Cluster, admin: RawClient) -> None:
+    alter(admin, {"ip": "127.0.0.1"}, {"connection_creation_rate": 1})
+    clients = []
+    try:
+        for _ in range(BURST_SECONDS):
+            clients.append(RawClient(running.bootstrap))
+            clients[-1].call(MetadataRequest(topics=[]), 12)
+        started = time.monotonic()
+        with RawClient(running.bootstrap) as late, pytest.raises((ConnectionClosed, ConnectionError)):
+            late.call(MetadataRequest(topics=[]), 12)
+        # It is not told at once, so that it does not come back at once.
+        assert time.monotonic() - started > 0.1
+    finally:
+        alter(admin, {"ip": "127.0.0.1"}, {"connection_creation_rate": None})
+        for client in clients:
+            client.close()
+    with RawClient(running.bootstrap) as client:
+        client.call(MetadataRequest(topics=[]), 12)
+
+
+def test_the_controller_counts_whoever_was_asked_and_quotas_outlive_it() -> None:
+    with cluster(nodes=3) as started:
+        nodes = {node.node_id: node for node in started.nodes}
+        clients = {node_id: RawClient(node.address, client_id="maker") for node_id, node in nodes.items()}
+        try:
+            alter(clients[2], {"client-id": "maker"}, {"controller_mutation_rate": 1})
+            alter(clients[3], {"user": None}, {"consumer_byte_rate": 1_000_000})
+            wanted = {
+                (("client-id", "maker"),): {"controller_mutation_rate": 1.0},
+                (("user", None),): {"consumer_byte_rate": 1_000_000.0},
+            }
+            clients[1].call(CreateTopicsRequest(topics=[new_topic(12)]), 7)
+            for client in (clients[2], clients[3]):
+                refused = client.call(CreateTopicsRequest(topics=[new_topic(1)]), 7)
+                assert refused.topics[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+                assert 0 < refused.throttle_time_ms <= 1_000
+        finally:
+            for client in clients.values():
+                client.close()
+        for node in nodes.values():
+            node.stop()
+        for node in nodes.values():
+            node.begin_start()
+        for node in nodes.values():
+            node.wait_until_ready()
+        with RawClient(nodes[3].address) as client:
+            assert described(client) == wanted
+
+
+def test_a_filter_finds_what_it_names(running: Cluster, admin: RawClient) -> None:
+    user = new_name("user")
+    alter(admin, {"user": user, "client-id": None}, {"request_percentage": 12.5})
+    alter(admin, {"user": user}, {"request_percentage": 50.0})
+
+    def found(*components: tuple[str, int, str | None], strict: bool) -> list[float]:
+        request = DescribeClientQuotasRequest(
+            components=[ComponentData(entity_type=kind, match_type=how, match=name) for kind, how, name in components],
+            strict=strict,
+        )
+        return sorted(entry.values[0].value for entry in admin.call(request, 0).entries)
+
+    assert found(("user", 0, user), strict=False) == [12.5, 50.0]
+    assert found(("user", 0, user), strict=True) == [50.0]
+    assert found(("user", 0, user), ("client-id", 1, None), strict=True) == [12.5]
+    assert found(("user", 0, user), ("client-id", 2, None), strict=False) == [12.5]
+    assert found(("user", 0, user), ("client-id", 0, "x"), strict=False) == []
+    refused = admin.call(
+        DescribeClientQuotasRequest(components=[ComponentData(entity_type="planet", match_type=2, match=None)]), 1
+    )
+    assert (refused.error_code, refused.entries) == (ErrorCode.UNSUPPORTED_VERSION, None)

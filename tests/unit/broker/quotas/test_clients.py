@@ -1,0 +1,235 @@
+"""Clients are counted and throttled, on a clock that stands until the tests move it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ottla.broker.context import ConnectionContext, ListenerInfo, Principal, RequestContext
+from ottla.broker.quotas.clients import ADDRESSES_MAX, ClientQuotas
+from ottla.broker.quotas.gate import Quotas
+from ottla.broker.quotas.meters import Meters, RateMeter
+from ottla.broker.quotas.rates import WindowedRate
+from ottla.broker.quotas.table import Assigned
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import MetadataImage, QuotaEntity
+from ottla.model.config import BrokerConfig
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.wire.messages.metadata_records import ClientQuotaRecord, EntityData
+from ottla.wire.messages.produce import ProduceResponse
+
+EVERYBODY: QuotaEntity = (("client-id", None),)
+
+
+class StillClock:
+    """Time stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def now_ms(self) -> int:
+        return int(self.seconds * 1000)
+
+
+@pytest.fixture
+def clock() -> StillClock:
+    return StillClock()
+
+
+def context(client_id: str = "one", *, api_key: int = 0, user: str = "alice", controller: bool = False) -> Any:
+    listener = ListenerInfo(
+        name="L",
+        security_protocol="PLAINTEXT",
+        host="h",
+        port=1,
+        advertised_host="h",
+        advertised_port=1,
+        is_controller=controller,
+    )
+    connection = ConnectionContext(listener=listener, client_host="h", client_port=2, principal=Principal("User", user))
+    return RequestContext(api_key, 9, 1, client_id, connection, 0)
+
+
+def quotas(clock: Any, values: dict[str, float], *, entity: QuotaEntity = EVERYBODY) -> ClientQuotas:
+    made = ClientQuotas(BrokerConfig.embedded(), clock)
+    made.change({entity: values})
+    return made
+
+
+def test_a_producer_waits_until_its_rate_is_right(clock: StillClock) -> None:
+    made = quotas(clock, {"producer_byte_rate": 1000.0})
+    assert made.produced(context(), 10_000) == 0
+    assert made.produced(context(), 2_500) == 2_500
+    # Another client has a quota of its own.
+    assert made.produced(context("two"), 10_000) == 0
+    # Half a window more has passed; whole ones count when the oldest is forgotten.
+    clock.seconds += 2.5
+    assert made.produced(context(), 1) == 2_001
+    meter = next(iter(made.produce.all(clock.seconds)))
+    assert (meter.client_id, meter.throttled, meter.throttled_ms_total) == ("one", 2, 4_501)
+    clock.seconds += 9
+    assert made.produced(context(), 1) == 0
+
+
+def test_clients_of_a_user_share_the_quota_of_the_user(clock: StillClock) -> None:
+    made = quotas(clock, {"producer_byte_rate": 1000.0}, entity=(("user", "alice"),))
+    assert made.produced(context("one"), 10_000) == 0
+    assert made.produced(context("two"), 1_000) == 1_000
+    assert made.produced(context("three", user="bob"), 1_000_000) == 0
+
+
+def test_a_new_limit_holds_for_what_was_used_before(clock: StillClock) -> None:
+    made = quotas(clock, {"producer_byte_rate": 1000.0})
+    assert made.produced(context(), 9_999) == 0
+    made.change({EVERYBODY: {"producer_byte_rate": 500.0}})
+    assert made.produced(context(), 1) == 10_000
+    made.change({})
+    assert made.produced(context(), 1_000_000) == 0
+
+
+def test_a_fetch_that_is_too_much_is_not_given_and_does_not_count(clock: StillClock) -> None:
+    made = quotas(clock, {"consumer_byte_rate": 1000.0})
+    assert made.fetch_bytes_max(context()) == 10_000
+    assert made.fetch_bytes_max(context(user="bob", client_id="x")) == 10_000
+    assert made.fetched(context(), 8_000) == (0, True)
+    assert made.fetched(context(), 3_000) == (1_000, False)
+    assert made.fetched(context(), 3_000) == (1_000, False)
+    clock.seconds += 12
+    assert made.fetched(context(), 3_000) == (0, True)
+
+
+def test_a_batch_that_is_larger_than_the_quota_is_given_all_the_same(clock: StillClock) -> None:
+    made = quotas(clock, {"consumer_byte_rate": 1000.0})
+    assert made.fetched(context(), 16_000) == (6_000, True)
+    assert made.fetched(context(), 16_000) == (22_000, False)
+    clock.seconds += 12
+    assert made.fetched(context(), 16_000) == (6_000, True)
+
+
+def test_time_is_counted_in_percent_and_throttled_for_a_window_at_most(clock: StillClock) -> None:
+    made = quotas(clock, {"request_percentage": 1.0})
+    assert made.requested(context(), 0.1) == 0
+    assert made.requested(context(), 0.005) == 500
+    assert made.requested(context(), 5.0) == 1_000
+
+
+def test_changes_of_topics_are_refused_while_the_bucket_is_overdrawn(clock: StillClock) -> None:
+    made = quotas(clock, {"controller_mutation_rate": 2.0})
+    quota = made.mutations(context(), is_strict=True)
+    assert quota is not None
+    quota.take(30)
+    assert quota.throttle_ms() == 0
+    quota = made.mutations(context(), is_strict=True)
+    assert quota is not None
+    with pytest.raises(KafkaError) as refused:
+        quota.take(1)
+    assert refused.value.code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    clock.seconds += 1
+    # 8 too many at 2 a second, of which one second is over.
+    assert quota.throttle_ms() == 3_000
+    clock.seconds += 3
+    quota.take(1)
+
+
+def test_older_clients_are_let_through_and_throttled_afterwards(clock: StillClock) -> None:
+    made = quotas(clock, {"controller_mutation_rate": 2.0})
+    quota = made.mutations(context(), is_strict=False)
+    assert quota is not None
+    quota.take(22)
+    assert quota.throttle_ms() == 0
+    quota.take(4)
+    assert quota.throttle_ms() == 2_000
+
+
+def test_connections_are_counted_by_address(clock: StillClock) -> None:
+    made = quotas(clock, {"connection_creation_rate": 1.0}, entity=(("ip", "10.0.0.1"),))
+    assert [made.connected("10.0.0.1") for _ in range(11)] == [0.0] * 10 + [1.0]
+    assert made.connected("10.0.0.2") == 0.0
+    clock.seconds += 1.5
+    # Those that were turned away do not count.
+    assert [made.connected("10.0.0.1") for _ in range(3)] == [0.5] * 3
+    clock.seconds += 11
+    assert made.connected("10.0.0.1") == 0.0
+
+
+def test_addresses_that_are_counted_are_bounded(clock: StillClock) -> None:
+    made = quotas(clock, {"connection_creation_rate": 1.0}, entity=(("ip", None),))
+    for number in range(ADDRESSES_MAX + 5):
+        made.connected(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}")
+    assert len(made._connection_rates) == ADDRESSES_MAX
+
+
+def test_meters_are_bounded_and_idle_ones_make_room() -> None:
+    def make(assigned: Assigned, now: float) -> RateMeter:
+        return RateMeter(assigned, WindowedRate(window_seconds=1, window_count=11), now)
+
+    meters: Meters[RateMeter] = Meters("k", make, meters_max=3)
+    meters.change({EVERYBODY: {"k": 10.0}})
+    for name in "abc":
+        meter = meters.of("u", name, 0.0)
+        assert meter is not None
+        meter.record(1, 0.0)
+    shared = meters.of("u", "d", 1.0)
+    assert shared is not None
+    shared.record(1, 1.0)
+    assert shared is meters.of("u", "e", 1.0)
+    assert shared.limit == 10.0
+    # A minute later nobody uses anything, and there is room for everybody.
+    assert meters.of("u", "f", 60.0) is not meters.of("u", "g", 60.0)
+    assert len(meters) <= 3
+    # An hour later they are not told any more either.
+    assert list(meters.all(5000.0)) == []
+
+
+class MutedConnection:
+    def __init__(self, request: Any) -> None:
+        self.muted: list[float] = []
+        request.connection.mute = self.muted.append
+
+
+def gate(clock: Any, values: dict[str, float]) -> Quotas:
+    made = Quotas(BrokerConfig.embedded(), clock)
+    image = MetadataImage(cluster_id="c")
+    delta = MetadataDelta(image)
+    for key, value in values.items():
+        delta.replay(ClientQuotaRecord(entity=[EntityData(entity_type="user", entity_name=None)], key=key, value=value))
+    made.publish(delta, delta.apply(offset=1, epoch=1, timestamp_ms=1))
+    return made
+
+
+def test_without_quotas_there_is_nothing_behind_the_gate(clock: StillClock) -> None:
+    made = gate(clock, {})
+    assert (made.is_set, made.limits_connections, made.clients) == (False, False, None)
+
+
+def test_the_answer_tells_and_the_connection_is_muted(clock: StillClock) -> None:
+    made = gate(clock, {"producer_byte_rate": 1000.0})
+    assert made.is_set
+    request = context()
+    connection = MutedConnection(request)
+    response = ProduceResponse()
+    assert made.settle(request, response, handled_seconds=0.0, request_bytes=10_000) == 0
+    assert (response.throttle_time_ms, connection.muted) == (0, [])
+    assert made.settle(request, response, handled_seconds=0.0, request_bytes=500) == 500
+    assert (response.throttle_time_ms, connection.muted) == (500, [0.5])
+    # Nothing is answered, and the connection is muted all the same: acks=0.
+    assert made.settle(request, None, handled_seconds=0.0, request_bytes=500) == 1_000
+    assert connection.muted == [0.5, 1.0]
+
+
+def test_what_the_handler_has_found_is_heeded(clock: StillClock) -> None:
+    made = gate(clock, {"consumer_byte_rate": 1000.0})
+    request = context(api_key=1)
+    connection = MutedConnection(request)
+    made.settle(request, ProduceResponse(throttle_time_ms=70), handled_seconds=0.0, request_bytes=1)
+    assert connection.muted == [0.07]
+
+
+def test_what_nodes_ask_of_a_controller_is_not_counted(clock: StillClock) -> None:
+    made = gate(clock, {"request_percentage": 1.0})
+    request = context(api_key=19, controller=True)
+    assert made.settle(request, ProduceResponse(), handled_seconds=100.0, request_bytes=1) == 0
