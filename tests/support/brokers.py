@@ -150,10 +150,13 @@ class ApacheKafka(Broker):
         heap: str = "1G",
         node_id: int = 1,
         ports: Sequence[int] | None = None,
+        features: Sequence[str] = (),
     ) -> None:
+        """`features` are levels (`share.version=0`) that a new cluster begins with instead of the release's own."""
         super().__init__(directory, settings)
         self.heap = heap
         self.node_id = node_id
+        self._features = features
         self._ports = list(ports or free_ports(2))
 
     def prepare(self) -> None:
@@ -162,6 +165,7 @@ class ApacheKafka(Broker):
         if not (self.log_directory / "meta.properties").exists():
             command = [*self._java("-Xmx128m", "-XX:TieredStopAtLevel=1"), "kafka.tools.StorageTool", "format"]
             command += ["-t", CLUSTER_ID, "-c", str(properties)]
+            command += [argument for feature in self._features for argument in ("--feature", feature)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stdout + done.stderr
 
@@ -177,6 +181,11 @@ class ApacheKafka(Broker):
         self._spawn(
             [*self._java(*memory, *KAFKA_JVM_OPTIONS), "kafka.Kafka", str(self.directory / "server.properties")]
         )
+
+    @property
+    def controller(self) -> str:
+        """The address of its controller's listener."""
+        return f"127.0.0.1:{self._ports[1]}"
 
     def wait_until_started(self) -> None:
         self._wait_for(r"Kafka Server started")
@@ -196,6 +205,11 @@ class OttlaFromFile(Broker):
         super().__init__(directory, settings)
         self.node_id = node_id
         self._ports = free_ports(2)
+
+    @property
+    def controller(self) -> str:
+        """The address of its controller's listener."""
+        return f"127.0.0.1:{self._ports[1]}"
 
     def start(self) -> Self:
         properties = self.directory / "server.properties"

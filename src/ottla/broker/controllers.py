@@ -34,6 +34,10 @@ if TYPE_CHECKING:
         AlterPartitionReassignmentsRequest,
         AlterPartitionReassignmentsResponse,
     )
+    from ottla.wire.messages.alter_user_scram_credentials import (
+        AlterUserScramCredentialsRequest,
+        AlterUserScramCredentialsResponse,
+    )
     from ottla.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
     from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
     from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
@@ -97,6 +101,10 @@ class ControllerGateway(Protocol):
     def alter_client_quotas(
         self, request: AlterClientQuotasRequest, context: ControllerContext | None = None
     ) -> Deferred[AlterClientQuotasResponse]: ...
+
+    def alter_user_scram_credentials(
+        self, request: AlterUserScramCredentialsRequest, context: ControllerContext | None = None
+    ) -> Deferred[AlterUserScramCredentialsResponse]: ...
 
     def update_features(
         self, request: UpdateFeaturesRequest, context: ControllerContext | None = None
@@ -203,6 +211,11 @@ class RemoteController:
     def alter_client_quotas(
         self, request: AlterClientQuotasRequest, context: ControllerContext | None = None
     ) -> Deferred[AlterClientQuotasResponse]:
+        return self.forward(request, context)
+
+    def alter_user_scram_credentials(
+        self, request: AlterUserScramCredentialsRequest, context: ControllerContext | None = None
+    ) -> Deferred[AlterUserScramCredentialsResponse]:
         return self.forward(request, context)
 
     def update_features(

@@ -247,6 +247,10 @@ class ScramCredential(NamedTuple):
     server_key: bytes
     iterations: int
 
+    def __repr__(self) -> str:
+        """Without what would help somebody to find the password: an image may be in the message of an error."""
+        return f"ScramCredential(iterations={self.iterations})"
+
 
 class DelegationTokenImage(NamedTuple):
     owner: str

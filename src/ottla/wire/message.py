@@ -25,6 +25,9 @@ FieldTable = tuple[tuple[str, str, tuple[int, int], tuple[int, int] | None, int 
 # The default of parameters that hold a list or a structure: a constructor replaces it by one of its own.
 EMPTY: Any = ()
 
+# Fields that must not get into a log or the message of an error: passwords, and what stands for one.
+_SECRET = frozenset(("auth_bytes", "hmac", "salt", "salted_password", "server_key", "stored_key"))
+
 
 class Structure:
     """A group of fields inside a message."""
@@ -41,7 +44,9 @@ class Structure:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        fields = ", ".join(
+            f"{name}={'[hidden]' if name in _SECRET else repr(getattr(self, name))}" for name in self.__slots__
+        )
         return f"{type(self).__name__}({fields})"
 
 

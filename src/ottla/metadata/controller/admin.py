@@ -36,6 +36,10 @@ if TYPE_CHECKING:
         AlterPartitionReassignmentsRequest,
         AlterPartitionReassignmentsResponse,
     )
+    from ottla.wire.messages.alter_user_scram_credentials import (
+        AlterUserScramCredentialsRequest,
+        AlterUserScramCredentialsResponse,
+    )
     from ottla.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
     from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
     from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
@@ -216,6 +220,14 @@ class AdminOperations:
         from ottla.metadata.controller import client_quotas
 
         return self.submit(lambda given: client_quotas.decide_alter_client_quotas(request, given), context)
+
+    def alter_user_scram_credentials(
+        self, request: AlterUserScramCredentialsRequest, context: ControllerContext | None = None
+    ) -> Deferred[AlterUserScramCredentialsResponse]:
+        # Imported when it is needed: most clusters have no credentials, and none changes them often.
+        from ottla.metadata.controller import scram
+
+        return self.submit(lambda given: scram.decide_alter_user_scram_credentials(request, given), context)
 
     def update_features(
         self, request: UpdateFeaturesRequest, context: ControllerContext | None = None

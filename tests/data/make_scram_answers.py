@@ -1,0 +1,22 @@
+"""`python -m tests.data.make_scram_answers`: asks Apache Kafka about SCRAM credentials, and keeps what it answers.
+
+Run it when the scenario changes, and review the difference: the file is what Ottla is held against.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from tests.support.brokers import ApacheKafka
+from tests.support.kept_answers import as_text
+from tests.support.scram_scenario import play
+
+__all__ = ["ANSWERS"]
+
+ANSWERS = Path(__file__).parent / "kafka-4.3-scram.json"
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as directory, ApacheKafka(Path(directory)) as kafka:
+        log = kafka.log_directory / "__cluster_metadata-0" / f"{0:020}.log"
+        ANSWERS.write_text(as_text(play(kafka.bootstrap, kafka.controller, log)))
