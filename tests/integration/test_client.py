@@ -93,6 +93,21 @@ async def read_all(settings: ClientSettings, topic: str, count: int, **how: Any)
     return found
 
 
+async def poll_until_shared(first: Consumer, second: Consumer) -> None:
+    """Until two members have three partitions between them, some each."""
+
+    def shared() -> bool:
+        return bool(first.assignment and second.assignment) and len(first.assignment) + len(second.assignment) == 3
+
+    async def poll(one: Consumer) -> None:
+        # Each for itself: who joins waits until the other has polled again.
+        while not shared():
+            await one.poll(100)
+
+    await asyncio.gather(poll(first), poll(second))
+    assert not set(first.assignment) & set(second.assignment)
+
+
 @pytest.mark.parametrize("codec", list(Codec), ids=lambda codec: codec.name.lower())
 def test_what_is_sent_is_read_in_order(settings: ClientSettings, topic: str, codec: Codec) -> None:
     async def whole() -> None:
@@ -232,14 +247,7 @@ def test_a_group_shares_commits_and_goes_on(settings: ClientSettings, topic: str
             assert len(first.assignment) == 3
             async with Consumer(settings, ConsumerSettings(**how)) as second:
                 await second.subscribe([topic])
-
-                async def poll_until_shared(one: Consumer) -> None:
-                    # Each for itself: who joins waits until the other has polled again.
-                    while not (len(first.assignment) + len(second.assignment) == 3 and second.assignment):
-                        await one.poll(100)
-
-                await asyncio.gather(poll_until_shared(first), poll_until_shared(second))
-                assert not set(first.assignment) & set(second.assignment)
+                await poll_until_shared(first, second)
             while len(first.assignment) < 3:
                 await first.poll(100)
         assert sorted(seen, key=lambda value: int(value or b"")) == [b"%d" % number for number in range(30)]
@@ -265,8 +273,7 @@ def test_a_member_that_does_not_poll_steps_aside(settings: ClientSettings, topic
             await second.subscribe([topic])
             while len(second.assignment) < 3:
                 await second.poll(100)
-            while not first.assignment or len(first.assignment) + len(second.assignment) != 3:
-                await asyncio.gather(first.poll(100), second.poll(100))
+            await poll_until_shared(first, second)
 
     run(whole())
 
