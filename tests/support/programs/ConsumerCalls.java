@@ -6,6 +6,7 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
@@ -127,9 +128,19 @@ public class ConsumerCalls {
                 return consumer.poll(LONG).count();
             });
         }
-        try (KafkaConsumer<String, String> consumer = consumer(address, topic + protocol, protocol, "earliest")) {
+        try (KafkaConsumer<String, String> consumer = consumer(address, topic + protocol, protocol, "earliest");
+             KafkaConsumer<String, String> stranger = consumer(address, topic + protocol, protocol, "earliest")) {
             consumer.subscribe(List.of(topic));
             say("next member starts at", () -> read(consumer, 1).charAt(0));
+            // Whoever is no member cannot commit for a group that has some. That is final: neither call tries again.
+            stranger.assign(List.of(partition));
+            say("commitSync of a stranger", () -> {
+                stranger.commitSync(Map.of(partition, new OffsetAndMetadata(1)));
+                return "possible";
+            });
+            say("commitAsync of a stranger", () -> commitAsync(stranger, partition, 1, 2));
+            say("commitAsync of a member", () -> commitAsync(consumer, partition, 7, 8));
+            say("what they left", () -> consumer.committed(java.util.Set.of(partition)).get(partition).offset());
         }
         try (KafkaConsumer<String, String> consumer = consumer(address, topic + "-none", protocol, "none")) {
             consumer.subscribe(List.of(topic));
@@ -179,6 +190,20 @@ public class ConsumerCalls {
         properties.put("default.api.timeout.ms", address.endsWith(":1") ? "500" : "60000");
         properties.put("request.timeout.ms", address.endsWith(":1") ? "400" : "30000");
         return new KafkaConsumer<>(properties, new StringDeserializer(), new StringDeserializer());
+    }
+
+    /** What the callbacks were told of offsets that were committed one after another, without waiting. */
+    private static Object commitAsync(KafkaConsumer<String, String> consumer, TopicPartition partition, int... offsets) {
+        List<String> called = new ArrayList<>();
+        for (int offset : offsets) {
+            consumer.commitAsync(Map.of(partition, new OffsetAndMetadata(offset)), (told, error) -> called.add(
+                offset + " " + (error == null ? "done" : error.getClass().getSimpleName())));
+        }
+        long deadline = System.currentTimeMillis() + LONG.toMillis();
+        while (called.size() < offsets.length && System.currentTimeMillis() < deadline) consumer.poll(SHORT);
+        // A second answer to the same commit would come now.
+        consumer.poll(SHORT);
+        return called;
     }
 
     /** The offsets of the next records and the size of the largest poll. */

@@ -46,7 +46,10 @@ def test_a_java_clients_properties() -> None:
     [
         ({"acks": 2}, "acks must be"),
         ({"transactional_id": "x", "idempotent": False}, "is idempotent"),
-        ({"transactional_id": "x", "acks": 1}, "acks=all"),
+        ({"transactional_id": "x", "acks": 1}, "a transactional producer needs acks=all"),
+        ({"transactional_id": "x", "retries": 0}, "a transactional producer needs retries"),
+        ({"idempotent": True, "acks": 1}, "an idempotent producer needs acks=all"),
+        ({"idempotent": True, "retries": 0}, "an idempotent producer needs retries"),
         ({"in_flight_max": 6}, "at most 5 requests in flight, not 6"),
     ],
 )
@@ -55,6 +58,6 @@ def test_a_producer_that_could_not_keep_its_promise_is_refused(given: dict[str, 
         ProducerSettings(**given)
 
 
-@pytest.mark.parametrize("given", [{"acks": 1}, {"idempotent": False}])
+@pytest.mark.parametrize("given", [{"acks": 1}, {"retries": 0}, {"idempotent": False}])
 def test_without_idempotence_more_may_be_in_flight(given: dict[str, Any]) -> None:
     assert not ProducerSettings(in_flight_max=20, **given).uses_sequences

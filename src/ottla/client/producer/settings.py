@@ -21,7 +21,8 @@ class ProducerSettings:
     batch_size: int = 16_384
     compression: Codec = Codec.NONE
     compression_level: int | None = None
-    idempotent: bool = True
+    # None: where the other settings allow it. True insists, and is refused where they do not.
+    idempotent: bool | None = None
     transactional_id: str | None = None
     transaction_timeout_ms: int = 60_000
     delivery_timeout_ms: int = 120_000
@@ -33,12 +34,14 @@ class ProducerSettings:
     partitioner: Partitioner | None = None
 
     def __post_init__(self) -> None:
-        if self.transactional_id is not None and not self.idempotent:
-            raise ValueError("a transactional producer is idempotent")
         if self.acks not in (-1, 0, 1):
             raise ValueError("acks must be all (-1), 1 or 0")
-        if self.transactional_id is not None and self.acks != -1:
-            raise ValueError("a transactional producer needs acks=all")
+        if self.transactional_id is not None:
+            if self.idempotent is False:
+                raise ValueError("a transactional producer is idempotent")
+            self._check_sequences("a transactional producer")
+        elif self.idempotent:
+            self._check_sequences("an idempotent producer")
         if self.uses_sequences and self.in_flight_max > IN_FLIGHT_IDEMPOTENT_MAX:
             raise ValueError(
                 f"an idempotent producer has at most {IN_FLIGHT_IDEMPOTENT_MAX} requests in flight, "
@@ -47,5 +50,13 @@ class ProducerSettings:
 
     @property
     def uses_sequences(self) -> bool:
-        """Idempotence needs acks=all: without it, it is left off, as Java clients do when nobody insists."""
-        return self.transactional_id is not None or (self.idempotent and self.acks == -1)
+        """Idempotence needs acks=all and retries: without them it is left off, as Java clients do if nobody insists."""
+        if self.transactional_id is not None:
+            return True
+        return self.idempotent is not False and self.acks == -1 and self.retries > 0
+
+    def _check_sequences(self, who: str) -> None:
+        if self.acks != -1:
+            raise ValueError(f"{who} needs acks=all")
+        if self.retries < 1:
+            raise ValueError(f"{who} needs retries")
