@@ -8,10 +8,10 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from confluent_kafka.admin import AdminClient
 
@@ -239,13 +239,13 @@ def test_version_and_help(tmp_path: Path) -> None:
 
 
 def test_start_is_quick_and_small(started: list[Started], tmp_path: Path) -> None:
-    before = time.monotonic()
     up = start(started, "up", "--port", "0", "--set", "num.partitions=1", cwd=tmp_path)
     up.wait_until_ready()
-    # Generous, since the machine is shared: what it should be is measured by the benchmark.
-    assert time.monotonic() - before < 3
-    resident = int(Path(f"/proc/{up.process.pid}/statm").read_text().split()[1]) * 4096
-    assert resident < 39 * 2**20
+    process = psutil.Process(up.process.pid)
+    # Its own time, whatever else the machine does. Generous still: what it should be is measured by the benchmark.
+    times = process.cpu_times()
+    assert times.user + times.system < 2
+    assert process.memory_info().rss < 39 * 2**20
 
 
 def test_a_server_properties_file_of_kafka_is_read_as_it_is(started: list[Started], tmp_path: Path) -> None:
