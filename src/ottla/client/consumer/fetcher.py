@@ -1,7 +1,8 @@
 """Fetching ahead: one request under way for each broker, answers kept until they are polled.
 
 An answer is walked batch by batch, header by header: control batches and batches of aborted transactions are dropped
-here, and records are not opened. Fetching pauses where more than `buffer_bytes` wait.
+here, and records are not opened. Fetching pauses where more than `buffer_bytes` wait. Each broker keeps a session for
+us (`fetch_session`), so that a request names only what changed, and an answer only what is new.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable
 
 from ottla.client.cluster import Cluster
 from ottla.client.consumer.decode import ConsumedBatch
+from ottla.client.consumer.fetch_session import FetchPlan, FetchSession
 from ottla.client.consumer.positions import PartitionState, Positions
 from ottla.client.consumer.settings import ConsumerSettings
 from ottla.client.errors import ClientError, ConnectionLost, error_of
@@ -21,12 +23,14 @@ from ottla.model.ids import TopicPartition, Uuid
 from ottla.records.control import ControlType, read_control_type
 from ottla.records.errors import CorruptRecords
 from ottla.records.iterate import Batch, iterate_batches, iterate_records, verify_checksum
-from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, PartitionData
 
 __all__ = ["Fetcher"]
 
 # The last version with names, for topics whose id is not known.
 _NAMES_VERSION_MAX = 12
+# How long a broker may take to hear that a session is over; it would find out by itself.
+_GOODBYE_TIMEOUT_MS = 500
 _MOVED = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.REPLICA_NOT_AVAILABLE,
@@ -56,6 +60,7 @@ class Fetcher:
         self._positions = positions
         self._on_out_of_range = on_out_of_range
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._sessions: defaultdict[int, FetchSession] = defaultdict(FetchSession)
         self._refreshing: asyncio.Task[None] | None = None
         self.ready: deque[tuple[int, ConsumedBatch]] = deque()
         self.arrived = asyncio.Event()
@@ -66,12 +71,15 @@ class Fetcher:
 
     async def close(self) -> None:
         self._closed = True
+        # A broker that is busy with our last fetch would hear of the end only after it: nobody waits for that.
+        idle = [node_id for node_id in self._sessions if node_id not in self._tasks]
         tasks = list(self._tasks.values())
         if self._refreshing is not None:
             tasks.append(self._refreshing)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*map(self._end_session, idle), return_exceptions=True)
 
     def start(self) -> None:
         """Sends a fetch to every broker that has something to read and nothing under way."""
@@ -123,15 +131,19 @@ class Fetcher:
         turns = [state.turn for state in states]
         for state in states:
             state.fetching = True
+        session = self._sessions[node_id]
         try:
-            response = await self._ask(node_id, states)
+            response = await self._ask(node_id, states, session)
         except (ConnectionLost, ClientError):
+            session.on_no_answer()
             await asyncio.sleep(self._cluster.settings.retry_backoff_ms / 1000)
             self._refresh({state.partition.topic for state in states})
             return
         finally:
             for state in states:
                 state.fetching = False
+        if not session.accepts(error_code=response.error_code, session_id=response.session_id):
+            return
         if response.error_code:
             self._fail(error_of(response.error_code))
             return
@@ -147,42 +159,55 @@ class Fetcher:
         if pause:
             await asyncio.sleep(self._cluster.settings.retry_backoff_ms / 1000)
 
-    async def _ask(self, node_id: int, states: list[PartitionState]) -> FetchResponse:
+    async def _ask(self, node_id: int, states: list[PartitionState], session: FetchSession) -> FetchResponse:
         settings = self._settings
         known = self._cluster.metadata.topics
-        topics: dict[str, list[FetchPartition]] = {}
+        wanted: dict[TopicPartition, FetchPartition] = {}
         for state in states:
             topic, partition = state.partition
             info = known.get(topic)
             epoch = info.partitions[partition].leader_epoch if info and partition in info.partitions else -1
-            topics.setdefault(topic, []).append(
-                FetchPartition(
-                    partition=partition,
-                    current_leader_epoch=epoch,
-                    fetch_offset=state.fetch_offset,
-                    partition_max_bytes=settings.partition_fetch_bytes,
-                )
+            wanted[state.partition] = FetchPartition(
+                partition=partition,
+                current_leader_epoch=epoch,
+                fetch_offset=state.fetch_offset,
+                partition_max_bytes=settings.partition_fetch_bytes,
             )
-        ids = {name: known[name].topic_id if name in known else Uuid.ZERO for name in topics}
-        request = FetchRequest(
-            max_wait_ms=settings.fetch_max_wait_ms,
-            min_bytes=settings.fetch_min_bytes,
-            max_bytes=settings.fetch_max_bytes,
-            isolation_level=1 if settings.read_committed else 0,
-            topics=[FetchTopic(topic=name, topic_id=ids[name], partitions=some) for name, some in topics.items()],
-            rack_id=settings.rack,
-        )
+        ids = {one.topic: known[one.topic].topic_id if one.topic in known else Uuid.ZERO for one in wanted}
+        has_ids = all(ids.values())
         connection = await self._cluster.node_connection(node_id, "fetch")
+        request = self._request(session.plan(wanted, ids if has_ids else None))
         now = asyncio.get_running_loop().time
         sent = now()
         response: FetchResponse = await connection.ask(
             request,
             timeout_ms=self._cluster.settings.request_timeout_ms + settings.fetch_max_wait_ms,
-            version_max=32767 if all(ids.values()) else _NAMES_VERSION_MAX,
+            version_max=32767 if has_ids else _NAMES_VERSION_MAX,
         )
         self.measures.fetches += 1
         self.measures.fetch_seconds += now() - sent
         return response
+
+    def _request(self, plan: FetchPlan) -> FetchRequest:
+        settings = self._settings
+        return FetchRequest(
+            max_wait_ms=settings.fetch_max_wait_ms,
+            min_bytes=settings.fetch_min_bytes,
+            max_bytes=settings.fetch_max_bytes,
+            isolation_level=1 if settings.read_committed else 0,
+            session_id=plan.session_id,
+            session_epoch=plan.epoch,
+            topics=plan.topics,
+            forgotten_topics_data=plan.forgotten,
+            rack_id=settings.rack,
+        )
+
+    async def _end_session(self, node_id: int) -> None:
+        plan = self._sessions[node_id].final()
+        if plan is not None:
+            async with asyncio.timeout(_GOODBYE_TIMEOUT_MS / 1000):
+                connection = await self._cluster.node_connection(node_id, "fetch")
+                await connection.ask(self._request(plan), timeout_ms=_GOODBYE_TIMEOUT_MS)
 
     def _on_partition(self, node_id: int, state: PartitionState, data: PartitionData) -> bool:
         """Takes over one partition's answer; whether the next fetch should wait a moment."""

@@ -325,7 +325,7 @@ class Producer:
                     self._close_batch(queue)
                 else:
                     pause = wait if pause is None else min(pause, wait)
-            if not queue.closed or (queue.retrying and queue.in_flight):
+            if not queue.closed or queue.must_wait(self._identity.producer_id):
                 continue
             first = queue.closed[0]
             if first.created + self.settings.delivery_timeout_ms / 1000 < now:
@@ -445,6 +445,7 @@ class Producer:
         error = error_of(answer.error_code, answer.error_message)
         if error is None or error.code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             self.measures.duplicate_records += 0 if error is None else batch.count
+            queue.known_producer_id = batch.producer_id
             self._finish(batch, (answer.base_offset, answer.log_append_time_ms))
         else:
             if error.code in _LEADER_UNKNOWN:

@@ -14,7 +14,7 @@ __all__ = ["PartitionQueue"]
 class PartitionQueue:
     """What has not been acknowledged: one batch being filled, those that wait, and how many are in flight."""
 
-    __slots__ = ("closed", "in_flight", "open", "retrying")
+    __slots__ = ("closed", "in_flight", "known_producer_id", "open", "retrying")
 
     def __init__(self) -> None:
         self.open: ProducerBatch | None = None
@@ -22,13 +22,23 @@ class PartitionQueue:
         self.in_flight = 0
         # Whether a batch came back: until it has left again, nothing younger may overtake it.
         self.retrying = False
+        # The producer id that the leader has acknowledged a batch of.
+        self.known_producer_id = -1
+
+    def must_wait(self, producer_id: int) -> bool:
+        """Whether nothing may be sent before what is in flight has landed.
+
+        A leader that knows nothing of a producer takes any sequence number for its first: if the first batch does not
+        reach it and the second does, the first is out of order for ever. So the first one goes alone.
+        """
+        return self.in_flight > 0 and (self.retrying or self.known_producer_id != producer_id)
 
     def put_back(self, batch: ProducerBatch) -> None:
         """Into its place, before everything younger. What was in flight together may come back in any order."""
         self.retrying = True
         position = 0
         for other in self.closed:
-            if (other.created, other.base_sequence) > (batch.created, batch.base_sequence):
+            if _age(other) > _age(batch):
                 break
             position += 1
         self.closed.insert(position, batch)
@@ -48,3 +58,8 @@ class PartitionQueue:
                 return self.retrying or self.in_flight > 0
             return error.code.retriable
         return isinstance(error, ConnectionLost)
+
+
+def _age(batch: ProducerBatch) -> tuple[float, bool, int]:
+    """Clocks of loops are coarse: of two with the same time, one that has never left is the younger."""
+    return batch.created, batch.base_sequence < 0, batch.base_sequence

@@ -1,0 +1,59 @@
+"""The order in which batches of one partition leave."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ottla.client.errors import ConnectionLost
+from ottla.client.producer.batch import ProducerBatch
+from ottla.client.producer.queue import PartitionQueue
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import TopicPartition
+from ottla.records.compression import Codec
+
+
+def batch(*, created: float, sequence: int = -1) -> ProducerBatch:
+    done: asyncio.Future[tuple[int, int]] = asyncio.Future(loop=asyncio.new_event_loop())
+    done.get_loop().close()
+    made = ProducerBatch(TopicPartition("t", 0), limit=100, codec=Codec.NONE, level=None, created=created, done=done)
+    made.base_sequence = sequence
+    return made
+
+
+def test_what_comes_back_goes_before_what_is_younger() -> None:
+    queue = PartitionQueue()
+    waiting = [batch(created=5.0), batch(created=6.0)]
+    queue.closed.extend(waiting)
+    # Of the same time as one that never left, by a coarse clock.
+    first, second = batch(created=5.0, sequence=0), batch(created=5.0, sequence=7)
+    queue.put_back(second)
+    queue.put_back(first)
+    assert list(queue.closed) == [first, second, *waiting]
+
+
+@pytest.mark.parametrize(
+    ("in_flight", "retrying", "known", "waits"),
+    [(0, False, -1, False), (1, False, -1, True), (1, False, 9, False), (1, True, 9, True), (0, True, 9, False)],
+)
+def test_the_first_batch_goes_alone(in_flight: int, retrying: bool, known: int, waits: bool) -> None:
+    queue = PartitionQueue()
+    queue.in_flight, queue.retrying, queue.known_producer_id = in_flight, retrying, known
+    assert queue.must_wait(9) is waits
+
+
+def test_without_a_producer_id_nothing_waits() -> None:
+    queue = PartitionQueue()
+    queue.in_flight = 1
+    assert not queue.must_wait(-1)
+
+
+def test_what_may_be_sent_again() -> None:
+    queue = PartitionQueue()
+    out_of_order = KafkaError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "")
+    assert not queue.may_repeat(out_of_order)
+    queue.in_flight = 1
+    assert queue.may_repeat(out_of_order)
+    assert queue.may_repeat(ConnectionLost("gone"))
+    assert not queue.may_repeat(KafkaError(ErrorCode.MESSAGE_TOO_LARGE, ""))
