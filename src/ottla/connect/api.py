@@ -73,7 +73,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 __all__ = [
-    "FRAME_COLUMNS",
     "REQUIRED",
     "Batch",
     "Chain",
@@ -116,8 +115,6 @@ __all__ = [
 JsonScalar = str | int | float | bool | None
 SourcePartition = Mapping[str, JsonScalar]
 SourceOffset = Mapping[str, JsonScalar]
-
-FRAME_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 
 
 class ConnectError(Exception):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ottla.connect import failures
 from ottla.connect.api import ChainResult, ConnectError, Converter, Predicate, Transform
+from ottla.connect.config_definitions import names_in
 from ottla.connect.converters.base import ColumnConverter
 from ottla.connect.converters.text import SimpleHeaderConverter
 from ottla.connect.errors import RAW_HEADERS, RAW_KEY, RAW_TOPIC, RAW_VALUE, ErrorPolicy, dead_letters, log_failures
@@ -179,13 +180,13 @@ def _converter(config: Mapping[str, str], name: str, default: str, plugins: Plug
 
 def _steps(config: Mapping[str, str], plugins: Plugins, header: Converter) -> list[Step]:
     predicates = {}
-    for name in _names(config, "predicates"):
+    for name in names_in(config.get("predicates")):
         given = _under(config, f"predicates.{name}.")
         predicate: Predicate = plugins.make(given.get("type", ""), Predicate)  # type: ignore[type-abstract]
         predicate.configure({key: text for key, text in given.items() if key != "type"})
         predicates[name] = predicate
     steps = []
-    for name in _names(config, "transforms"):
+    for name in names_in(config.get("transforms")):
         given = _under(config, f"transforms.{name}.")
         transform: Transform = plugins.make(given.get("type", ""), Transform)  # type: ignore[type-abstract]
         transform.configure({key: text for key, text in given.items() if key not in ("type", "predicate", "negate")})
@@ -197,10 +198,6 @@ def _steps(config: Mapping[str, str], plugins: Plugins, header: Converter) -> li
         negate = given.get("negate", "false").lower() == "true"
         steps.append(Step(transform=transform, predicate=predicates[wanted] if wanted else None, negate=negate))
     return steps
-
-
-def _names(config: Mapping[str, str], key: str) -> list[str]:
-    return [each.strip() for each in config.get(key, "").split(",") if each.strip()]
 
 
 def _under(config: Mapping[str, str], prefix: str) -> dict[str, str]:

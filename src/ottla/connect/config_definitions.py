@@ -37,6 +37,7 @@ __all__ = [
     "Settings",
     "Validator",
     "Width",
+    "names_in",
 ]
 
 Setting = str | int | float | bool | list[str] | None
@@ -357,6 +358,11 @@ _NAMES = {
     ConfigType.INT: "a 32-bit whole number",
     ConfigType.LONG: "a 64-bit whole number",
 }
+
+
+def names_in(text: str | None) -> list[str]:
+    """The names in a list as configurations write it, with commas."""
+    return [each.strip() for each in (text or "").split(",") if each.strip()]
 
 
 def _parse(name: str, type: ConfigType, given: str) -> Setting:

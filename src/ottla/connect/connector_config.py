@@ -29,7 +29,7 @@ from ottla.connect.api import (
     Transform,
     Width,
 )
-from ottla.connect.config_definitions import as_text
+from ottla.connect.config_definitions import as_text, names_in
 from ottla.connect.plugins import Plugins, full_name
 
 __all__ = ["connector_definitions", "definition_body", "validate_connector", "validation_body"]
@@ -81,7 +81,7 @@ def _common(kind: type[Connector], plugins: Plugins) -> ConfigDefinitions:
                 documentation="The version of that converter.")
         .define("header.converter", ConfigType.CLASS, default=None, importance=low, group=_COMMON, order_in_group=10,
                 width=short, display_name="Header converter class",
-                documentation="Accepted and without effect: headers are bytes.")
+                documentation="How headers that transforms add become bytes. Others are bytes, and stay as they are.")
         .define("header.converter.plugin.version", ConfigType.STRING, default=None, importance=low, group=_COMMON,
                 order_in_group=11, width=short, display_name="Header converter version",
                 documentation="The version of that converter.")
@@ -269,7 +269,7 @@ def _of_steps(
     """The settings of the transforms or predicates that a configuration names."""
     word = "Transformation" if kind == "transforms" else "Predicate"
     found: list[ConfigDefinition] = []
-    for name in dict.fromkeys(each.strip() for each in (config.get(kind) or "").split(",") if each.strip()):
+    for name in dict.fromkeys(names_in(config.get(kind))):
         prefix, group = f"{kind}.{name}.", f"{kind.capitalize()}: {name}"
         choices = [one.name for one in plugins.all() if issubclass(one.plugin, of)]
         found.append(
@@ -335,8 +335,7 @@ def _check_plugins(config: Mapping[str, str], values: dict[str, ConfigValue], pl
     wanted: list[tuple[str, type[Plugin]]] = [("key.converter", Converter), ("value.converter", Converter)]
     steps: tuple[tuple[str, type[Plugin]], ...] = (("transforms", Transform), ("predicates", Predicate))
     for kind, of in steps:
-        names = [each.strip() for each in config.get(kind, "").split(",") if each.strip()]
-        wanted += [(f"{kind}.{name}.type", of) for name in names]
+        wanted += [(f"{kind}.{name}.type", of) for name in names_in(config.get(kind))]
     for key, of in wanted:
         if key in config and key in values:
             try:
@@ -351,7 +350,7 @@ def _check_topics(config: Mapping[str, str], values: dict[str, ConfigValue]) -> 
         sentence = "topics and topics.regex are both there, but only one of them may be."
     elif not NonEmpty()(config.get("topics", "")) or not NonEmpty()(config.get("topics.regex", "")):
         dead = config.get("errors.deadletterqueue.topic.name")
-        if dead and dead in [each.strip() for each in config.get("topics", "").split(",")]:
+        if dead and dead in names_in(config.get("topics")):
             topics.errors.append(f"{dead} is the topic for dead letters and cannot be read by the same connector.")
         return
     else:

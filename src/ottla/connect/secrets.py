@@ -17,12 +17,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from ottla.connect.api import ConfigProvider, ConnectError
+from ottla.connect.config_definitions import names_in
 from ottla.connect.providers.local import DirectoryConfigProvider, EnvVarConfigProvider, FileConfigProvider
 
 if TYPE_CHECKING:
     from ottla.connect.plugins import Plugins
 
-__all__ = ["HIDDEN", "Mask", "MaskFilter", "has_reference", "hide_in_logs", "make_providers", "resolve"]
+__all__ = ["HIDDEN", "Mask", "MaskFilter", "hide_in_logs", "make_providers", "resolve"]
 
 HIDDEN = "********"
 # Kafka's own: a provider, an optional path, a key without brackets.
@@ -91,9 +92,7 @@ def make_providers(config: Mapping[str, str], plugins: Plugins | None = None) ->
         "dir": DirectoryConfigProvider(),
         "directory": DirectoryConfigProvider(),
     }
-    for name in (each.strip() for each in config.get("config.providers", "").split(",")):
-        if not name:
-            continue
+    for name in names_in(config.get("config.providers")):
         prefix = f"config.providers.{name}."
         wanted = config.get(prefix + "class")
         provider = providers.get(name)
@@ -115,10 +114,6 @@ def resolve(
 ) -> dict[str, str]:
     """The configuration with the values that its references stand for."""
     return {key: _resolved(key, text, providers, mask) for key, text in config.items()}
-
-
-def has_reference(text: str) -> bool:
-    return REFERENCE.search(text) is not None
 
 
 def _resolved(key: str, text: str, providers: Mapping[str, ConfigProvider], mask: Mask | None) -> str:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.client.settings import ClientSettings
 from ottla.connect.api import ConnectError, Connector, OffsetRange, SourceConnector, SourceOffset, SourcePartition, Task
+from ottla.connect.runtime.outgoing import outgoing_columns
 
 if TYPE_CHECKING:
     import pyarrow
@@ -242,8 +243,7 @@ def _read_ranges(
 
 def writing(frame: DataFrame, target: WriteTarget | None = None) -> DataFrame:
     """A frame that, when it is collected, writes all rows in one Spark task; without a target to where the job says."""
-    columns = [name for name in ("key", "value", "topic", "partition", "timestamp", "headers") if name in frame.columns]
-    return frame.select(*columns).coalesce(1).mapInArrow(partial(_write_rows, target), _WRITTEN)
+    return frame.select(*outgoing_columns(frame)).coalesce(1).mapInArrow(partial(_write_rows, target), _WRITTEN)
 
 
 def write(frame: DataFrame) -> Written:

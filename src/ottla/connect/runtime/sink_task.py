@@ -15,6 +15,7 @@ from ottla.client.admin.groups import Groups
 from ottla.client.admin.offsets import Offsets
 from ottla.client.cluster import Cluster
 from ottla.connect.api import Batch, Chain, OffsetRange, ReadLimit, SinkConnector, SinkWriter
+from ottla.connect.config_definitions import names_in
 from ottla.connect.runtime.fenced_task import FencedTask
 from ottla.connect.runtime.jobs import WriteTarget, read_topics, write, writing
 from ottla.connect.runtime.loop import StoppedError, TaskStart
@@ -141,7 +142,7 @@ class SinkTask(FencedTask):
     async def _find_partitions(self) -> None:
         config = self.spec.config
         pattern = config.get("topics.regex")
-        names = [each.strip() for each in config.get("topics", "").split(",") if each.strip()]
+        names = names_in(config.get("topics"))
         metadata = await self._cluster.refresh(None if pattern else names)
         if pattern:
             matches = re.compile(pattern).fullmatch

@@ -7,19 +7,11 @@ transaction did not commit never was, and the next one, here or on another worke
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
 from typing import TYPE_CHECKING
 
-from ottla.connect.api import (
-    Chain,
-    ConnectError,
-    ReadLimit,
-    SourceConnector,
-    SourceOffset,
-    SourceReader,
-)
+from ottla.connect.api import Chain, ReadLimit, SourceConnector, SourceOffset, SourceReader
 from ottla.connect.runtime.fenced_task import FencedTask
 from ottla.connect.runtime.jobs import (
     ConnectorReference,
@@ -33,6 +25,7 @@ from ottla.connect.runtime.jobs import (
     writing,
 )
 from ottla.connect.runtime.loop import StoppedError, TaskStart
+from ottla.connect.runtime.outgoing import together, with_topic
 from ottla.connect.runtime.transactions import TaskTransactions
 from ottla.connect.stores.offsets import OffsetStore, offset_record, partition_key
 
@@ -40,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["SourceTask", "with_topic"]
+__all__ = ["SourceTask"]
 
 # Plans that are kept: for each combination of schemas and numbers of pieces that occurs.
 _PLANS_MAX = 16
@@ -153,7 +146,7 @@ class SourceTask(FencedTask):
             if result.report is not None:
                 reports.append(result.report)
             parts.append(result.good)
-        return _Plan(writing(_together(parts)), tuple(reports))
+        return _Plan(writing(together(parts)), tuple(reports))
 
     def _straight(self, groups: list[tuple[str | StructType, list[SourcePiece]]]) -> DataFrame | None:
         """The short way, for text and bytes that nobody changes; None where there is something to do."""
@@ -188,44 +181,3 @@ class SourceTask(FencedTask):
         else:
             await self.transactions.abort()
         await self._offsets.put(connector, [(piece.partition, piece.end) for piece in pieces])
-
-
-def with_topic(frame: DataFrame, config: Mapping[str, str]) -> DataFrame:
-    """Rows without a topic go to the one that the configuration names."""
-    from pyspark.sql import functions as sql
-
-    named = config.get("topic")
-    if "topic" in frame.columns:
-        return frame if not named else frame.withColumn("topic", sql.coalesce(sql.col("topic"), sql.lit(named)))
-    if not named:
-        raise ConnectError("The rows of this source have no topic, and its configuration names none.")
-    return frame.withColumn("topic", sql.lit(named))
-
-
-def _together(frames: Sequence[DataFrame]) -> DataFrame:
-    """Frames of different sources as one, with the columns that any of them has.
-
-    Not with all that there could be: on their way to Python, Spark counts the bytes of a batch anew with every row, and
-    lists of structs, such as headers, cost it ten times what everything else does, even where they are null.
-    """
-    from pyspark.sql import functions as sql
-
-    types = {
-        "key": "binary",
-        "value": "binary",
-        "topic": "string",
-        "partition": "int",
-        "timestamp": "timestamp",
-        "headers": "array<struct<key: string, value: binary>>",
-    }
-    wanted = [name for name in types if any(name in frame.columns for frame in frames)]
-    parts = [
-        frame.select(
-            *(
-                (sql.col(name) if name in frame.columns else sql.lit(None)).cast(types[name]).alias(name)
-                for name in wanted
-            )
-        )
-        for frame in frames
-    ]
-    return reduce(lambda first, second: first.unionByName(second), parts)

@@ -16,6 +16,7 @@ from ottla.client.errors import ClientError
 from ottla.client.producer import Producer, ProducerSettings
 from ottla.connect.api import ConnectError, SinkConnector, SourceConnector
 from ottla.connect.chain import build_chain
+from ottla.connect.config_definitions import names_in
 from ottla.connect.engine import RunningTask, TaskEvents, TaskSpec
 from ottla.connect.plugins import Plugins
 from ottla.connect.runtime.jobs import ConnectorReference, CreationRule, WriteTarget
@@ -215,17 +216,16 @@ class SparkEngine:
 
 def creation_rules(config: Mapping[str, str]) -> tuple[CreationRule, ...]:
     """`topic.creation.<group>.…` as rules, the default group last (KIP-158)."""
-    groups = [each.strip() for each in config.get("topic.creation.groups", "").split(",") if each.strip()]
     rules = []
-    for group in [*groups, "default"]:
+    for group in [*names_in(config.get("topic.creation.groups")), "default"]:
         prefix = f"topic.creation.{group}."
         given = {key.removeprefix(prefix): text for key, text in config.items() if key.startswith(prefix)}
         if not given:
             continue
         rules.append(
             CreationRule(
-                include=(".*",) if group == "default" else _words(given.pop("include", "")),
-                exclude=_words(given.pop("exclude", "")),
+                include=(".*",) if group == "default" else tuple(names_in(given.pop("include", ""))),
+                exclude=tuple(names_in(given.pop("exclude", ""))),
                 partitions=int(given.pop("partitions", "-1")),
                 replication_factor=int(given.pop("replication.factor", "-1")),
                 configs=given,
@@ -237,7 +237,3 @@ def creation_rules(config: Mapping[str, str]) -> tuple[CreationRule, ...]:
 def _dead_letter_rule(config: Mapping[str, str]) -> CreationRule:
     replicas = int(config.get("errors.deadletterqueue.topic.replication.factor", "3"))
     return CreationRule(partitions=1, replication_factor=replicas, configs={})
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(each.strip() for each in text.split(",") if each.strip())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import ottla.spark
 from ottla.connect.api import Chain, ConnectError, ReadLimit, SourceConnector
 from ottla.connect.runtime.loop import TaskLoop, TaskStart
-from ottla.connect.runtime.source_task import with_topic
+from ottla.connect.runtime.outgoing import outgoing_columns, with_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -75,9 +75,8 @@ class StreamTask(TaskLoop):
         if stream is None:
             raise ConnectError(f"{self.spec.connector.__name__} has neither a reader nor a stream.")
         frame: DataFrame = self._chain.source(with_topic(stream, self.spec.config)).good
-        columns = ("key", "value", "topic", "partition", "timestamp", "headers")
         writer = (
-            frame.select(*[name for name in columns if name in frame.columns])
+            frame.select(*outgoing_columns(frame))
             .writeStream.format("ottla")
             .options(**self._options)
             .option("query.name", self.spec.transactional_id)

@@ -11,11 +11,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from ottla.connect.api import ConnectError
+from ottla.connect.api import ConfigDefinitions, ConfigType, ConnectError, Importance, NonEmpty
 from ottla.connect.connectors.databases.columns import Column
 from ottla.connect.schema import Schema
 
-__all__ = ["Database", "TableName", "open_database"]
+__all__ = ["Database", "TableName", "connection_definitions", "open_database"]
 
 
 class TableName(NamedTuple):
@@ -111,6 +111,19 @@ class Database(ABC):
     @abstractmethod
     def table_name(self, text: str) -> TableName:
         """What a configuration means by a name with dots."""
+
+
+def connection_definitions() -> ConfigDefinitions:
+    """The settings that `open_database` looks at; connectors add their own."""
+    return (
+        ConfigDefinitions()
+        .define("connection.url", ConfigType.STRING, importance=Importance.HIGH, validator=NonEmpty(),
+                documentation="jdbc:postgresql://host:port/database or jdbc:sqlite:/path/of/the/file.")
+        .define("connection.user", ConfigType.STRING, default=None, importance=Importance.HIGH,
+                documentation="The user of the database.")
+        .define("connection.password", ConfigType.PASSWORD, default=None, importance=Importance.HIGH,
+                documentation="The user's password.")
+    )  # fmt: skip
 
 
 def open_database(config: Mapping[str, Any]) -> Database:

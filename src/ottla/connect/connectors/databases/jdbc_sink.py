@@ -32,7 +32,8 @@ from ottla.connect.api import (
     SourceOffset,
     Task,
 )
-from ottla.connect.connectors.databases.dialect import open_database
+from ottla.connect.config_definitions import names_in
+from ottla.connect.connectors.databases.dialect import connection_definitions, open_database
 from ottla.connect.connectors.databases.sink_batch import BatchPlan, write_batch
 from ottla.connect.connectors.databases.sink_offsets import SinkOffsets
 from ottla.connect.schema import Schema, schema_from_spark, schema_of
@@ -55,13 +56,7 @@ class JdbcSinkConnector(SinkConnector):
     @classmethod
     def config_definitions(cls) -> ConfigDefinitions:
         return (
-            ConfigDefinitions()
-            .define("connection.url", ConfigType.STRING, importance=Importance.HIGH, validator=NonEmpty(),
-                    documentation="jdbc:postgresql://host:port/database or jdbc:sqlite:/path/of/the/file.")
-            .define("connection.user", ConfigType.STRING, default=None, importance=Importance.HIGH,
-                    documentation="The user of the database.")
-            .define("connection.password", ConfigType.PASSWORD, default=None, importance=Importance.HIGH,
-                    documentation="The user's password.")
+            connection_definitions()
             .define("insert.mode", ConfigType.STRING, default="insert", importance=Importance.HIGH,
                     validator=OneOf(INSERT_MODES),
                     documentation="insert: each record a new row. upsert: the row with its key is replaced, or made. "
@@ -97,7 +92,7 @@ class JdbcSinkConnector(SinkConnector):
             values["delete.enabled"].errors.append("Deleting rows needs pk.mode=record_key.")
         if keys == "record_value" and not config.get("pk.fields"):
             values["pk.fields"].errors.append("pk.mode=record_value needs the names of the fields.")
-        if keys == "kafka" and len(_list(config.get("pk.fields"))) not in (0, 3):
+        if keys == "kafka" and len(names_in(config.get("pk.fields"))) not in (0, 3):
             values["pk.fields"].errors.append("pk.mode=kafka needs three names: for topic, partition and offset.")
 
     def writer(self, task: Task) -> SinkWriter:
@@ -158,7 +153,3 @@ def _schema(frame: DataFrame, column: str) -> Schema | None:
         return None
     found = schema_of(frame, column)
     return found if found is not None else schema_from_spark(frame.schema[column].dataType)
-
-
-def _list(text: str | None) -> list[str]:
-    return [part.strip() for part in (text or "").split(",") if part.strip()]

@@ -23,7 +23,6 @@ from ottla.connect.api import (
     Delivery,
     DeliveryClaim,
     Importance,
-    NonEmpty,
     OneOf,
     Range,
     ReadLimit,
@@ -35,7 +34,7 @@ from ottla.connect.api import (
     Task,
 )
 from ottla.connect.connectors.databases.columns import Column, arrow_array, described, struct_of
-from ottla.connect.connectors.databases.dialect import Database, TableName, open_database
+from ottla.connect.connectors.databases.dialect import Database, TableName, connection_definitions, open_database
 from ottla.connect.connectors.databases.table_query import (
     INCREMENTING,
     MODES,
@@ -65,13 +64,7 @@ class JdbcSourceConnector(SourceConnector):
     @classmethod
     def config_definitions(cls) -> ConfigDefinitions:
         return (
-            ConfigDefinitions()
-            .define("connection.url", ConfigType.STRING, importance=Importance.HIGH, validator=NonEmpty(),
-                    documentation="jdbc:postgresql://host:port/database or jdbc:sqlite:/path/of/the/file.")
-            .define("connection.user", ConfigType.STRING, default=None, importance=Importance.HIGH,
-                    documentation="The user of the database.")
-            .define("connection.password", ConfigType.PASSWORD, default=None, importance=Importance.HIGH,
-                    documentation="The user's password.")
+            connection_definitions()
             .define("topic.prefix", ConfigType.STRING, importance=Importance.HIGH,
                     documentation="Stands before the table's name in the topic's; with `query`, it is the topic.")
             .define("mode", ConfigType.STRING, importance=Importance.HIGH, validator=OneOf(MODES),
