@@ -27,7 +27,6 @@ from ottla.records.errors import CorruptRecords
 __all__ = [
     "ATTRIBUTES_POSITION",
     "BASE_OFFSET",
-    "BASE_TIMESTAMP_POSITION",
     "BATCH_LENGTH_POSITION",
     "BatchHeader",
     "CODEC_MASK",
@@ -68,7 +67,6 @@ MAGIC_POSITION = 16
 CRC_POSITION = 17
 ATTRIBUTES_POSITION = 21
 """Also where the checksummed part begins."""
-BASE_TIMESTAMP_POSITION = 27
 MAX_TIMESTAMP_POSITION = 35
 
 LENGTH_OVERHEAD = 12

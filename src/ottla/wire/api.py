@@ -73,9 +73,6 @@ class ApiSpec:
     def is_readable(self, version: int) -> bool:
         return self.schema_min_version <= version <= self.schema_max_version
 
-    def request_header_version(self, version: int) -> int:
-        return 2 if version >= self.flexible_since else 1
-
     def response_header_version(self, version: int) -> int:
         """ApiVersions is answered with version 0 always: a client that asks does not know yet what we speak."""
         return 1 if version >= self.flexible_since and self.key is not ApiKey.API_VERSIONS else 0

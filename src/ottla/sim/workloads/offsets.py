@@ -30,7 +30,6 @@ from ottla.wire.peers import PeerUnreachable
 
 __all__ = ["CommitOffsets", "OffsetKeeper"]
 
-NOTHING_COMMITTED = -1
 MOVED = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
