@@ -238,6 +238,9 @@ def test_features_are_described_lowered_raised_and_disabled(tool: Run, java: Too
         return found.group(1)
 
     assert level("metadata.version") == "4.3-IV0"
+    # Share groups are not there yet, so that a new cluster begins without them.
+    assert level("share.version") == level("streams.version") == "0"
+    tool("FeatureCommand", "upgrade", "--feature", "share.version=1")
     tool("FeatureCommand", "downgrade", "--feature", "share.version=0", "--dry-run")
     assert level("share.version") == "1"
     tool("FeatureCommand", "downgrade", "--feature", "share.version=0")

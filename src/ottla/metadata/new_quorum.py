@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ottla.metadata.versions import (
     METADATA_VERSION,
     METADATA_VERSION_LATEST,
+    NOT_SERVED_YET,
     SUPPORTED_FEATURES,
     feature_dependencies,
     feature_levels_at,
@@ -92,7 +93,8 @@ def plan_features(
         if found is None:
             raise QuorumPlanError(f"{release_version} is no release whose metadata this one can write.")
         metadata_version = found
-    levels = feature_levels_at(metadata_version)
+    belonging = feature_levels_at(metadata_version)
+    levels = {name: level for name, level in belonging.items() if name not in NOT_SERVED_YET}
     for text in features:
         name, _, level = text.partition("=")
         if name not in SUPPORTED_FEATURES or not level.isdecimal():

@@ -19,6 +19,7 @@ __all__ = [
     "METADATA_VERSION_LATEST",
     "METADATA_VERSION_MIN",
     "METADATA_VERSION_UNSTABLE",
+    "NOT_SERVED_YET",
     "SUPPORTED_FEATURES",
     "encode_for",
     "feature_dependencies",
@@ -50,13 +51,15 @@ SUPPORTED_FEATURES: Final[dict[str, tuple[int, int]]] = {
     "transaction.version": (0, 2),
 }
 
+# Whose requests are refused at any level, so that new clusters begin without them. Nodes can run at level 1 all the
+# same: clusters that Apache Kafka began have it.
+NOT_SERVED_YET: Final = frozenset(("share.version", "streams.version"))
+
 # What storage formatted by release 4.3 begins with, in the order in which Kafka writes it.
 DEFAULT_FEATURE_LEVELS: Final[dict[str, int]] = {
     METADATA_VERSION: METADATA_VERSION_LATEST,
     "eligible.leader.replicas.version": 1,
     "group.version": 1,
-    "share.version": 1,
-    "streams.version": 1,
     "transaction.version": 2,
 }
 
@@ -111,7 +114,7 @@ def metadata_version_of(name: str) -> int | None:
 
 
 def feature_levels_at(metadata_version: int) -> dict[str, int]:
-    """The levels that a cluster formatted for an older `metadata.version` begins with."""
+    """The levels that belong to a `metadata.version`: a cluster that Apache Kafka formats for it begins with them."""
     since = {name: level for name, (first, level) in _FEATURES_SINCE.items() if metadata_version >= first}
     return {METADATA_VERSION: metadata_version, **since}
 

@@ -403,13 +403,13 @@ def test_an_idempotent_producer_needs_some_right_to_write(node: Node) -> None:
 
 
 def test_features_are_updated_by_whom_may(node: Node) -> None:
-    update = FeatureUpdateKey(feature="share.version", max_version_level=0, upgrade_type=2)
+    update = FeatureUpdateKey(feature="group.version", max_version_level=0, upgrade_type=2)
     request = UpdateFeaturesRequest(feature_updates=[update])
     denying = Denying((Operation.ALTER, ResourceType.CLUSTER, "kafka-cluster"))
     refused = node.call(update_features, request, 2, authorizer=denying)
     assert refused.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert node.call(update_features, request, 2).error_code == ErrorCode.NONE
-    assert "share.version" not in node.harness.image.features.finalized
+    assert "group.version" not in node.harness.image.features.finalized
 
 
 @pytest.mark.parametrize("version", range(3))

@@ -157,14 +157,13 @@ def update(
 
 
 def test_features_go_down_and_up(harness: ControllerHarness) -> None:
-    assert update(harness, "share.version", 0, UpgradeType.SAFE_DOWNGRADE).results[0].error_code == ErrorCode.NONE
-    assert "share.version" not in harness.image.features.finalized
-    assert update(harness, "share.version", 1).results[0].error_code == ErrorCode.NONE
-    assert harness.image.features.finalized["share.version"] == 1
+    assert update(harness, "group.version", 0, UpgradeType.SAFE_DOWNGRADE).results[0].error_code == ErrorCode.NONE
+    assert "group.version" not in harness.image.features.finalized
+    assert update(harness, "group.version", 1).results[0].error_code == ErrorCode.NONE
+    assert harness.image.features.finalized["group.version"] == 1
 
 
 def test_a_broker_that_does_not_know_a_feature_keeps_it_off(harness: ControllerHarness) -> None:
-    assert update(harness, "share.version", 0, UpgradeType.SAFE_DOWNGRADE).error_code == ErrorCode.NONE
     known = registration(2).features
     harness.add_broker(2, features=[feature for feature in known if feature.name != "share.version"])
     assert update(harness, "share.version", 0).error_code == ErrorCode.NONE
@@ -178,7 +177,7 @@ def test_a_broker_that_does_not_know_a_feature_keeps_it_off(harness: ControllerH
     [
         ("no.such.feature", 1, UpgradeType.UPGRADE),
         ("share.version", 2, UpgradeType.UPGRADE),
-        ("share.version", 0, UpgradeType.UPGRADE),
+        ("group.version", 0, UpgradeType.UPGRADE),
         ("share.version", 0, 9),
         ("metadata.version", 25, UpgradeType.UNSAFE_DOWNGRADE),
         ("metadata.version", 31, UpgradeType.UPGRADE),
@@ -209,6 +208,7 @@ def test_a_level_under_development_is_taken_where_all_were_told_to() -> None:
 
 
 def test_the_direction_of_an_update_has_to_be_meant(harness: ControllerHarness) -> None:
+    assert update(harness, "share.version", 1).error_code == ErrorCode.NONE
     down = update(harness, "share.version", 0).error_message or ""
     assert "for feature share.version. Can't downgrade the version of this feature without" in down
     assert update(harness, "share.version", 0, UpgradeType.SAFE_DOWNGRADE).error_code == ErrorCode.NONE

@@ -300,13 +300,13 @@ def update(harness: ControllerHarness, *updates: tuple[str, int, int], validate_
 
 def test_updates_of_features_go_together_or_not_at_all(harness: ControllerHarness) -> None:
     before = harness.image
-    down = ("share.version", 0, UpgradeType.SAFE_DOWNGRADE)
+    down = ("transaction.version", 0, UpgradeType.SAFE_DOWNGRADE)
     assert update(harness, down, validate_only=True).error_code == ErrorCode.NONE
     assert update(harness, down, ("none", 1, 1)).error_code == ErrorCode.INVALID_UPDATE_VERSION
     assert update(harness, down, down).error_code == ErrorCode.INVALID_REQUEST
     assert harness.image is before
     assert update(harness, down, ("group.version", 0, UpgradeType.UNSAFE_DOWNGRADE)).error_code == ErrorCode.NONE
-    assert {"share.version", "group.version"}.isdisjoint(harness.image.features.finalized)
+    assert {"transaction.version", "group.version"}.isdisjoint(harness.image.features.finalized)
 
 
 @pytest.mark.parametrize(

@@ -220,14 +220,12 @@ def test_a_transaction_without_end_never_was() -> None:
     assert list(harness.image.topics.by_name) == ["whole"]
 
 
-def test_a_new_cluster_has_the_features_of_the_release() -> None:
+def test_a_new_cluster_has_the_features_of_the_release_that_are_served() -> None:
     harness = ControllerHarness()
     assert harness.image.features.finalized == {
         "metadata.version": 30,
         "eligible.leader.replicas.version": 1,
         "group.version": 1,
-        "share.version": 1,
-        "streams.version": 1,
         "transaction.version": 2,
     }
     assert harness.image.configs.of_all_brokers() == {"min.insync.replicas": "1"}
