@@ -318,9 +318,11 @@ class _Route:
 
     def answered_late(self, pending: PendingResponse, context: RequestContext) -> None:
         """A parked request has its answer: counts how long it took."""
-        seconds = self._monotonic() - pending.started
+        now = pending.ready_since = self._monotonic()
+        seconds = now - pending.started
         waited_seconds = seconds - pending.handled_seconds
         statistics, weight = self.statistics, pending.weight
+        pending.statistics = statistics
         statistics.late_seconds += seconds * weight
         statistics.late_times[int(seconds * 1e6).bit_length()] += weight
         statistics.late_handled_times[int(pending.handled_seconds * 1e6).bit_length()] += weight

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from ottla.broker.context import CloseConnection, RequestContext
+from ottla.broker.statistics import ApiStatistics
 from ottla.model.deferred import Deferred
 from ottla.model.ports import FileRegion
 
@@ -50,8 +51,10 @@ class PendingResponse:
         "handled_seconds",
         "parts",
         "ready",
+        "ready_since",
         "request_bytes",
         "started",
+        "statistics",
         "weight",
     )
 
@@ -72,14 +75,25 @@ class PendingResponse:
         self.weight = 0
         self.handled_seconds = 0.0
         self.request_bytes = 0
+        # Since when it is ready (0: nobody wants to know), and where it is counted how long it waits for others then.
+        self.ready_since = 0.0
+        self.statistics: ApiStatistics | None = None
 
     @classmethod
-    def answered(cls, parts: list[Part]) -> PendingResponse:
+    def answered(
+        cls, parts: list[Part], *, now: float = 0.0, statistics: ApiStatistics | None = None
+    ) -> PendingResponse:
         """An answer that is there already and only waits for those before it."""
         pending = cls(None, None, None, None)
         pending.parts = parts
         pending.ready = True
+        pending.ready_since, pending.statistics, pending.weight = now, statistics, 1
         return pending
+
+    def left(self, now: float) -> None:
+        """Goes to the socket; `now` may be a little behind the clock, being that of the loop's turn."""
+        if self.statistics is not None:
+            self.statistics.count_queue_wait(max(now - self.ready_since, 0.0), self.weight)
 
     def __call__(self, deferred: Deferred[Any]) -> None:
         route, context, waiter = self._route, self._context, self._waiter

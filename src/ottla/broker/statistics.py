@@ -37,6 +37,8 @@ class ApiStatistics:
         "late_seconds",
         "late_times",
         "parked",
+        "queue_wait_seconds",
+        "queue_wait_times",
         "request_bytes",
         "request_sizes",
         "requests",
@@ -73,7 +75,9 @@ class ApiStatistics:
         self.late_seconds = 0.0
         self.late_times = [0] * TIME_PLACES
         self.late_handled_times = [0] * TIME_PLACES
-
+        # Of answers that were there before those of earlier requests: how long they waited for these.
+        self.queue_wait_seconds = 0.0
+        self.queue_wait_times = [0] * TIME_PLACES
         # Of answers that the client's socket did not take at once: how long they waited for it.
         self.send_wait_seconds = 0.0
         self.send_wait_times = [0] * TIME_PLACES
@@ -111,6 +115,10 @@ class ApiStatistics:
         self.handled_seconds += seconds * weight
         self.handled_times[int(seconds * 1e6).bit_length()] += weight
         return weight
+
+    def count_queue_wait(self, seconds: float, weight: int) -> None:
+        self.queue_wait_seconds += seconds * weight
+        self.queue_wait_times[int(seconds * 1e6).bit_length()] += weight
 
     def count_send_wait(self, seconds: float) -> None:
         self.send_wait_seconds += seconds

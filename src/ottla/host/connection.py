@@ -321,7 +321,9 @@ class Connection:
             return
         if type(answer) is list:
             if self._answers:
-                self._answers.append(PendingResponse.answered(answer))
+                self._answers.append(
+                    PendingResponse.answered(answer, now=self._loop.time(), statistics=self.context.last_statistics)
+                )
             else:
                 self._outbox.put(answer)
         elif answer is not None:
@@ -437,6 +439,8 @@ class Connection:
                 self._closing_reason = answer.close_reason
                 answers.clear()
                 return
+            if answer.ready_since:
+                answer.left(self._loop.time())
             if answer.parts is not None:
                 self._outbox.put(answer.parts)
 

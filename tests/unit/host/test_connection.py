@@ -13,6 +13,7 @@ import pytest
 
 from ottla.broker.context import CloseConnection, ConnectionContext, ListenerInfo
 from ottla.broker.pending import Part, PendingResponse, ResponseWaiter
+from ottla.broker.statistics import ApiStatistics
 from ottla.host import connection as connection_module
 from ottla.host.connection import Connection, ConnectionSettings, SharedReadState
 from ottla.model.deferred import Deferred
@@ -210,6 +211,21 @@ def test_answers_wait_for_the_pending_one_before_them(peer: Peer) -> None:
     three.resolve(b"three")
     one.resolve(b"one")
     assert [peer.receive() for _ in range(4)] == [b"one", b"request two", b"three", b"request four"]
+
+
+def test_an_answer_that_waits_for_an_earlier_one_is_counted(peer: Peer) -> None:
+    parked, quick = ApiStatistics(), ApiStatistics()
+    peer.connection.context.last_statistics = quick
+    peer.send(b"request zero", b"park one", b"request two")
+    peer.until(lambda: len(peer.dispatcher.frames) == 3)
+    assert peer.receive() == b"request zero"
+    peer.run(asyncio.sleep(0.02))
+    peer.connection.context.last_statistics = parked
+    peer.dispatcher.parked[0].resolve(b"one")
+    assert [peer.receive(), peer.receive()] == [b"one", b"request two"]
+    # Only what was ready and waited is there, and only once.
+    assert (sum(quick.queue_wait_times), sum(parked.queue_wait_times)) == (1, 0)
+    assert 0.01 < quick.queue_wait_seconds < 20
 
 
 def test_a_pending_answer_resolved_while_a_later_request_is_handled(peer: Peer) -> None:
