@@ -46,9 +46,9 @@ What Kafka does not have begins with `ottla_`; group lag has the names of kafka-
 rates (`...PerSec`) is the sum since the node's start: take `rate()` of it. Quantiles are of the last minute or two, and
 exact to a factor of two, since values are counted by their highest bit.
 
-A request has Kafka's six phases, of which a node with one thread measures three: the work itself, waiting for others,
-and waiting for the client's socket. Before that it waits for the loop, which is measured for the loop as a whole; it
-waits for no thread, and there are no quotas of clients yet. A scrape is read in portions between which the node works;
+A request has Kafka's six phases, of which a node with one thread measures four: the work itself, waiting for others,
+waiting for the client's socket, and for how long the client is throttled. Before that it waits for the loop, which is
+measured for the loop as a whole; it waits for no thread. A scrape is read in portions between which the node works;
 `ottla_scrape_step_seconds` says how long they are.
 
 [monitoring/grafana-dashboard.json](monitoring/grafana-dashboard.json) is a dashboard, and

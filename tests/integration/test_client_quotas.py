@@ -7,10 +7,12 @@ here, which is measured around it.
 from __future__ import annotations
 
 import time
+import urllib.request
 from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer
+from prometheus_client.parser import text_string_to_metric_families
 
 from ottla.model.errors import ErrorCode
 from ottla.testing import Cluster, cluster
@@ -19,7 +21,8 @@ from ottla.wire.messages.create_partitions import CreatePartitionsRequest, Creat
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.wire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
-from ottla.wire.messages.metadata import MetadataRequest
+from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.wire.messages.produce import ProduceRequest, ProduceResponse
 from tests.integration.data_path import batch, create_topic, fetch_request, new_name, produce_request, values
 from tests.support.raw_client import ConnectionClosed, RawClient
 
@@ -29,7 +32,7 @@ BURST_SECONDS = 10
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Cluster]:
-    with cluster() as started:
+    with cluster(settings={"ottla.metrics.listener": "127.0.0.1:0"}) as started:
         yield started
 
 
@@ -165,10 +168,10 @@ def test_changes_of_topics_are_refused_for_a_while(running: Cluster, admin: RawC
         # The bucket holds 110 tokens and may be overdrawn.
         first, second = new_topic(60), new_topic(60)
         assert client.call(CreateTopicsRequest(topics=[first, second]), 7).throttle_time_ms == 0
+        started = time.monotonic()
         refused = client.call(CreateTopicsRequest(topics=[new_topic(1)]), 7)
         assert refused.topics[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
         assert 0 < refused.throttle_time_ms <= 1_000
-        started = time.monotonic()
         deleted = client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name=first.name)]), 6)
         assert time.monotonic() - started >= refused.throttle_time_ms / 1000 - 0.002
         assert deleted.responses[0].error_code == ErrorCode.NONE
@@ -208,33 +211,104 @@ def test_an_address_that_connects_too_often_is_cut_off(running: Cluster, admin: 
         client.call(MetadataRequest(topics=[]), 12)
 
 
-def test_the_controller_counts_whoever_was_asked_and_quotas_outlive_it() -> None:
+@pytest.fixture(scope="module")
+def three_nodes() -> Iterator[Cluster]:
     with cluster(nodes=3) as started:
-        nodes = {node.node_id: node for node in started.nodes}
-        clients = {node_id: RawClient(node.address, client_id="maker") for node_id, node in nodes.items()}
-        try:
-            alter(clients[2], {"client-id": "maker"}, {"controller_mutation_rate": 1})
-            alter(clients[3], {"user": None}, {"consumer_byte_rate": 1_000_000})
-            wanted = {
-                (("client-id", "maker"),): {"controller_mutation_rate": 1.0},
-                (("user", None),): {"consumer_byte_rate": 1_000_000.0},
+        yield started
+
+
+def test_each_broker_counts_for_itself(three_nodes: Cluster) -> None:
+    with RawClient(three_nodes.bootstrap, client_id="admin") as admin:
+        topic = create_topic(admin, partitions=3)
+        alter(admin, {"client-id": "spread"}, {"producer_byte_rate": 10_000})
+        leaders: dict[int, int] = {}
+        while len(set(leaders.values())) < 3 or -1 in leaders.values():
+            found = admin.call(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12).topics[0]
+            leaders = {partition.partition_index: partition.leader_id for partition in found.partitions}
+    for index, leader in leaders.items():
+        address = three_nodes.node(leader).address
+        with RawClient(address, client_id="spread") as client, RawClient(address, client_id="spread") as another:
+            # Ninety percent of what is allowed at once, and again.
+            first = accepted(client, produce_request(topic, batch("x" * 90_000), index=index))
+            second = accepted(another, produce_request(topic, batch("x" * 90_000), index=index))
+            assert first.throttle_time_ms == 0
+            assert second.throttle_time_ms > 0
+
+
+def accepted(client: RawClient, request: ProduceRequest) -> ProduceResponse:
+    """The answer of a leader that knows that it is one, and what its clients may use."""
+    while True:
+        answer: ProduceResponse = client.call(request, 9)
+        if answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE:
+            return answer
+
+
+def test_the_controller_counts_whoever_was_asked(three_nodes: Cluster) -> None:
+    clients = [RawClient(node.address, client_id="maker") for node in three_nodes.nodes]
+    try:
+        alter(clients[1], {"client-id": "maker"}, {"controller_mutation_rate": 1})
+        clients[0].call(CreateTopicsRequest(topics=[new_topic(12)]), 7)
+        for client in clients[1:]:
+            refused = client.call(CreateTopicsRequest(topics=[new_topic(1)]), 7)
+            assert refused.topics[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+            assert 0 < refused.throttle_time_ms <= 1_000
+    finally:
+        for client in clients:
+            client.close()
+
+
+def test_quotas_outlive_the_node() -> None:
+    with cluster() as started:
+        (node,) = started.nodes
+        with RawClient(node.address) as client:
+            alter(client, {"client-id": None}, {"producer_byte_rate": 1_000})
+            alter(client, {"user": "alice", "client-id": None}, {"consumer_byte_rate": 1_000_000})
+        node.stop()
+        node.start()
+        with RawClient(node.address) as client:
+            assert described(client) == {
+                (("client-id", None),): {"producer_byte_rate": 1_000.0},
+                (("client-id", None), ("user", "alice")): {"consumer_byte_rate": 1_000_000.0},
             }
-            clients[1].call(CreateTopicsRequest(topics=[new_topic(12)]), 7)
-            for client in (clients[2], clients[3]):
-                refused = client.call(CreateTopicsRequest(topics=[new_topic(1)]), 7)
-                assert refused.topics[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
-                assert 0 < refused.throttle_time_ms <= 1_000
-        finally:
-            for client in clients.values():
-                client.close()
-        for node in nodes.values():
-            node.stop()
-        for node in nodes.values():
-            node.begin_start()
-        for node in nodes.values():
-            node.wait_until_ready()
-        with RawClient(nodes[3].address) as client:
-            assert described(client) == wanted
+            # They hold again, too.
+            topic = create_topic(client)
+            assert client.call(produce_request(topic, batch("x" * 11_000)), 9).throttle_time_ms > 0
+
+
+def test_metrics_tell_who_uses_what_and_who_is_throttled(running: Cluster, admin: RawClient) -> None:
+    topic, client_id = create_topic(admin), new_name("metered")
+    alter(admin, {"client-id": client_id}, {"producer_byte_rate": 10_000, "consumer_byte_rate": 1_000_000})
+    with RawClient(running.bootstrap, client_id=client_id) as client:
+        throttled_ms = client.call(produce_request(topic, batch("x" * 101_000)), 9).throttle_time_ms
+        assert throttled_ms > 0
+        client.call(fetch_request(topic, {0: 0}), 11)
+    url = running.node(1).metrics_url
+    assert url is not None
+    with urllib.request.urlopen(url, timeout=20) as answer:
+        families = list(text_string_to_metric_families(answer.read().decode()))
+    found = {
+        sample.name: sample.value
+        for family in families
+        for sample in family.samples
+        if sample.labels == {"client_id": client_id}
+    }
+    assert set(found) == {
+        "kafka_server_produce_byte_rate",
+        "kafka_server_produce_throttle_time",
+        "kafka_server_fetch_byte_rate",
+        "kafka_server_fetch_throttle_time",
+    }
+    assert found["kafka_server_produce_byte_rate"] > 0
+    assert found["kafka_server_fetch_byte_rate"] > 0
+    assert found["kafka_server_produce_throttle_time"] == throttled_ms
+    assert found["kafka_server_fetch_throttle_time"] == 0
+    (phase,) = [
+        sample.value
+        for family in families
+        for sample in family.samples
+        if sample.name == "kafka_network_requestmetrics_throttletimems_sum" and sample.labels == {"request": "Produce"}
+    ]
+    assert phase >= throttled_ms
 
 
 def test_a_filter_finds_what_it_names(running: Cluster, admin: RawClient) -> None:

@@ -11,6 +11,7 @@ from ottla.cli.logic.delete_plan import parse_plan, parse_words
 from ottla.cli.logic.latencies import summarize
 from ottla.cli.logic.offset_times import parse_datetime, parse_duration, parse_time
 from ottla.cli.logic.partition_filter import parse_partition_filter
+from ottla.cli.logic.quota_entities import ENTITY_DEFAULT
 from ottla.cli.logic.words import (
     matching,
     parse_assignments,
@@ -126,7 +127,7 @@ def test_whose_settings() -> None:
         (ResourceType.BROKER, "1"),
         (ResourceType.TOPIC, None),
     ]
-    assert named_entities(types=["brokers"], entity_default=True) == [(ResourceType.BROKER, DEFAULT)]
+    assert named_entities(types=["brokers"], names=[ENTITY_DEFAULT]) == [(ResourceType.BROKER, DEFAULT)]
     for wrong in ({}, {"types": ["tables"]}, {"types": ["users"]}, {"brokers": ["one"]}):
         with pytest.raises(ValueError):
             named_entities(**wrong)  # type: ignore[arg-type]

@@ -2,7 +2,8 @@
 
 Kafka measures a request in six phases of its threads. Here a request is handled in the turn of the loop that read it:
 before that it waits for the loop, like everything else, and its answer goes to the socket in the turn that makes it.
-Local and remote are measured for each request, sending only where it had to wait, and nothing is throttled yet.
+Local and remote are measured for each request, sending only where it had to wait. A client that is throttled has its
+answer at once: its throttle time is how long it is not heard after that.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from ottla.broker.metrics.metric import COUNTER, GAUGE, HISTOGRAM, SUMMARY, Distribution, DistributionRow, Metric, Row
+from ottla.broker.statistics import TIME_PLACES
 from ottla.model.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -63,6 +65,17 @@ def _no_times(scrape: Scrape) -> Iterator[DistributionRow]:
     for name, statistics in scrape.apis():
         places = [statistics.requests]
         yield (name,), Distribution(places, 0, 0, places)
+
+
+def _throttle_times(scrape: Scrape) -> Iterator[DistributionRow]:
+    for name, statistics in scrape.apis():
+        throttled = statistics.throttle_times
+        places = [0] * TIME_PLACES
+        for place, count in throttled.items():
+            places[place] = count
+        places[0] = max(statistics.requests - sum(places), 0)
+        recent = scrape.recent.growth(f"throttled {name}", places)
+        yield (name,), Distribution(places, statistics.throttle_seconds * 1000, _MILLISECONDS, recent)
 
 
 def _send_times(scrape: Scrape) -> Iterator[DistributionRow]:
@@ -125,8 +138,8 @@ REQUEST_METRICS: Final = (
            "Time until the loop comes to a request, in milliseconds: that of the loop as a whole, for all APIs.",
            _request_metric("RequestQueueTimeMs"), _queue_times),
     Metric("kafka_network_requestmetrics_throttletimems", SUMMARY, ("request",),
-           "Time a request was held back for a quota, in milliseconds: none, there are no quotas of clients yet.",
-           _request_metric("ThrottleTimeMs"), _no_times),
+           "Time for which clients were throttled because of a request, in milliseconds; 0 for most.",
+           _request_metric("ThrottleTimeMs"), _throttle_times),
     Metric("kafka_network_requestmetrics_responsequeuetimems", SUMMARY, ("request",),
            "Time an answer waited for a thread, in milliseconds: none, it goes out in the turn that makes it.",
            _request_metric("ResponseQueueTimeMs"), _no_times),

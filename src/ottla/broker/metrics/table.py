@@ -9,6 +9,7 @@ from ottla.broker.metrics.coordinator_metrics import COORDINATOR_METRICS
 from ottla.broker.metrics.log_metrics import LOG_METRICS
 from ottla.broker.metrics.metric import Metric
 from ottla.broker.metrics.node_metrics import NODE_METRICS
+from ottla.broker.metrics.quota_metrics import QUOTA_METRICS
 from ottla.broker.metrics.replica_metrics import REPLICA_METRICS
 from ottla.broker.metrics.request_metrics import REQUEST_METRICS
 
@@ -16,6 +17,7 @@ __all__ = ["METRICS", "SUBJECTS"]
 
 SUBJECTS: Final[dict[str, tuple[Metric, ...]]] = {
     "Requests and connections": REQUEST_METRICS,
+    "Quotas": QUOTA_METRICS,
     "Topics and replication": REPLICA_METRICS,
     "Logs": LOG_METRICS,
     "Controller, metadata and quorum": CLUSTER_METRICS,

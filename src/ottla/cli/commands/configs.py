@@ -1,4 +1,4 @@
-"""`ottla configs`: settings of topics, brokers, groups and client metrics, and levels of loggers."""
+"""`ottla configs`: settings of topics, brokers, groups and client metrics, levels of loggers, and quotas."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from typing import Any
 
 import click
 
+from ottla.cli.commands.quota_configs import alter_quotas, describe_quotas
 from ottla.cli.failures import Failure
 from ottla.cli.logic.config_entities import DEFAULT, Entity, changes_of, named_entities
+from ottla.cli.logic.quota_entities import ENTITY_DEFAULT, named_quotas
 from ottla.cli.session import Session, cluster_options, read_properties
 from ottla.cli.verbs import VerbGroup
 from ottla.client.admin import AdminClient
 from ottla.client.admin.configs import ConfigEntry, ConfigResource, ConfigSource, ResourceType
+from ottla.client.admin.quotas import QuotaComponent
 from ottla.model.errors import KafkaError
 
 __all__ = ["configs"]
@@ -39,20 +42,37 @@ def entity_options(function: Any) -> Any:
         click.option("--broker-logger", "loggers", multiple=True, metavar="ID", help="The loggers of a broker."),
         click.option("-g", "--group", "groups", multiple=True, metavar="GROUP", help="A group."),
         click.option("--client-metrics", "metrics", multiple=True, metavar="NAME", help="A subscription to metrics."),
+        click.option("--user", "users", multiple=True, metavar="USER", help="A user's quotas."),
+        click.option("--user-defaults", is_flag=True, help="Those of users who have none."),
+        click.option("--client", "clients", multiple=True, metavar="ID", help="A client id's quotas."),
+        click.option("--client-defaults", is_flag=True, help="Those of client ids that have none."),
+        click.option("--ip", "addresses", multiple=True, metavar="ADDRESS", help="An address's quotas."),
+        click.option("--ip-defaults", is_flag=True, help="Those of addresses that have none."),
         click.option("--entity-type", "types", multiple=True, metavar="TYPE", help="Kafka's way: topics, brokers, ..."),
         click.option("--entity-name", "names", multiple=True, metavar="NAME", help="The name that goes with it."),
-        click.option("--entity-default", is_flag=True, help="The default of that type."),
+        click.option("--entity-default", is_flag=True, expose_value=False, help="The default of that type."),
     )
     for option in reversed(options):
         function = option(function)
     return function
 
 
-@configs.command("describe", help="Show settings and where their values come from.")
+class InOrder(click.Command):
+    """Keeps --entity-default in its place among the names: which type it belongs to is told by that alone."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        words = [["--entity-name", ENTITY_DEFAULT] if word == "--entity-default" else [word] for word in args]
+        return super().parse_args(ctx, [word for pair in words for word in pair])
+
+
+@configs.command("describe", cls=InOrder, help="Show settings and where their values come from.")
 @entity_options
 @click.option("-a", "--all", "everything", is_flag=True, help="Also what nobody has set.")
 @cluster_options
 def describe(session: Session, everything: bool, **given: Any) -> int:
+    if quotas := _take_quotas(given):
+        return describe_quotas(session, quotas)
+
     async def work(admin: AdminClient) -> None:
         found = await _resources(admin, named_entities(**given))
         answers = await admin.configs.describe(found, synonyms=True)
@@ -77,7 +97,7 @@ def describe(session: Session, everything: bool, **given: Any) -> int:
     return session.run(work)
 
 
-@configs.command("alter", help="Change settings; what is not named stays as it is.")
+@configs.command("alter", cls=InOrder, help="Change settings; what is not named stays as it is.")
 @entity_options
 @click.option("-c", "--add-config", "--set", "add", multiple=True, metavar="K=V,K=[A,B]", help="Set these.")
 @click.option(
@@ -98,6 +118,8 @@ def alter(
     changes = changes_of(add, from_file, remove)
     if not changes:
         raise click.UsageError("Say what to change, with --add-config or --delete-config.")
+    if quotas := _take_quotas(given):
+        return alter_quotas(session, quotas, changes, validate_only=validate_only)
 
     async def work(admin: AdminClient) -> None:
         resources = await _resources(admin, named_entities(**given), must_be_named=True)
@@ -115,6 +137,25 @@ def alter(
         session.output.emit(altered)
 
     return session.run(work)
+
+
+def _take_quotas(given: dict[str, Any]) -> list[QuotaComponent]:
+    """Whose quotas are meant, if they are; takes the options out that are about nothing else."""
+    found = named_quotas(
+        users=given.pop("users"),
+        clients=given.pop("clients"),
+        addresses=given.pop("addresses"),
+        defaults={
+            "user": given.pop("user_defaults"),
+            "client-id": given.pop("client_defaults"),
+            "ip": given.pop("ip_defaults"),
+        },
+        types=given["types"],
+        names=given["names"],
+    )
+    if found and any(value for name, value in given.items() if name not in ("types", "names")):
+        raise ValueError("Quotas of users, clients and ips are shown and changed alone, without other settings.")
+    return found
 
 
 async def _resources(admin: AdminClient, named: list[Entity], *, must_be_named: bool = False) -> list[ConfigResource]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ottla.cli.logic.quota_entities import ENTITY_DEFAULT
 from ottla.cli.logic.words import parse_settings
 from ottla.client.admin.configs import ConfigChange, ConfigOperation, ResourceType
 
@@ -21,7 +22,6 @@ _TYPES = {
     "groups": ResourceType.GROUP,
     "client-metrics": ResourceType.CLIENT_METRICS,
 }
-_ELSEWHERE = ("users", "clients", "ips")
 
 
 def named_entities(
@@ -34,7 +34,6 @@ def named_entities(
     metrics: Sequence[str] = (),
     types: Sequence[str] = (),
     names: Sequence[str] = (),
-    entity_default: bool = False,
 ) -> list[Entity]:
     found: list[Entity] = []
     found += [(ResourceType.TOPIC, name) for name in topics]
@@ -48,14 +47,9 @@ def named_entities(
         kind = _TYPES.get(text)
         if kind is None:
             known = ", ".join(_TYPES)
-            if text in _ELSEWHERE:
-                raise ValueError(
-                    f"--entity-type {text} is about quotas and credentials, which come with security and are not there "
-                    f"yet; {known} can be shown and changed."
-                )
-            raise ValueError(f"--entity-type {text} is none of {known}.")
+            raise ValueError(f"--entity-type {text} is none of {known}, users, clients, ips.")
         name = names[position] if position < len(names) else None
-        found.append((kind, DEFAULT if name is None and entity_default else name))
+        found.append((kind, DEFAULT if name == ENTITY_DEFAULT else name))
     if not found:
         raise ValueError("Say whose settings: --topic, --broker, --broker-defaults, --group, or --entity-type.")
     for kind, name in found:

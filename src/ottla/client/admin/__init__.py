@@ -9,6 +9,7 @@ from ottla.client.admin.groups import Groups
 from ottla.client.admin.nodes import Nodes
 from ottla.client.admin.offsets import Offsets
 from ottla.client.admin.partitions import Partitions
+from ottla.client.admin.quotas import Quotas
 from ottla.client.admin.topics import Topics
 from ottla.client.admin.transactions import Transactions
 from ottla.client.cluster import Cluster
@@ -29,6 +30,7 @@ class AdminClient:
         self.offsets = Offsets(self.connections)
         self.partitions = Partitions(self.connections)
         self.transactions = Transactions(self.connections)
+        self.quotas = Quotas(self.connections)
         self.cluster = Nodes(self.connections)
 
     async def close(self, timeout_ms: int | None = None) -> None:

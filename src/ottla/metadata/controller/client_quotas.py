@@ -54,7 +54,7 @@ def decide_alter_client_quotas(
         if entity in answers:
             continue
         answer = answers[entity] = ResponseEntryData(
-            entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity]
+            error_message=None, entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity]
         )
         try:
             if entity in twice:

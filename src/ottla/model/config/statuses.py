@@ -25,7 +25,6 @@ __all__ = [
     "OWN_BUFFERS",
     "PARKED",
     "PLUG_INS",
-    "QUOTA_WINDOWS",
     "SECURITY",
     "SYSTEM_BUFFERS",
     "TELEMETRY",
@@ -47,7 +46,6 @@ ONE_NODE: Final = inert("a connection to another node that was not made in time 
 ONE_PROCESS: Final = inert("a failed directory is told with the next heartbeat that reaches the controller")
 OWN_BUFFERS: Final = inert("compaction chooses the size of its buffers itself")
 PARKED: Final = inert("a waiting request leaves its list the moment it is finished")
-QUOTA_WINDOWS: Final = inert("quotas are not available yet")
 SYSTEM_BUFFERS: Final = inert("the operating system sizes the buffers of connections between nodes")
 TELEMETRY: Final = inert("clients cannot push metrics yet")
 
