@@ -31,4 +31,8 @@ def offsets_live_in_memory(patch: pytest.MonkeyPatch) -> None:
         if batch is not None:
             batch.settle(None)
 
+    def append_alone(_shard: Shard[Any], _checksummed: bytes, response: Any, _now_ms: int) -> Any:
+        return response
+
     patch.setattr(Shard, "_flush", flush)
+    patch.setattr(Shard, "append_alone", append_alone)

@@ -5,19 +5,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
 from ottla.broker.apis import HANDLERS
 from ottla.broker.error_responses import generic_error_response
+from ottla.broker.quick_commit import RECOGNISED_VERSION_MIN, recognise
 from ottla.coordinator.group.service import GroupCoordinator
 from ottla.coordinator.group.state import GroupShard
 from ottla.metadata.delta import MetadataDelta
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.storage.errors import StorageError
-from ottla.wire.codec import encode
+from ottla.wire.codec import decoder, encode
 from ottla.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 from ottla.wire.messages.heartbeat import HeartbeatRequest
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -35,7 +37,7 @@ from ottla.wire.messages.offset_fetch import (
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from tests.support.data_path import DataPath
 
-__all__ = ["GroupPath", "Member", "stable_group", "subscription"]
+__all__ = ["GroupPath", "Member", "RecognisingPath", "stable_group", "subscription"]
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
@@ -58,6 +60,7 @@ class GroupPath(DataPath):
         )
         self.groups.start(self.image)
         self.broker.groups = self.groups
+        self.broker.group_coordination = SimpleNamespace(existing=self.groups)
         self.broker.metadata = SimpleNamespace(image=self.image)
         if runs:
             self.run()
@@ -124,7 +127,8 @@ class GroupPath(DataPath):
                 answer.resolve(done.result())
 
         try:
-            response = module.handle(request, self.context(request.API_KEY, used), self.broker)
+            handled, handle = self.handler_of(request, used, module)
+            response = handle(handled, self.context(request.API_KEY, used), self.broker)
         except KafkaError as error:
             fail(error)
             return answer
@@ -133,6 +137,10 @@ class GroupPath(DataPath):
         else:
             answer.resolve(response)
         return answer
+
+    def handler_of(self, request: Any, version: int, module: Any) -> tuple[Any, Callable[..., Any]]:
+        """What is handled, and by whom: as it comes, by the module of its API."""
+        return request, module.handle
 
     def ask(self, request: Any, version: int | None = None) -> Any:
         """Sends a request that is answered at once."""
@@ -196,6 +204,19 @@ class GroupPath(DataPath):
             for topic in group.topics
             for each in topic.partitions
         }
+
+
+class RecognisingPath(GroupPath):
+    """Recognises commits that it has seen before, as dispatch does."""
+
+    def handler_of(self, request: Any, version: int, module: Any) -> tuple[Any, Callable[..., Any]]:
+        recognised = None
+        if isinstance(request, OffsetCommitRequest) and version >= RECOGNISED_VERSION_MIN:
+            connection = self.context(request.API_KEY, version).connection
+            frame = memoryview(b"before" + encode(request, version))
+            decode = decoder(OffsetCommitRequest, version)
+            recognised = recognise(frame, len(b"before"), version, connection, self.broker, decode)
+        return super().handler_of(request, version, module) if recognised is None else recognised
 
 
 class Member:

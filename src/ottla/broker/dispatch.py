@@ -44,7 +44,8 @@ __all__ = ["Dispatcher"]
 
 logger = logging.getLogger("ottla.broker.dispatch")
 
-# API key and version as one number, correlation id, length of the client id.
+# API key and version as one number, correlation id, length of the client id. Dispatch reads them itself and does not
+# call `parse_request_header`: this is done for every request.
 _HEADER = struct.Struct(">Iih")
 # Size and correlation id, and an empty run of tagged fields.
 _RESPONSE_HEADER = struct.Struct(">ii")
@@ -69,7 +70,6 @@ class Dispatcher:
         """The answer's parts, a place for them, or None when the request has no answer."""
         started = 0.0
         try:
-            # The header is read here and not by `parse_request_header`: this is done for every request.
             route_key, correlation_id, client_id_length = _HEADER.unpack_from(frame)
             route = self._routes.get(route_key)
             if route is None:
@@ -95,9 +95,10 @@ class Dispatcher:
                 if type(done) is bytes:
                     return [done]
                 handle = partial(handle, outcomes=done)
-            request, _ = route.decode(frame, body_position)
-            if route.for_followers is not None and _is_from_follower(request):
-                route = route.for_followers
+            if route.is_special:
+                request, handle, route = self._read_specially(frame, body_position, route, connection)
+            else:
+                request, _ = route.decode(frame, body_position)
         except (MalformedMessage, struct.error, IndexError) as error:
             raise CloseConnection(f"a malformed {_described(frame)} request: {error}") from None
         context = RequestContext(route.api_key, route.version, correlation_id, client_id, connection, self._now_ms())
@@ -122,6 +123,19 @@ class Dispatcher:
         if started:
             return route.answer_timed(response, context, request, seconds, len(frame))
         return route.encode(response, context, request)
+
+    def _read_specially(
+        self, frame: memoryview, body_position: int, route: _Route, connection: ConnectionContext
+    ) -> tuple[Any, Callable[..., Any], _Route]:
+        """The request, who handles it and where it is counted, if one of these may not be what it mostly is."""
+        if route.recognise is not None:
+            recognised = route.recognise(frame, body_position, route.version, connection, self._broker, route.decode)
+            if recognised is not None:
+                return (*recognised, route)
+        request, _ = route.decode(frame, body_position)
+        if route.for_followers is not None and _is_from_follower(request):
+            route = route.for_followers
+        return request, route.handle, route
 
     def _produce_quickly(
         self,
@@ -176,6 +190,7 @@ class Dispatcher:
             followers = self._broker.statistics.follower_fetches
             route.for_followers = _Route(api_key, version, module, followers, self._monotonic)
             route.for_followers.is_metered = False
+            route.is_special = True
         self._routes[route_key] = route
         return route
 
@@ -205,8 +220,10 @@ class _Route:
         "is_flexible",
         "is_metered",
         "is_quick",
+        "is_special",
         "name",
         "read_quickly",
+        "recognise",
         "seen",
         "statistics",
         "timed_next",
@@ -246,6 +263,15 @@ class _Route:
         self.is_metered = api_key != ApiKey.WRITE_TXN_MARKERS
         # The same for requests of other brokers, where these are counted apart.
         self.for_followers: _Route | None = None
+        # Whether requests are recognised that were seen before.
+        self.recognise: Callable[..., Any] | None = None
+        if api_key == ApiKey.OFFSET_COMMIT:
+            from ottla.broker import quick_commit
+
+            if version >= quick_commit.RECOGNISED_VERSION_MIN:
+                self.recognise = quick_commit.recognise
+        # Whether one of the two is so.
+        self.is_special = self.recognise is not None
         self._monotonic = monotonic
         self._has_error_code = hasattr(spec.response_class, "error_code")
 

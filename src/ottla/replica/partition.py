@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition, Uuid
+from ottla.records.header import ATTRIBUTES_POSITION
 from ottla.replica.leadership import NEVER_MS, FollowerProgress, LeaderState
 
 if TYPE_CHECKING:
@@ -386,6 +387,14 @@ class Partition:
         result = self.log.append_built(buffer, leader_epoch=state.epoch, now_ms=now_ms)
         if not result.duplicate:
             self._on_appended(state, len(buffer))
+        return result
+
+    def append_record(self, checksummed: bytes, *, timestamp: int, now_ms: int) -> AppendResult:
+        """`append_built` for one record where this broker holds the only replica: see `PartitionLog.append_record`."""
+        state = self.leader_state
+        assert state is not None, "whoever appends has seen who leads"
+        result = self.log.append_record(checksummed, timestamp=timestamp, leader_epoch=state.epoch, now_ms=now_ms)
+        self._on_appended(state, ATTRIBUTES_POSITION + len(checksummed))
         return result
 
     @property

@@ -16,12 +16,15 @@ directory's owner (`on_failure`) and the log refuses work from then on with `Log
 from __future__ import annotations
 
 from itertools import islice
+from struct import Struct
 from typing import NamedTuple
 
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ports import FileRegion
+from ottla.records.checksum import crc32c
 from ottla.records.header import (
+    ATTRIBUTES_POSITION,
     CONTROL_BIT,
     LENGTH_OVERHEAD,
     BatchHeader,
@@ -51,6 +54,9 @@ _RECENT_MIN = _RECENT_MAX // 2
 
 The older half is forgotten at once when there are too many: one by one would cost every append."""
 
+
+# All that a checksum does not cover, and the checksum.
+_HEAD = Struct(">qiibI")
 
 # A named tuple's own constructor is a function of Python's, and there is one for every batch.
 _new_tuple = tuple.__new__
@@ -148,6 +154,19 @@ class PartitionLog(LogFiles):
             positions = [batch.position for batch in batches]
         records = ValidatedRecords(view, headers, positions, -1, 0, 0, -1)
         return self.append_as_leader(records, leader_epoch=leader_epoch, now_ms=now_ms, origin=origin)
+
+    def append_record(self, checksummed: bytes, *, timestamp: int, leader_epoch: int, now_ms: int) -> AppendResult:
+        """`append_built` for a batch of one record and no producer, given from its attributes on.
+
+        A coordinator writes thousands of them a second; a header that is built and read again would cost the most.
+        """
+        first_offset = self._next_offset
+        length = len(checksummed) + ATTRIBUTES_POSITION - LENGTH_OVERHEAD
+        checksum = crc32c(checksummed)
+        header = BatchHeader(first_offset, length, leader_epoch, 2, checksum, 0, 0, timestamp, timestamp, -1, -1, -1, 1)
+        buffer = _HEAD.pack(first_offset, length, leader_epoch, 2, checksum) + checksummed
+        flushed = self._append(memoryview(buffer), [header], first_offset + 1, now_ms)
+        return _new_tuple(AppendResult, (first_offset, first_offset, -1, self.log_start_offset, False, flushed))
 
     def append_as_follower(
         self,

@@ -20,6 +20,7 @@ from ottla.coordinator.group.classic.sync import decide_sync
 from ottla.coordinator.group.offsets.commit import decide_commit
 from ottla.coordinator.group.offsets.fetch import fetch_offsets
 from ottla.coordinator.group.offsets.removal import decide_delete_offsets, decide_expiry, decide_forget_topics
+from ottla.coordinator.group.offsets.repeated import RepeatedCommits
 from ottla.coordinator.group.records import GROUP_RECORDS
 from ottla.coordinator.group.state import GroupContext, GroupDecide, GroupShard
 from ottla.coordinator.runtime import CoordinatorRuntime, Decision, ShardSettings, ShardStatus, Timers
@@ -66,13 +67,14 @@ _TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_L
 class GroupCoordinator:
     """All groups whose partition of the offsets topic this broker leads."""
 
-    __slots__ = ("_expiry_timer", "_replicas", "_world", "context", "runtime")
+    __slots__ = ("_expiry_timer", "_replicas", "_world", "context", "repeated_commits", "runtime")
 
     def __init__(self, *, config: BrokerConfig, world: World, replicas: ReplicaManager, image: MetadataImage) -> None:
         self._world = world
         self._replicas = replicas
         self._expiry_timer: Timer | None = None
         self.context = context = GroupContext(config, image)
+        self.repeated_commits = RepeatedCommits()
 
         def new_state(index: int, timers: Timers[GroupShard]) -> GroupShard:
             return GroupShard(index, timers, context)

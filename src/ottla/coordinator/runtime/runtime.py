@@ -78,6 +78,10 @@ class CoordinatorRuntime(Generic[S]):
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return partition_for(key, self._partition_count)
 
+    @property
+    def partition_count(self) -> int:
+        return self._partition_count
+
     def submit(self, key: str, decide: Decide[S, R]) -> Deferred[R]:
         """Has the shard of the key decide; see `Shard.submit`."""
         try:
@@ -106,6 +110,10 @@ class CoordinatorRuntime(Generic[S]):
         if shard is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         return shard
+
+    def shard_at(self, index: int, partition_count: int) -> Shard[S] | None:
+        """What `shard_of` finds for a key that belongs to this partition, if the topic still has so many of them."""
+        return self._shards.get(index) if partition_count == self._partition_count else None
 
     def shards(self) -> Iterator[Shard[S]]:
         """Every shard, whatever its status."""

@@ -19,7 +19,6 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
-from enum import Enum
 from typing import Any, Generic, TypeVar
 
 from ottla.coordinator.runtime.batch import Batch
@@ -27,57 +26,27 @@ from ottla.coordinator.runtime.decision import CoordinatorState, Decide, Decisio
 from ottla.coordinator.runtime.record_format import RecordFormat
 from ottla.coordinator.runtime.settings import ShardSettings
 from ottla.coordinator.runtime.statistics import ShardStatistics
+from ottla.coordinator.runtime.status import REFUSALS, TRANSITIONS, ShardStatus, meaning_of
 from ottla.coordinator.runtime.timers import Timers
 from ottla.coordinator.runtime.turn import Turn
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ports import Timer, World
 from ottla.records.build import assemble_batch, batch_attributes
-from ottla.records.header import HEADER_SIZE
+from ottla.records.compression import Codec
+from ottla.records.header import ATTRIBUTES_POSITION, HEADER_SIZE
 from ottla.records.record import append_contents
 from ottla.replica.markers import EndMarker, append_marker
 from ottla.replica.parked import Parked
 from ottla.replica.partition import Partition
 from ottla.storage.log import AppendResult
 
-__all__ = ["TRANSITIONS", "Shard", "ShardSettings", "ShardStatus"]
+__all__ = ["Shard", "ShardSettings", "ShardStatus"]
 
 logger = logging.getLogger("ottla.coordinator.shard")
 
 S = TypeVar("S", bound=CoordinatorState)
 R = TypeVar("R")
-
-
-class ShardStatus(Enum):
-    LOADING = "loading"
-    ACTIVE = "active"
-    # Could not be loaded: the log says something that cannot be understood.
-    FAILED = "failed"
-    CLOSED = "closed"
-
-
-TRANSITIONS: dict[ShardStatus, frozenset[ShardStatus]] = {
-    ShardStatus.LOADING: frozenset({ShardStatus.ACTIVE, ShardStatus.FAILED, ShardStatus.CLOSED}),
-    ShardStatus.ACTIVE: frozenset({ShardStatus.LOADING, ShardStatus.CLOSED}),
-    ShardStatus.FAILED: frozenset({ShardStatus.LOADING, ShardStatus.CLOSED}),
-    ShardStatus.CLOSED: frozenset(),
-}
-
-_REFUSALS = {
-    ShardStatus.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ShardStatus.FAILED: ErrorCode.NOT_COORDINATOR,
-    ShardStatus.CLOSED: ErrorCode.NOT_COORDINATOR,
-}
-
-# What an error of the partition means to somebody who asked the coordinator.
-_MEANINGS = {
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-}
 
 
 class Shard(Generic[S]):
@@ -150,7 +119,7 @@ class Shard(Generic[S]):
     def submit(self, decide: Decide[S, R]) -> Deferred[R]:
         """Decides at once; the answer comes when everything it rests on is committed, and may be an error."""
         if self.status is not ShardStatus.ACTIVE:
-            return Deferred.failed(KafkaError(_REFUSALS[self.status]))
+            return Deferred.failed(KafkaError(REFUSALS[self.status]))
         now_ms = self._world.clock.now_ms()
         try:
             decision = decide(self.state, now_ms)
@@ -161,7 +130,7 @@ class Shard(Generic[S]):
         try:
             batch = self._write(decision, now_ms)
         except KafkaError as error:
-            meaning = _meaning_of(error)
+            meaning = meaning_of(error)
             if decision.on_settled is not None:
                 decision.on_settled(meaning)
             return Deferred.failed(meaning)
@@ -171,6 +140,50 @@ class Shard(Generic[S]):
             self._flush()
         return answer
 
+    def expects_nobody(self, size_bytes: int) -> bool:
+        """Whether a record of that size would be appended now and alone, and so be committed: see `append_alone`."""
+        partition, settings = self.partition, self._settings
+        leader = partition.leader_state
+        return (
+            self.status is ShardStatus.ACTIVE
+            and self._open is None
+            and not self._waiting
+            and not self._expects_company
+            and self._written_in != self._turn.number
+            and leader is not None
+            and leader.is_alone
+            and partition.refusal is None
+            and settings.linger_ms <= 0
+            and settings.codec is Codec.NONE
+            and HEADER_SIZE + RECORD_OVERHEAD + size_bytes <= partition.log.config.max_message_bytes
+        )
+
+    def append_alone(self, checksummed: bytes, response: R, now_ms: int) -> R | Deferred[R]:
+        """Appends a record that is a batch of its own, given from its attributes on; then it is to be replayed.
+
+        What `submit` does with a decision that need not wait for others, without all that others would need.
+        """
+        turn = self._turn
+        self._written_in = turn.number
+        turn.at_end()
+        try:
+            result = self.partition.append_record(checksummed, timestamp=now_ms, now_ms=now_ms)
+        except KafkaError as error:
+            meaning = self._count_failure(error)
+            self.reload()
+            raise meaning from error
+        statistics = self._settings.statistics
+        statistics.batches += 1
+        statistics.records += 1
+        statistics.bytes += ATTRIBUTES_POSITION + len(checksummed)
+        if result.flushed is None and self.partition.log.high_watermark > result.last_offset:
+            return response
+        batch = Batch(now_ms)
+        answer: Deferred[R] = Deferred()
+        batch.answers.append((answer, Decision((), response)))
+        self._on_appended(batch, result)
+        return answer
+
     def submit_in_transaction(self, decide: Decide[S, R], *, producer_id: int, producer_epoch: int) -> Deferred[R]:
         """`submit` for records that count only once their transaction is committed; its coordinator has confirmed it.
 
@@ -178,10 +191,10 @@ class Shard(Generic[S]):
         open and the append, and a marker may come with the next request.
         """
         if self.status is not ShardStatus.ACTIVE:
-            return Deferred.failed(KafkaError(_REFUSALS[self.status]))
+            return Deferred.failed(KafkaError(REFUSALS[self.status]))
         self._flush()
         if self.status is not ShardStatus.ACTIVE:
-            return Deferred.failed(KafkaError(_REFUSALS[self.status]))
+            return Deferred.failed(KafkaError(REFUSALS[self.status]))
         now_ms = self._world.clock.now_ms()
         try:
             decision = decide(self.state, now_ms)
@@ -190,7 +203,7 @@ class Shard(Generic[S]):
             self.partition.log.producers.state.check_in_transaction(producer_id, producer_epoch)
             batch = self._write(decision, now_ms, producer_id)
         except KafkaError as error:
-            return Deferred.failed(_meaning_of(error))
+            return Deferred.failed(meaning_of(error))
         batch.producer_id = producer_id
         batch.producer_epoch = producer_epoch
         answer: Deferred[R] = Deferred()
@@ -201,15 +214,15 @@ class Shard(Generic[S]):
     def complete_transaction(self, marker: EndMarker) -> Deferred[None]:
         """Writes the marker, and has the records of the transaction count, or not; resolves when it is committed."""
         if self.status is not ShardStatus.ACTIVE:
-            return Deferred.failed(KafkaError(_REFUSALS[self.status]))
+            return Deferred.failed(KafkaError(REFUSALS[self.status]))
         self._flush()
         if self.status is not ShardStatus.ACTIVE:
-            return Deferred.failed(KafkaError(_REFUSALS[self.status]))
+            return Deferred.failed(KafkaError(REFUSALS[self.status]))
         now_ms = self._world.clock.now_ms()
         try:
             result = append_marker(self.partition, marker, now_ms=now_ms)
         except KafkaError as error:
-            return Deferred.failed(_meaning_of(error))
+            return Deferred.failed(meaning_of(error))
         self.state.replay_transaction_end(marker.producer_id, is_commit=marker.is_commit)
         batch = Batch(now_ms)
         answer: Deferred[None] = Deferred()
@@ -264,7 +277,7 @@ class Shard(Generic[S]):
         if batch is not None and (is_long or HEADER_SIZE + len(batch.payload) + size > size_max):
             self._flush()
             if self.status is not ShardStatus.ACTIVE:
-                raise KafkaError(_REFUSALS[self.status])
+                raise KafkaError(REFUSALS[self.status])
             batch = None
         if batch is None:
             batch = self._open = Batch(now_ms)
@@ -325,9 +338,7 @@ class Shard(Generic[S]):
         try:
             result = partition.append_built(buffer, now_ms=self._world.clock.now_ms())
         except KafkaError as error:
-            logger.warning("%s could not be written and is loaded again: %s", partition, error)
-            self._settings.statistics.failed_batches += 1
-            batch.settle(_meaning_of(error))
+            batch.settle(self._count_failure(error))
             if self.status is ShardStatus.ACTIVE:
                 self.reload()
             return
@@ -336,6 +347,12 @@ class Shard(Generic[S]):
         statistics.records += batch.count
         statistics.bytes += len(buffer)
         self._on_appended(batch, result)
+
+    def _count_failure(self, error: KafkaError) -> KafkaError:
+        """What an append that failed means to whoever has asked."""
+        logger.warning("%s could not be written and is loaded again: %s", self.partition, error)
+        self._settings.statistics.failed_batches += 1
+        return meaning_of(error)
 
     def _on_appended(self, batch: Batch, result: AppendResult) -> None:
         batch.end_offset = result.last_offset + 1
@@ -390,7 +407,7 @@ class Shard(Generic[S]):
             waiting.popleft()
             since = batch.deadline - self._settings.write_timeout_ms / 1000
             self._settings.statistics.commit_wait_seconds += max(self._world.clock.monotonic() - since, 0.0)
-            batch.settle(None if error is ErrorCode.NONE else _meaning_of(KafkaError(error)))
+            batch.settle(None if error is ErrorCode.NONE else meaning_of(KafkaError(error)))
         self._stop_watching()
 
     def _plan_timeout(self) -> None:
@@ -402,7 +419,7 @@ class Shard(Generic[S]):
         self._timeout_timer = None
         now = self._world.clock.monotonic()
         while self._waiting and self._waiting[0].deadline <= now:
-            self._waiting.popleft().settle(_meaning_of(KafkaError(ErrorCode.REQUEST_TIMED_OUT)))
+            self._waiting.popleft().settle(meaning_of(KafkaError(ErrorCode.REQUEST_TIMED_OUT)))
         if self._waiting:
             self._plan_timeout()
         else:
@@ -467,8 +484,3 @@ class _CommitWatch(Parked[None]):
 
     def attempt(self, step: Callable[[], None]) -> None:
         step()
-
-
-def _meaning_of(error: KafkaError) -> KafkaError:
-    meaning = _MEANINGS.get(error.code)
-    return error if meaning is None else KafkaError(meaning, error.message)

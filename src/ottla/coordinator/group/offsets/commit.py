@@ -23,7 +23,7 @@ from ottla.wire.messages.offset_commit import (
 if TYPE_CHECKING:
     from ottla.coordinator.group.state import GroupShard
 
-__all__ = ["decide_commit"]
+__all__ = ["check_commit", "decide_commit"]
 
 DEFAULT_RETENTION_TIME = -1
 FIRST_VERSION_OF_MEMBER_EPOCHS = 9
@@ -33,7 +33,7 @@ def decide_commit(
     shard: GroupShard, request: OffsetCommitRequest, api_version: int, now_ms: int
 ) -> Decision[OffsetCommitResponse]:
     """Topics have names here, whatever the version: the handler knows them by their ids."""
-    _check(shard, request, api_version)
+    check_commit(shard, request, api_version)
     metadata_max = shard.config.offset_metadata_max_bytes
     retention_ms = request.retention_time_ms
     expire_timestamp = NO_EXPIRY if retention_ms == DEFAULT_RETENTION_TIME else now_ms + retention_ms
@@ -78,7 +78,8 @@ def _answer(partition: int, is_refused: bool) -> OffsetCommitResponsePartition:
     return OffsetCommitResponsePartition(partition_index=partition, error_code=code)
 
 
-def _check(shard: GroupShard, request: OffsetCommitRequest, api_version: int) -> None:
+def check_commit(shard: GroupShard, request: OffsetCommitRequest, api_version: int) -> None:
+    """Raises unless whoever commits may do so for the group; a member of a classic group has shown that it is alive."""
     group = shard.groups.get(request.group_id)
     generation = request.generation_id_or_member_epoch
     if group is None:

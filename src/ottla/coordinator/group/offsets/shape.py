@@ -88,6 +88,14 @@ class CommitShape:
         # By version, and whether the topic is answered by its id.
         self._answers: dict[tuple[int, bytes], GoodAnswer] = {}
 
+    @property
+    def first_record_start(self) -> tuple[bytes, bytes]:
+        """The first record of `records` up to its offset, without the deltas of time and offset between the two."""
+        prefix = self._prefixes[0]
+        # The content as far as the value's version, and before it one byte for each delta.
+        size = len(prefix) - (self.content_size - _VALUE_SIZE - 1 + 2)
+        return prefix[: size - 2], prefix[size:]
+
     def records(self, offsets: Sequence[int], leader_epochs: Sequence[int], tail: bytes) -> bytes:
         """All records, without metadata, as the first ones of a batch."""
         if self.count == 1:

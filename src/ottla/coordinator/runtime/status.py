@@ -1,0 +1,46 @@
+"""What a shard may be, what that means to whoever asks it, and what errors of its partition mean to them."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from ottla.model.errors import ErrorCode, KafkaError
+
+__all__ = ["REFUSALS", "TRANSITIONS", "ShardStatus", "meaning_of"]
+
+
+class ShardStatus(Enum):
+    LOADING = "loading"
+    ACTIVE = "active"
+    # Could not be loaded: the log says something that cannot be understood.
+    FAILED = "failed"
+    CLOSED = "closed"
+
+
+TRANSITIONS: dict[ShardStatus, frozenset[ShardStatus]] = {
+    ShardStatus.LOADING: frozenset({ShardStatus.ACTIVE, ShardStatus.FAILED, ShardStatus.CLOSED}),
+    ShardStatus.ACTIVE: frozenset({ShardStatus.LOADING, ShardStatus.CLOSED}),
+    ShardStatus.FAILED: frozenset({ShardStatus.LOADING, ShardStatus.CLOSED}),
+    ShardStatus.CLOSED: frozenset(),
+}
+
+REFUSALS = {
+    ShardStatus.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ShardStatus.FAILED: ErrorCode.NOT_COORDINATOR,
+    ShardStatus.CLOSED: ErrorCode.NOT_COORDINATOR,
+}
+
+# What an error of the partition means to somebody who asked the coordinator.
+_MEANINGS = {
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+}
+
+
+def meaning_of(error: KafkaError) -> KafkaError:
+    meaning = _MEANINGS.get(error.code)
+    return error if meaning is None else KafkaError(meaning, error.message)
