@@ -11,7 +11,7 @@ import urllib.request
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
 from ottla.model.errors import ErrorCode
@@ -155,6 +155,33 @@ def test_a_real_producer_is_throttled(running: Cluster, admin: RawClient) -> Non
     producer.poll(0)
     # Ten seconds' worth are free; what is beyond takes the time that the quota gives it.
     assert 0 < max(seen) <= count * (size + 200) / limit - BURST_SECONDS
+
+
+def test_a_real_consumer_gets_everything_within_its_quota(running: Cluster, admin: RawClient) -> None:
+    topic, client_id = create_topic(admin), new_name("confluent")
+    for _ in range(21):
+        admin.call(produce_request(topic, batch("x" * 50_000)), 9)
+    alter(admin, {"client-id": client_id}, {"consumer_byte_rate": 100_000})
+    seen: list[float] = []
+    consumer = Consumer(
+        {
+            "bootstrap.servers": running.bootstrap,
+            "client.id": client_id,
+            "group.id": client_id,
+            "auto.offset.reset": "earliest",
+            "throttle_cb": lambda event: seen.append(event.throttle_time),
+        }
+    )
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    read = 0
+    while read < 21:
+        message = consumer.poll(10)
+        assert message is not None
+        assert message.error() is None
+        read += 1
+    consumer.close()
+    # Five percent more than what is free.
+    assert 0 < max(seen) < 1
 
 
 def new_topic(partitions: int) -> CreatableTopic:

@@ -369,8 +369,11 @@ class _Route:
     ) -> list[Part] | None:
         """`answer_error` for a request that has failed at once; it has its line in the request log too."""
         parts = self.answer_error(error, context, request)
+        seconds = self._monotonic() - started if started else 0.0
+        if started and context.connection.quota.is_set:
+            # The client is not told, but it is not heard for a while either.
+            self.settle(None, context, handled_seconds=seconds, request_bytes=request_bytes)
         if REQUEST_LOGGER.level <= DEBUG:
-            seconds = self._monotonic() - started if started else 0.0
             log_request(self.name, context, parts, request_bytes=request_bytes, handled_seconds=seconds)
         return parts
 

@@ -101,14 +101,10 @@ class PendingResponse:
         assert context is not None
         assert waiter is not None
         try:
+            if self.started and context.connection.quota.is_set:
+                response = deferred.result() if deferred.error is None else None
+                route.settle(response, context, handled_seconds=self.handled_seconds, request_bytes=self.request_bytes)
             if deferred.error is None:
-                if self.started and context.connection.quota.is_set:
-                    route.settle(
-                        deferred.result(),
-                        context,
-                        handled_seconds=self.handled_seconds,
-                        request_bytes=self.request_bytes,
-                    )
                 self.parts = route.encode(deferred.result(), context, self._request)
             else:
                 self.parts = route.answer_error(deferred.error, context, self._request)

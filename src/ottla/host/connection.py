@@ -13,7 +13,8 @@ behind it wait. What is ready is collected while a read is worked through and wr
 when the other connections that have something to read have been read too (`send_turn`).
 
 Back-pressure. Reading stops while too many requests are unanswered or too many answered bytes are unsent, and goes on
-when half of them are gone: a slow reader holds a bounded amount of memory, and TCP tells it so.
+when half of them are gone: a slow reader holds a bounded amount of memory, and TCP tells it so. A client that has used
+more than its quota has its answer, and is not read from for as long as that says (`mute`).
 
 Sending itself, from memory and from files, is the `Outbox`'s business.
 """

@@ -1,0 +1,41 @@
+"""Whatever is answered can tell a throttle time, in every version that has a place for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.broker.apis import HANDLERS
+from ottla.wire.api import API_SPECS, ApiKey
+from ottla.wire.codec import decode, encode
+
+# Answers of these have no place for it in any version, in Apache Kafka either.
+WITHOUT = {
+    "SaslHandshake",
+    "SaslAuthenticate",
+    "WriteTxnMarkers",
+    "DescribeQuorum",
+    "InitializeShareGroupState",
+    "ReadShareGroupState",
+    "WriteShareGroupState",
+    "DeleteShareGroupState",
+    "ReadShareGroupStateSummary",
+}
+# Versions 0 to 2 of Produce are announced for the sake of old clients, but not served.
+SERVED_SINCE = {0: 3}
+
+
+@pytest.mark.parametrize("api_key", sorted(HANDLERS))
+def test_a_throttle_time_can_be_told(api_key: int) -> None:
+    spec = API_SPECS[ApiKey(api_key)]
+    told = []
+    for version in range(SERVED_SINCE.get(api_key, HANDLERS[api_key].min_version), HANDLERS[api_key].max_version + 1):
+        response = spec.response_class()
+        if not hasattr(response, "throttle_time_ms"):
+            assert spec.name in WITHOUT
+            return
+        response.throttle_time_ms = 70
+        again, _ = decode(spec.response_class, memoryview(encode(response, version)), version)
+        told.append(again.throttle_time_ms)
+    # Versions of old have no place for it, and are encoded all the same; the newest has.
+    assert told == sorted(told)
+    assert told[-1] == 70
