@@ -4,7 +4,8 @@
 - 4: several keys at once (KIP-699); 6: share groups (KIP-932)
 
 The topic of committed offsets, or of transactions, is created when it is first asked for, and the answer waits for it;
-Apache Kafka has the client ask again instead. Coordinators of share groups are answered as not available.
+Apache Kafka has the client ask again instead. Coordinators of share groups are answered as not available: there are no
+share groups yet.
 """
 
 from __future__ import annotations
