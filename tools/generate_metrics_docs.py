@@ -46,10 +46,18 @@ What Kafka does not have begins with `ottla_`; group lag has the names of kafka-
 rates (`...PerSec`) is the sum since the node's start: take `rate()` of it. Quantiles are of the last minute or two, and
 exact to a factor of two, since values are counted by their highest bit.
 
-A request has Kafka's six phases, of which a node with one thread measures four: the work itself, waiting for others,
-waiting for the client's socket, and for how long the client is throttled. Before that it waits for the loop, which is
-measured for the loop as a whole; it waits for no thread. A scrape is read in portions between which the node works;
-`ottla_scrape_step_seconds` says how long they are.
+A request has the phases of Kafka's, with what they mean where one thread does everything:
+
+| phase | what is measured |
+|---|---|
+| request queue | how long the loop takes to come to what has arrived; of the loop as a whole, the same for every API |
+| local | the work itself |
+| remote | waiting for followers, for data or for a disk |
+| throttle | for how long the client is not heard after the answer, because of its quota |
+| response queue | waiting for the answers of earlier requests of the same connection; most wait for none |
+| response send | waiting for the client's socket; most wait for none |
+
+A scrape is read in portions between which the node works; `ottla_scrape_step_seconds` says how long they are.
 
 [monitoring/grafana-dashboard.json](monitoring/grafana-dashboard.json) is a dashboard, and
 [monitoring/prometheus-alerts.yml](monitoring/prometheus-alerts.yml) are rules for alerts; both are generated too.

@@ -12,13 +12,16 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import ottla.testing
 from ottla.broker.metrics.table import METRICS
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from ottla.wire.messages.list_groups import ListGroupsRequest
 from ottla.wire.messages.metadata import MetadataRequest
 from tests.integration.cluster_calls import ask, broker_ids, create_topic, partitions_of, wait_until
+from tests.support.raw_client import RawClient
 
 SETTINGS = {
     "ottla.metrics.listener": "127.0.0.1:0",
@@ -99,6 +102,24 @@ def test_a_scrape_tells_what_the_node_does(nodes: ottla.testing.Cluster) -> None
         for each in scraped
     ]
     assert max(ends) == 100
+
+
+def test_an_answer_behind_a_parked_one_waits_in_the_response_queue(nodes: ottla.testing.Cluster) -> None:
+    node = nodes.node(1)
+    create_topic(node, "quiet", assignments={0: [1]})
+
+    def waited() -> float:
+        return value(scrape(node), "kafka_network_requestmetrics_responsequeuetimems_sum", request="ListGroups")
+
+    with RawClient(node.address) as client:
+        client.call(ListGroupsRequest(), 4)
+        before = waited()
+        asked = FetchTopic(topic="quiet", partitions=[FetchPartition(partition=0, partition_max_bytes=1000)])
+        client.send(FetchRequest(max_wait_ms=300, min_bytes=1, max_bytes=1000, topics=[asked]), 12)
+        client.send(ListGroupsRequest(), 4)
+        client.receive()
+        client.receive()
+        assert 200 < waited() - before < 20_000
 
 
 def test_only_what_is_in_the_table_is_told(nodes: ottla.testing.Cluster) -> None:

@@ -1,9 +1,10 @@
 """Metrics of requests and connections.
 
 Kafka measures a request in six phases of its threads. Here a request is handled in the turn of the loop that read it:
-before that it waits for the loop, like everything else, and its answer goes to the socket in the turn that makes it.
-Local and remote are measured for each request, sending only where it had to wait. A client that is throttled has its
-answer at once: its throttle time is how long it is not heard after that.
+before that it waits for the loop, like everything else, and its answer goes to the socket in the turn that makes it,
+unless one of an earlier request is still to come. Local and remote are measured for each request, the wait for earlier
+answers and for the socket only where there is one. A client that is throttled has its answer at once: its throttle time
+is how long it is not heard after that.
 """
 
 from __future__ import annotations
@@ -61,10 +62,12 @@ def _queue_times(scrape: Scrape) -> Iterator[DistributionRow]:
             yield (name,), Distribution([statistics.requests], total, _MILLISECONDS, recent)
 
 
-def _no_times(scrape: Scrape) -> Iterator[DistributionRow]:
+def _response_queue_times(scrape: Scrape) -> Iterator[DistributionRow]:
     for name, statistics in scrape.apis():
-        places = [statistics.requests]
-        yield (name,), Distribution(places, 0, 0, places)
+        waits = statistics.queue_wait_times
+        places = [max(statistics.requests - sum(waits), 0) + waits[0], *waits[1:]]
+        recent = scrape.recent.growth(f"queued {name}", places)
+        yield (name,), Distribution(places, statistics.queue_wait_seconds * 1000, _MILLISECONDS, recent)
 
 
 def _throttle_times(scrape: Scrape) -> Iterator[DistributionRow]:
@@ -141,8 +144,8 @@ REQUEST_METRICS: Final = (
            "Time for which clients were throttled because of a request, in milliseconds; 0 for most.",
            _request_metric("ThrottleTimeMs"), _throttle_times),
     Metric("kafka_network_requestmetrics_responsequeuetimems", SUMMARY, ("request",),
-           "Time an answer waited for a thread, in milliseconds: none, it goes out in the turn that makes it.",
-           _request_metric("ResponseQueueTimeMs"), _no_times),
+           "Time an answer waited for those of earlier requests of its connection, in milliseconds; 0 for most.",
+           _request_metric("ResponseQueueTimeMs"), _response_queue_times),
     Metric("kafka_network_requestmetrics_responsesendtimems", SUMMARY, ("request",),
            "Time an answer waited for the client's socket, in milliseconds; 0 where that took it at once.",
            _request_metric("ResponseSendTimeMs"), _send_times),
