@@ -21,6 +21,7 @@ from ottla.client.consumer.fetch_session import FetchPlan, FetchSession
 from ottla.client.errors import ClientClosed, ClientError, ClusterUnreachable
 from ottla.client.producer import Producer, ProducerSettings
 from ottla.client.producer.batch import ProducerBatch
+from ottla.client.producer.sender import Sender
 from ottla.client.settings import ClientSettings, parse_bootstrap
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
@@ -157,15 +158,15 @@ def test_the_first_batch_of_a_partition_goes_alone(
 ) -> None:
     """A leader takes the first it sees of a producer for the beginning: nothing may get there before it."""
     under_way: list[int] = []
-    post = Producer._post
+    post = Sender._post
 
-    async def noted(producer: Producer, connection: Any, batches: list[ProducerBatch]) -> Any:
-        under_way.extend(producer._queues[batch.partition].in_flight for batch in batches)
-        result = await post(producer, connection, batches)
+    async def noted(sender: Sender, connection: Any, batches: list[ProducerBatch]) -> Any:
+        under_way.extend(sender._batches.queues[batch.partition].in_flight for batch in batches)
+        result = await post(sender, connection, batches)
         under_way.append(0)
         return result
 
-    monkeypatch.setattr(Producer, "_post", noted)
+    monkeypatch.setattr(Sender, "_post", noted)
 
     async def whole() -> None:
         async with Producer(settings, ProducerSettings(batch_size=200)) as producer:

@@ -1,0 +1,289 @@
+"""Batches go out here, one request for each broker at a time, and come back when they have to be sent again.
+
+One task drains what is ready: one request for each broker with at most one batch of each partition, up to five
+requests in flight for each broker. While a batch of a partition waits to be sent again, nothing younger of that
+partition leaves, and what was in flight behind it comes back into its place: so order holds, and sequence numbers fit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+
+from ottla.client.cluster import Cluster
+from ottla.client.connection import Connection
+from ottla.client.errors import ClientError, ConnectionLost, TimedOut, error_of
+from ottla.client.measures import ProducerMeasures
+from ottla.client.producer.accumulator import Accumulator
+from ottla.client.producer.batch import ProducerBatch
+from ottla.client.producer.requests import answers_by_partition, produce_request
+from ottla.client.producer.sequences import ProducerIdentity, ask_identity
+from ottla.client.producer.settings import ProducerSettings
+from ottla.client.producer.transactions import TransactionManager
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.wire.messages.produce import PartitionProduceResponse, ProduceResponse
+
+__all__ = ["Sender"]
+
+# Transactions of the old protocol may not use the versions that add partitions by themselves (KIP-890).
+_OLD_TRANSACTIONS_VERSION_MAX = 11
+
+# A topic that was made again has another id, which metadata tells as it tells a leader.
+_LEADER_UNKNOWN = {
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+}
+
+
+class Sender:
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: ProducerSettings,
+        batches: Accumulator,
+        identity: ProducerIdentity,
+        transactions: TransactionManager,
+    ) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._batches = batches
+        self._identity = identity
+        self._transactions = transactions
+        self.measures = ProducerMeasures()
+        # How many wait for everything to be sent: while there are any, nothing lingers.
+        self.flushing = 0
+        self._requests: dict[int, int] = defaultdict(int)
+        self._task: asyncio.Task[None] | None = None
+        self._answers: set[asyncio.Task[None]] = set()
+        self._fresh_until = 0.0
+
+    @property
+    def is_running(self) -> bool:
+        return self._task is not None
+
+    async def start(self) -> None:
+        """Ready for records: who the producer is is known, and somebody sends them."""
+        if self._settings.uses_sequences and not self._identity.known:
+            await self._identify()
+        if self._task is None:
+            self._task = asyncio.ensure_future(self._run())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def fail_all(self, error: Exception) -> None:
+        """Gives up what has not left."""
+        for batch in self._batches.take_all():
+            self._finish(batch, error)
+
+    async def _identify(self) -> None:
+        if self._settings.transactional_id is not None:
+            raise ClientError("A transactional producer begins with init_transactions().")
+        await ask_identity(self._cluster, self._identity, timeout_ms=self._settings.request_timeout_ms)
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                pause = await self._drain(loop.time())
+            except (ClientError, KafkaError) as error:
+                # What nothing of this producer can go without, such as a producer id, cannot be had.
+                self.fail_all(error)
+                pause = None
+            if self._batches.wake.is_set():
+                self._batches.wake.clear()
+                await asyncio.sleep(0)
+                continue
+            try:
+                async with asyncio.timeout(pause):
+                    await self._batches.wake.wait()
+            except TimeoutError:
+                pass
+            self._batches.wake.clear()
+
+    async def _drain(self, now: float) -> float | None:
+        """Sends what is ready; seconds until something else will be, None where nothing waits."""
+        if self._settings.uses_sequences and not self._identity.known:
+            await self._identify()
+        self._stay_fresh(now)
+        linger = 0.0 if self.flushing or not self._batches.room.is_set() else self._settings.linger_ms / 1000
+        pause: float | None = None
+        ready: dict[int, list[ProducerBatch]] = defaultdict(list)
+        homeless: set[str] = set()
+        for one, queue in self._batches.queues.items():
+            batch = queue.open
+            if batch is not None and not queue.closed:
+                wait = batch.created + linger - now
+                if wait <= 0:
+                    self._batches.close_batch(queue)
+                else:
+                    pause = wait if pause is None else min(pause, wait)
+            if not queue.closed or queue.must_wait(self._identity.producer_id):
+                continue
+            first = queue.closed[0]
+            if first.created + self._settings.delivery_timeout_ms / 1000 < now:
+                queue.closed.popleft()
+                self._finish(first, TimedOut(first.complaint))
+                continue
+            if first.retry_at > now:
+                pause = first.retry_at - now if pause is None else min(pause, first.retry_at - now)
+                continue
+            leader = self._cluster.metadata.leader_of(*one)
+            if leader < 0:
+                homeless.add(one.topic)
+            elif self._requests[leader] < self._settings.in_flight_max:
+                ready[leader].append(first)
+        for node_id, batches in ready.items():
+            await self._send(node_id, batches)
+        if homeless:
+            await self._learn(homeless)
+            pause = 0.1 if pause is None else min(pause, 0.1)
+        return 0.0 if ready and pause is not None and pause < 0 else pause
+
+    def _stay_fresh(self, now: float) -> None:
+        """Now and then topics are asked for again, or new partitions would never get a record."""
+        if self._fresh_until and now >= self._fresh_until:
+            task = asyncio.ensure_future(self._learn({one.topic for one in self._batches.queues}))
+            self._answers.add(task)
+            task.add_done_callback(self._answers.discard)
+        if now >= self._fresh_until:
+            self._fresh_until = now + self._cluster.settings.metadata_age_max_ms / 1000
+
+    async def _learn(self, topics: set[str]) -> None:
+        try:
+            await self._cluster.refresh(sorted(topics))
+        except (ClientError, KafkaError):
+            # The batches' own deadline decides when to give up.
+            return
+
+    async def _send(self, node_id: int, batches: list[ProducerBatch]) -> None:
+        try:
+            connection = await self._cluster.node_connection(node_id, "produce")
+            await self._transactions.add_partitions([batch.partition for batch in batches])
+        except (ConnectionLost, KafkaError) as error:
+            for batch in batches:
+                self._again_or_fail(batch, error, taken=False)
+            return
+        taken: list[ProducerBatch] = []
+        size = 0
+        for batch in batches:
+            queue = self._batches.queues[batch.partition]
+            if taken and size + batch.size > self._settings.request_bytes_max:
+                self._batches.wake.set()
+                break
+            queue.closed.popleft()
+            queue.in_flight += 1
+            queue.retrying = False
+            taken.append(batch)
+            size += batch.size
+            if len(queue.closed):
+                self._batches.wake.set()
+        self._requests[node_id] += 1
+        task = asyncio.ensure_future(self._deliver(node_id, connection, taken))
+        self._answers.add(task)
+        task.add_done_callback(self._answers.discard)
+
+    async def _deliver(self, node_id: int, connection: Connection, batches: list[ProducerBatch]) -> None:
+        try:
+            response = await self._post(connection, batches)
+        except (ConnectionLost, ClientError) as error:
+            for batch in batches:
+                self._landed(batch, error)
+            self._cluster.metadata.topics.pop(batches[0].partition.topic, None)
+            await self._learn({batch.partition.topic for batch in batches})
+        else:
+            answers = {} if response is None else answers_by_partition(response, self._cluster.metadata.names)
+            for batch in batches:
+                self._landed(batch, answers.get(batch.partition))
+        finally:
+            self._requests[node_id] -= 1
+            self._batches.wake.set()
+
+    async def _post(self, connection: Connection, batches: list[ProducerBatch]) -> ProduceResponse | None:
+        now = asyncio.get_running_loop().time
+        measures, sent = self.measures, now()
+        for batch in batches:
+            if self._settings.uses_sequences and batch.producer_id < 0:
+                batch.producer_id, batch.epoch = self._identity.producer_id, self._identity.epoch
+                batch.base_sequence = self._identity.take(batch.partition, batch.count)
+            measures.queue_seconds += sent - batch.created
+        request, version_max = produce_request(batches, self._settings, self._cluster.metadata)
+        measures.batches += len(batches)
+        measures.batch_bytes += sum(len(one.records or b"") for t in request.topic_data for one in t.partition_data)
+        if self._settings.transactional_id is not None and not self._transactions.adds_by_itself(connection):
+            version_max = min(version_max, _OLD_TRANSACTIONS_VERSION_MAX)
+        response: ProduceResponse | None = await connection.post(
+            request,
+            timeout_ms=self._settings.request_timeout_ms,
+            version_max=version_max,
+            answered=self._settings.acks != 0,
+        )
+        measures.produce_requests += 1
+        measures.produce_seconds += now() - sent
+        return response
+
+    def _landed(self, batch: ProducerBatch, answer: PartitionProduceResponse | ClientError | None) -> None:
+        """What became of a batch that was in flight."""
+        queue = self._batches.queues[batch.partition]
+        queue.in_flight -= 1
+        if answer is None:
+            if self._settings.acks == 0:
+                self._finish(batch, (-1, -1))
+            else:
+                self._again_or_fail(batch, KafkaError(ErrorCode.NETWORK_EXCEPTION, "The answer left the batch out."))
+            return
+        if isinstance(answer, ClientError):
+            self._again_or_fail(batch, answer)
+            return
+        error = error_of(answer.error_code, answer.error_message)
+        if error is None or error.code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+            self.measures.duplicate_records += 0 if error is None else batch.count
+            queue.known_producer_id = batch.producer_id
+            self._finish(batch, (answer.base_offset, answer.log_append_time_ms))
+        else:
+            if error.code in _LEADER_UNKNOWN:
+                self._cluster.metadata.forget_leader(batch.partition)
+            self._again_or_fail(batch, error)
+
+    def _again_or_fail(self, batch: ProducerBatch, error: ClientError | KafkaError, *, taken: bool = True) -> None:
+        queue = self._batches.queues[batch.partition]
+        now = asyncio.get_running_loop().time()
+        in_time = now - batch.created < self._settings.delivery_timeout_ms / 1000
+        if queue.may_repeat(error) and in_time and batch.attempts < self._settings.retries:
+            batch.attempts += 1
+            batch.last_error = error
+            self.measures.retried_records += batch.count
+            batch.retry_at = now + self._cluster.settings.backoff_ms(batch.attempts) / 1000
+            if taken:
+                queue.put_back(batch)
+            if not isinstance(error, KafkaError) or not taken:
+                self._cluster.metadata.forget_leader(batch.partition)
+            self._batches.wake.set()
+            return
+        if not taken:
+            queue.closed.remove(batch)
+        self._finish(batch, error)
+
+    def _finish(self, batch: ProducerBatch, outcome: tuple[int, int] | Exception) -> None:
+        self._batches.forget(batch)
+        if batch.done.done():
+            return
+        if isinstance(outcome, Exception):
+            self.measures.failed_records += batch.count
+            batch.done.set_exception(outcome)
+            self._transactions.on_failure(outcome)
+            if self._settings.transactional_id is None and batch.base_sequence >= 0:
+                self._begin_anew()
+        else:
+            self.measures.records += batch.count
+            batch.done.set_result(outcome)
+
+    def _begin_anew(self) -> None:
+        """After a lost batch, sequence numbers would have a hole: a new producer id begins without one."""
+        self._identity.forget()
+        for queue in self._batches.queues.values():
+            for batch in queue.closed:
+                batch.producer_id = batch.epoch = batch.base_sequence = -1
