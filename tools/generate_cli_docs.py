@@ -27,8 +27,8 @@ This page is generated from `src/ottla/cli/table.py` and the commands themselves
 `--command-config` for a Java client's properties file. Tables fit a terminal and are whole lines in a pipe.
 
 Exit codes: 0 for done, 1 for failed, 2 for a command line that makes no sense. What cannot be undone asks first, and
-refuses where nobody can answer, unless told `--yes`. `eval "$(ottla completion bash)"` completes commands and options
-(`zsh` and `fish` likewise).
+refuses where nobody can answer, unless told `--yes`. `eval "$(ottla completion bash)"` completes commands and options,
+and the names of the cluster's topics and groups (`zsh` and `fish` likewise).
 
 """
 

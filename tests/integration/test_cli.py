@@ -13,9 +13,12 @@ from pathlib import Path
 
 import psutil
 import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 import ottla
+import ottla.testing
+from ottla.cli.main import main
 from ottla.testing.clusters import node_environment
 from tests.integration.group_members import create_topic, fill
 
@@ -286,3 +289,74 @@ def test_a_server_properties_file_of_kafka_is_read_as_it_is(started: list[Starte
     assert code == 0
     assert "WARN" not in errors
     assert not (tmp_path / "node.pid").exists()
+
+
+@pytest.fixture(scope="module")
+def named_things() -> Iterator[str]:
+    """The address of a node with the topics `orders` and `returns`, and a group `readers`."""
+    with ottla.testing.cluster() as cluster:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        for name in ("orders", "returns"):
+            create_topic(cluster.bootstrap, 1, name=name)
+        offsets = ConsumerGroupTopicPartitions("readers", [TopicPartition("orders", 0, 0)])
+        for future in admin.alter_consumer_group_offsets([offsets]).values():
+            future.result(timeout=20)
+        yield cluster.bootstrap
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("ottla topics describe -b {} ", {"orders", "returns"}),
+        ("ottla topics describe -b {} or", {"orders"}),
+        ("ottla topics --describe --bootstrap-server {} --topic re", {"returns"}),
+        ("ottla topics describe -b {} orders ", {"returns"}),
+        ("ottla topics describe -b {} __consumer", {"__consumer_offsets"}),
+        ("ottla log-dirs -b {} --topic-list orders,r", {"orders,returns"}),
+        ("ottla groups describe -b {} ", {"readers"}),
+        ("ottla consume -b {} --group rea", {"readers"}),
+        ("ottla topics --descr", {"--describe"}),
+        # Nobody is there, and the line makes no sense: nothing is offered, and nothing is said.
+        ("ottla topics describe -b 127.0.0.1:1 ", set()),
+        ("ottla topics describe -b nowhere:port:9 ", set()),
+        ("ottla topics --create --delete ", set()),
+        ("ottla nonsense ", set()),
+    ],
+)
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_completes_names_of_the_cluster(
+    named_things: str,
+    line: str,
+    offered: set[str],
+    shell: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    words = line.format(named_things).split(" ")
+    monkeypatch.setenv("_OTTLA_COMPLETE", f"{shell}_complete")
+    monkeypatch.setenv("COMP_WORDS", " ".join(words))
+    # Fish gives the word that was begun, the others its number.
+    monkeypatch.setenv("COMP_CWORD", words[-1] if shell == "fish" else str(len(words) - 1))
+    main([])
+    said = capfd.readouterr()
+    assert said.err == ""
+    found = said.out.strip().splitlines()
+    if shell == "zsh":
+        # Three lines each: the kind, the word, its help.
+        assert set(found[1::3]) == offered
+    else:
+        assert {one.partition(",")[2] for one in found} == offered
+
+
+def test_bash_itself_completes_names(named_things: str, tmp_path: Path) -> None:
+    program = tmp_path / "ottla"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m ottla.cli.main "$@"\n')
+    program.chmod(0o755)
+    script = (
+        'eval "$(ottla completion bash)"; COMP_WORDS=(ottla consume -b "$1" or); COMP_CWORD=4; '
+        '_ottla_completion ottla; echo "${COMPREPLY[*]}"'
+    )
+    environment = {**node_environment(), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    command = ["bash", "-c", script, "bash", named_things]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False, env=environment)
+    assert (done.stdout, done.stderr) == ("orders\n", "")

@@ -15,11 +15,14 @@ import click
 
 from ottla import __version__
 from ottla.cli.failures import Failure, sentence_of
+from ottla.cli.output import say_wrong
 from ottla.cli.table import COMMANDS, SECTIONS
 
-__all__ = ["root", "run"]
+__all__ = ["COMPLETION_VARIABLE", "PROGRAM", "root", "run"]
 
 PROGRAM = "ottla"
+# Where a shell says what it wants to have completed; click reads it.
+COMPLETION_VARIABLE = "_OTTLA_COMPLETE"
 
 
 class _Root(click.Group):
@@ -70,12 +73,15 @@ def root() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Runs one command; never shows a traceback, unless `OTTLA_TRACEBACK` asks for it."""
     try:
-        result: Any = root.main(list(arguments), prog_name=PROGRAM, standalone_mode=False)
+        result: Any = root.main(
+            list(arguments), prog_name=PROGRAM, complete_var=COMPLETION_VARIABLE, standalone_mode=False
+        )
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.ctx.get_help() if error.ctx is not None else "", err=True)
         return 2
     except click.UsageError as error:
-        return _usage(error)
+        # A line that makes no sense yet cannot be completed; whoever still types it is not lectured.
+        return 1 if COMPLETION_VARIABLE in os.environ else _usage(error)
     except (click.exceptions.Exit, SystemExit) as error:
         code = error.exit_code if isinstance(error, click.exceptions.Exit) else error.code
         return code if isinstance(code, int) else 1
@@ -89,17 +95,13 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:
         if os.environ.get("OTTLA_TRACEBACK"):
             raise
-        _say(sentence_of(error))
+        say_wrong(sentence_of(error))
         return error.exit_code if isinstance(error, Failure) else 1
     return result if isinstance(result, int) else 0
 
 
 def _usage(error: click.UsageError) -> int:
-    _say(error.format_message())
+    say_wrong(error.format_message())
     if error.ctx is not None:
         click.echo(f"Try '{error.ctx.command_path} --help'.", err=True)
     return 2
-
-
-def _say(sentence: str) -> None:
-    click.echo(f"{PROGRAM}: {sentence}", err=True)

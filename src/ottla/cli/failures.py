@@ -13,6 +13,7 @@ _NEXT = {
     ErrorCode.UNKNOWN_TOPIC_ID: "'ottla topics list' shows what there is.",
     ErrorCode.GROUP_ID_NOT_FOUND: "'ottla groups list' shows what there is.",
     ErrorCode.NON_EMPTY_GROUP: "Stop its members first; 'ottla groups describe --members' shows them.",
+    ErrorCode.INVALID_PARTITIONS: "Partitions can be added, not taken away; 'ottla topics describe' shows how many.",
     ErrorCode.INVALID_REPLICATION_FACTOR: "'ottla cluster describe' shows how many brokers there are.",
     ErrorCode.NOT_ENOUGH_REPLICAS: "'ottla topics describe --under-min-isr-partitions' shows which partitions.",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Ask for the right to do it.",

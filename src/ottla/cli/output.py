@@ -7,6 +7,7 @@ On a terminal a table fits its width and long cells fold; in a pipe it is as wid
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from typing import Any
 from ottla.model.errors import KafkaError
 from ottla.model.ids import Uuid
 
-__all__ = ["Output", "duration", "numbers", "size"]
+__all__ = ["Output", "counted", "duration", "numbers", "say_wrong", "size"]
 
 _PIPE_WIDTH = 100_000
 
@@ -85,7 +86,7 @@ class Output:
 
         self.failed = True
         said = sentence_of(error)
-        print(f"ottla: {said}" if what in said else f"ottla: {what}: {said}", file=sys.stderr)
+        say_wrong(said if what in said else f"{what}: {said}")
 
     @contextmanager
     def progress(self, what: str, total: int | None) -> Iterator[Any]:
@@ -103,6 +104,22 @@ class Output:
     @property
     def exit_code(self) -> int:
         return 1 if self.failed else 0
+
+
+def say_wrong(sentence: str) -> None:
+    """What went wrong, on standard error; on a terminal no word is broken at its edge."""
+    text = f"ottla: {sentence}"
+    if sys.stderr.isatty():
+        import textwrap
+
+        width = max(os.get_terminal_size(sys.stderr.fileno()).columns, 40)
+        text = textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
+    print(text, file=sys.stderr)
+
+
+def counted(count: int, what: str) -> str:
+    """`1 partition`, `2 partitions`."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def numbers(values: Iterable[int]) -> str:

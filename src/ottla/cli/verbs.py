@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 __all__ = ["VerbGroup"]
 
@@ -24,8 +25,18 @@ class VerbGroup(click.Group):
         self.verbs = verbs
         self.default = default
 
+    @property
+    def flags(self) -> dict[str, str]:
+        return self.verbs if self.verbs is not None else {f"--{name}": name for name in self.commands}
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        found = super().shell_complete(ctx, incomplete)
+        if incomplete.startswith("-"):
+            found += [CompletionItem(flag) for flag in self.flags if flag.startswith(incomplete)]
+        return found
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        flags = self.verbs if self.verbs is not None else {f"--{name}": name for name in self.commands}
+        flags = self.flags
         if not args and self.default is not None:
             args = [self.default]
         position = _behind_address(args)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import pty
+import struct
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import click
@@ -12,7 +17,7 @@ import pytest
 from ottla.cli.app import root, run
 from ottla.cli.failures import Failure, sentence_of
 from ottla.cli.logic.topic_filters import Filters, wanted_partitions
-from ottla.cli.output import Output, duration, size
+from ottla.cli.output import Output, counted, duration, say_wrong, size
 from ottla.cli.table import COMMANDS, SECTIONS
 from ottla.client.admin.topics import DescribedPartition, DescribedTopic
 from ottla.client.errors import ClusterUnreachable
@@ -119,6 +124,29 @@ def test_tables_in_a_pipe_are_whole_lines(capsys: pytest.CaptureFixture[str]) ->
     assert lines[2].split() == ["y", "-"]
     Output(as_json=True).table(("NAME",), [("x",)])
     assert capsys.readouterr().out == ""
+
+
+def test_on_a_terminal_no_word_of_a_complaint_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
+    with open(theirs, "w") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        sentence = "What is wrong takes some words to say, and 'ottla topics list' shows more."
+        say_wrong(sentence)
+        terminal.flush()
+        lines = os.read(ours, 1000).decode().splitlines()
+    os.close(ours)
+    assert max(map(len, lines)) <= 60
+    assert " ".join(lines) == f"ottla: {sentence}"
+
+
+def test_complaints_in_a_pipe_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    say_wrong("word " * 50)
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_one_is_not_many() -> None:
+    assert [counted(count, "replica") for count in (0, 1, 2)] == ["0 replicas", "1 replica", "2 replicas"]
 
 
 def test_sizes_and_spans() -> None:

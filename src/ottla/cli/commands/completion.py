@@ -1,4 +1,4 @@
-"""`ottla completion`: what a shell needs to complete our commands and options."""
+"""`ottla completion`: what a shell needs to complete our commands and options, and names of topics and groups."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ WHERE = {
 def completion(shell: str) -> None:
     from click.shell_completion import get_completion_class
 
-    from ottla.cli.app import root
+    from ottla.cli.app import COMPLETION_VARIABLE, PROGRAM, root
 
     kind = get_completion_class(shell)
     assert kind is not None
     click.echo(WHERE[shell])
-    click.echo(kind(root, {}, "ottla", "_OTTLA_COMPLETE").source())
+    click.echo(kind(root, {}, PROGRAM, COMPLETION_VARIABLE).source())

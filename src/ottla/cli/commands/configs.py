@@ -10,6 +10,7 @@ from ottla.cli.commands.quota_configs import alter_quotas, describe_quotas
 from ottla.cli.failures import Failure
 from ottla.cli.logic.config_entities import DEFAULT, Entity, changes_of, named_entities
 from ottla.cli.logic.quota_entities import ENTITY_DEFAULT, named_quotas
+from ottla.cli.names import GROUP, TOPIC
 from ottla.cli.session import Session, cluster_options, read_properties
 from ottla.cli.verbs import VerbGroup
 from ottla.client.admin import AdminClient
@@ -36,11 +37,11 @@ def configs() -> None:
 def entity_options(function: Any) -> Any:
     """Whose settings: the short options, or Kafka's pairs of type and name."""
     options = (
-        click.option("-t", "--topic", "topics", multiple=True, metavar="TOPIC", help="A topic."),
+        click.option("-t", "--topic", "topics", multiple=True, type=TOPIC, metavar="TOPIC", help="A topic."),
         click.option("--broker", "brokers", multiple=True, metavar="ID", help="A broker."),
         click.option("--broker-defaults", is_flag=True, help="What all brokers have."),
         click.option("--broker-logger", "loggers", multiple=True, metavar="ID", help="The loggers of a broker."),
-        click.option("-g", "--group", "groups", multiple=True, metavar="GROUP", help="A group."),
+        click.option("-g", "--group", "groups", multiple=True, type=GROUP, metavar="GROUP", help="A group."),
         click.option("--client-metrics", "metrics", multiple=True, metavar="NAME", help="A subscription to metrics."),
         click.option("--user", "users", multiple=True, metavar="USER", help="A user's quotas."),
         click.option("--user-defaults", is_flag=True, help="Those of users who have none."),
@@ -194,6 +195,9 @@ def _title(resource: ConfigResource) -> str:
 
 
 def _source(entry: ConfigEntry) -> str:
+    if entry.source is ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG:
+        # Kafka's name for it is so long that the longest values would have to fold.
+        return "all brokers"
     return entry.source.name.removesuffix("_CONFIG").replace("_", " ").lower()
 
 

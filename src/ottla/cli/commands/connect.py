@@ -12,6 +12,7 @@ import click
 
 from ottla.cli.failures import Failure
 from ottla.cli.table import COMMANDS
+from ottla.cli.verbs import VerbGroup
 
 if TYPE_CHECKING:
     from ottla.connect.worker_config import WorkerConfig
@@ -21,7 +22,7 @@ __all__ = ["connect"]
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.group(help=f"{COMMANDS['connect'].help} ({COMMANDS['connect'].kafka})")
+@click.group(cls=VerbGroup, verbs={}, help=f"{COMMANDS['connect'].help} ({COMMANDS['connect'].kafka})")
 def connect() -> None:
     pass
 

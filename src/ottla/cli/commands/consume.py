@@ -15,6 +15,7 @@ from ottla.cli.logic.client_properties import consumer_settings
 from ottla.cli.logic.formatters import Formatter, make_formatter
 from ottla.cli.logic.offset_times import parse_time
 from ottla.cli.logic.words import parse_key_values
+from ottla.cli.names import GROUP, TOPIC
 from ottla.cli.session import Session, cluster_options, read_properties, run_async
 from ottla.client.admin.offsets import EARLIEST, LATEST
 from ottla.client.consumer import ConsumedRecord, Consumer, ConsumerSettings
@@ -32,8 +33,8 @@ class _Where(NamedTuple):
 
 
 @click.command(help="Read records of topics (kafka-console-consumer).")
-@click.argument("names", nargs=-1, metavar="[TOPIC]...")
-@click.option("-t", "--topic", "more", multiple=True, metavar="TOPIC", help="A topic; may be repeated.")
+@click.argument("names", nargs=-1, type=TOPIC, metavar="[TOPIC]...")
+@click.option("-t", "--topic", "more", multiple=True, type=TOPIC, metavar="TOPIC", help="A topic; may be repeated.")
 @click.option("--include", "--whitelist", "include", metavar="REGEX", help="Topics by a regular expression.")
 @click.option("-p", "--partition", type=click.IntRange(0), metavar="N", help="Only this partition, without a group.")
 @click.option("-o", "--offset", metavar="N", help="Where to begin in it: a number, earliest or latest.")
@@ -42,7 +43,7 @@ class _Where(NamedTuple):
 @click.option(
     "--timeout-ms", "idle_ms", type=click.IntRange(1), metavar="MS", help="Stop when nothing came for so long."
 )
-@click.option("-g", "--group", metavar="GROUP", help="The group.  [default: a new one]")
+@click.option("-g", "--group", type=GROUP, metavar="GROUP", help="The group.  [default: a new one]")
 @click.option(
     "--isolation-level", type=click.Choice(["read_committed", "read_uncommitted"]), help="About transactions."
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 
 from ottla.cli.logic.delete_plan import parse_plan, parse_words
+from ottla.cli.names import TOPIC
+from ottla.cli.output import counted
 from ottla.cli.session import Session, cluster_options, confirm, yes_option
 from ottla.client.admin import AdminClient
 from ottla.model.errors import KafkaError
@@ -13,7 +15,7 @@ __all__ = ["delete_records"]
 
 
 @click.command(help="Delete records before an offset, -1 for all of them (kafka-delete-records).")
-@click.argument("words", nargs=-1, metavar="[TOPIC:PARTITION:OFFSET]...")
+@click.argument("words", nargs=-1, type=TOPIC, metavar="[TOPIC:PARTITION:OFFSET]...")
 @click.option(
     "--offset-json-file", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Kafka's format."
 )
@@ -28,7 +30,7 @@ def delete_records(session: Session, words: tuple[str, ...], offset_json_file: s
         raise click.UsageError("Say what to delete, like topic:0:100, or with --offset-json-file.")
 
     async def work(admin: AdminClient) -> None:
-        confirm(f"Delete records of {len(before)} partitions for good?", yes=yes)
+        confirm(f"Delete records of {counted(len(before), 'partition')} for good?", yes=yes)
         rows = []
         for one, answer in sorted((await admin.offsets.delete_records(before)).items()):
             if isinstance(answer, KafkaError):

@@ -10,6 +10,7 @@ import click
 from ottla.cli.logic.doctor_checks import CLUSTER_CHECKS, Finding, examine
 from ottla.cli.logic.doctor_config import examine_properties
 from ottla.cli.logic.doctor_facts import gather
+from ottla.cli.output import counted
 from ottla.cli.session import Session, cluster_options
 from ottla.client.admin import AdminClient
 
@@ -45,7 +46,10 @@ def doctor(session: Session, config: str | None, seconds: float, transaction_min
 
     async def work(admin: AdminClient) -> None:
         facts = await gather(admin, seconds=seconds, transaction_silence_ms=int(transaction_minutes * 60_000))
-        looked = f"{len(facts.brokers)} brokers, {len(facts.topics)} topics, {len(facts.groups)} groups"
+        looked = ", ".join(
+            counted(len(some), what)
+            for some, what in ((facts.brokers, "broker"), (facts.topics, "topic"), (facts.groups, "group"))
+        )
         _show(session, examine(facts), facts.unknown, looked=f"{looked}; {len(CLUSTER_CHECKS)} checks")
 
     return session.run(work)
@@ -70,5 +74,5 @@ def _show(session: Session, found: list[Finding], unknown: list[str], *, looked:
     with console.capture() as capture:
         console.print(table)
     print("\n".join(line.rstrip() for line in capture.get().splitlines()))
-    verdict = {0: "Nothing is wrong", 1: "1 finding"}.get(len(found), f"{len(found)} findings")
+    verdict = counted(len(found), "finding") if found else "Nothing is wrong"
     console.print(f"{verdict} ({looked}).")

@@ -7,6 +7,7 @@ import json
 import click
 
 from ottla.cli.logic.words import parse_partition
+from ottla.cli.names import TOPIC
 from ottla.cli.session import Session, cluster_options, confirm, yes_option
 from ottla.client.admin import AdminClient
 from ottla.client.admin.partitions import ElectionType
@@ -17,7 +18,7 @@ __all__ = ["elect_leaders"]
 
 
 @click.command(help="Elect leaders of partitions (kafka-leader-election).")
-@click.argument("words", nargs=-1, metavar="[TOPIC:PARTITION]...")
+@click.argument("words", nargs=-1, type=TOPIC, metavar="[TOPIC:PARTITION]...")
 @click.option(
     "--election-type",
     type=click.Choice(["preferred", "unclean"], case_sensitive=False),
@@ -25,7 +26,7 @@ __all__ = ["elect_leaders"]
     show_default=True,
     help="Unclean takes a replica that may lack records.",
 )
-@click.option("-t", "--topic", metavar="TOPIC", help="A topic; goes with --partition.")
+@click.option("-t", "--topic", type=TOPIC, metavar="TOPIC", help="A topic; goes with --partition.")
 @click.option("-p", "--partition", type=click.IntRange(0), metavar="N", help="A partition of it.")
 @click.option(
     "--path-to-json-file", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Kafka's format."

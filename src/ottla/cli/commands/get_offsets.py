@@ -7,6 +7,7 @@ import click
 from ottla.cli.failures import Failure
 from ottla.cli.logic.offset_times import parse_time
 from ottla.cli.logic.partition_filter import parse_partition_filter
+from ottla.cli.names import TOPIC
 from ottla.cli.session import Session, cluster_options
 from ottla.client.admin import AdminClient
 from ottla.model.errors import KafkaError
@@ -16,7 +17,7 @@ __all__ = ["get_offsets"]
 
 
 @click.command(help="Show offsets of partitions, by position or by time (kafka-get-offsets).")
-@click.argument("names", nargs=-1, metavar="[TOPIC]...")
+@click.argument("names", nargs=-1, type=TOPIC, metavar="[TOPIC]...")
 @click.option("-t", "--topic", help="Topics, as a regular expression.")
 @click.option("--partitions", metavar="0,1", help="Partitions of those topics.")
 @click.option("--topic-partitions", metavar="T1:0-2,T2", help="Topics (patterns) with partitions or ranges.")

@@ -12,6 +12,7 @@ from ottla.cli.failures import Failure
 from ottla.cli.logic.offset_csv import read_offsets, write_offsets
 from ottla.cli.logic.offset_reset import Reset, chosen_reset, clamp, targets
 from ottla.cli.logic.words import parse_topic_partitions
+from ottla.cli.names import GROUP, TOPIC
 from ottla.cli.session import Session, cluster_options, confirm, yes_option
 from ottla.client.admin import AdminClient
 from ottla.client.admin.offsets import EARLIEST, LATEST
@@ -24,11 +25,17 @@ RESETTABLE = ("Empty", "Dead")
 
 
 @click.command("reset-offsets", help="Move the committed offsets of groups without active members.")
-@click.argument("names", nargs=-1, metavar="[GROUP]...")
-@click.option("-g", "--group", "more", multiple=True, metavar="GROUP", help="A group; may be repeated.")
+@click.argument("names", nargs=-1, type=GROUP, metavar="[GROUP]...")
+@click.option("-g", "--group", "more", multiple=True, type=GROUP, metavar="GROUP", help="A group; may be repeated.")
 @click.option("--all-groups", is_flag=True, help="Every group.")
 @click.option(
-    "-t", "--topic", "topics", multiple=True, metavar="TOPIC[:0,1]", help="A topic, or some partitions of it."
+    "-t",
+    "--topic",
+    "topics",
+    multiple=True,
+    type=TOPIC,
+    metavar="TOPIC[:0,1]",
+    help="A topic, or some partitions of it.",
 )
 @click.option("--all-topics", is_flag=True, help="Every topic the group has offsets in.")
 @click.option("--to-earliest", is_flag=True, help="To the first offset.")
@@ -87,8 +94,10 @@ def reset_offsets(
 
 
 @click.command("delete-offsets", help="Forget a group's offsets in topics that it does not read.")
-@click.option("-g", "--group", required=True, metavar="GROUP", help="The group.")
-@click.option("-t", "--topic", "topics", multiple=True, required=True, metavar="TOPIC[:0,1]", help="A topic.")
+@click.option("-g", "--group", required=True, type=GROUP, metavar="GROUP", help="The group.")
+@click.option(
+    "-t", "--topic", "topics", multiple=True, required=True, type=TOPIC, metavar="TOPIC[:0,1]", help="A topic."
+)
 @yes_option
 @cluster_options
 def delete_offsets(session: Session, group: str, topics: tuple[str, ...], yes: bool) -> int:

@@ -9,7 +9,8 @@ import click
 from ottla.cli.commands.group_offsets import delete_offsets, reset_offsets
 from ottla.cli.failures import Failure
 from ottla.cli.logic.group_lag import GroupRow, group_rows
-from ottla.cli.output import Output
+from ottla.cli.names import GROUP
+from ottla.cli.output import Output, counted
 from ottla.cli.session import Session, cluster_options, confirm, yes_option
 from ottla.cli.verbs import VerbGroup
 from ottla.client.admin import AdminClient
@@ -31,10 +32,10 @@ groups.add_command(delete_offsets)
 
 def group_names(function: Any) -> Any:
     """Groups as arguments, or with --group."""
-    function = click.argument("names", nargs=-1, metavar="[GROUP]...")(function)
-    return click.option("-g", "--group", "more", multiple=True, metavar="GROUP", help="A group; may be repeated.")(
-        function
-    )
+    function = click.argument("names", nargs=-1, type=GROUP, metavar="[GROUP]...")(function)
+    return click.option(
+        "-g", "--group", "more", multiple=True, type=GROUP, metavar="GROUP", help="A group; may be repeated."
+    )(function)
 
 
 @groups.command("list", help="List groups.")
@@ -130,7 +131,7 @@ def _words(text: str | None) -> list[str]:
 
 
 def _offsets(output: Output, group: DescribedGroup, rows: list[GroupRow], *, verbose: bool) -> dict[str, Any]:
-    members = {0: "no active members", 1: "1 member"}.get(len(group.members), f"{len(group.members)} members")
+    members = counted(len(group.members), "member") if group.members else "no active members"
     behind = sum(row.lag for row in rows if isinstance(row.lag, int))
     output.say(f"{group.group_id}: {group.state}, {members}, {behind} records behind")
     columns = ("PARTITION", "CURRENT", "END", "LAG", "CONSUMER")

@@ -8,6 +8,7 @@ import click
 
 from ottla.cli.failures import Failure
 from ottla.cli.logic.words import parse_node_ids
+from ottla.cli.names import TOPICS
 from ottla.cli.output import size
 from ottla.cli.session import Session, cluster_options
 from ottla.cli.verbs import VerbGroup
@@ -25,7 +26,7 @@ def log_dirs() -> None:
 
 @log_dirs.command("describe", help="Directories by size, and the replicas in them with --replicas.")
 @click.option("--brokers", "--broker-list", "brokers", metavar="1,2", help="Only these brokers.")
-@click.option("--topic-list", "--topics", "topics", metavar="A,B", help="Only these topics.")
+@click.option("--topic-list", "--topics", "topics", type=TOPICS, metavar="A,B", help="Only these topics.")
 @click.option("--replicas", is_flag=True, help="One line for each replica.")
 @cluster_options
 def describe(session: Session, brokers: str | None, topics: str | None, replicas: bool) -> int:

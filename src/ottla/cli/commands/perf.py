@@ -19,6 +19,7 @@ from ottla.cli.logic.client_properties import (
 )
 from ottla.cli.logic.latencies import Summary, summarize
 from ottla.cli.logic.words import parse_key_values
+from ottla.cli.names import GROUP, TOPIC
 from ottla.cli.output import Output
 from ottla.cli.session import Session, cluster_options, run_async
 from ottla.cli.verbs import VerbGroup
@@ -36,9 +37,9 @@ def perf() -> None:
 
 
 @perf.command("produce", help="Produce records of one size as fast as told.")
-@click.argument("name", required=False, metavar="[TOPIC]")
+@click.argument("name", required=False, type=TOPIC, metavar="[TOPIC]")
 @click.argument("more", nargs=-1, metavar="[K=V]...")
-@click.option("-t", "--topic", metavar="TOPIC", help="The topic.")
+@click.option("-t", "--topic", type=TOPIC, metavar="TOPIC", help="The topic.")
 @click.option("-n", "--num-records", type=click.IntRange(1), required=True, metavar="N", help="How many.")
 @click.option("-s", "--record-size", type=click.IntRange(1), default=100, metavar="BYTES", help="[default: 100]")
 @click.option("--throughput", type=float, default=-1, metavar="N/S", help="Records in a second, -1 for no limit.")
@@ -169,11 +170,11 @@ class _ProduceRun:
 
 
 @perf.command("consume", help="Consume as fast as possible.")
-@click.argument("name", required=False, metavar="[TOPIC]")
-@click.option("-t", "--topic", metavar="TOPIC", help="The topic.")
+@click.argument("name", required=False, type=TOPIC, metavar="[TOPIC]")
+@click.option("-t", "--topic", type=TOPIC, metavar="TOPIC", help="The topic.")
 @click.option("-n", "--messages", "--num-records", "messages", type=click.IntRange(1), required=True, metavar="N")
 @click.option("--fetch-size", type=click.IntRange(1), default=MEBIBYTE, metavar="BYTES", help="Of a partition.")
-@click.option("-g", "--group", metavar="GROUP", help="The group.  [default: a new one]")
+@click.option("-g", "--group", type=GROUP, metavar="GROUP", help="The group.  [default: a new one]")
 @click.option(
     "--idle-ms", "--timeout-idle-ms", "idle_ms", type=int, default=10_000, metavar="MS", help="[default: 10000]"
 )
@@ -244,8 +245,8 @@ def consume(
 
 
 @perf.command("end-to-end", help="Send one record at a time, and wait until it is read.")
-@click.argument("name", required=False, metavar="[TOPIC]")
-@click.option("-t", "--topic", metavar="TOPIC", help="The topic.")
+@click.argument("name", required=False, type=TOPIC, metavar="[TOPIC]")
+@click.option("-t", "--topic", type=TOPIC, metavar="TOPIC", help="The topic.")
 @click.option("-n", "--num-records", type=click.IntRange(1), required=True, metavar="N", help="How many.")
 @click.option("-a", "--acks", "--producer-acks", "acks", default="1", metavar="1|all", help="[default: 1]")
 @click.option("-s", "--record-size", type=click.IntRange(1), default=100, metavar="BYTES", help="[default: 100]")

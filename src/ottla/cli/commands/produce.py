@@ -13,6 +13,7 @@ from ottla.cli.failures import Failure, sentence_of
 from ottla.cli.logic.client_properties import producer_settings
 from ottla.cli.logic.line_reader import LineFormat, line_format, parse_line
 from ottla.cli.logic.words import parse_key_values
+from ottla.cli.names import TOPIC
 from ottla.cli.session import Session, cluster_options_with, is_explicit, read_properties, run_async
 from ottla.client.errors import ClientError
 from ottla.client.producer import Delivery, Producer, ProducerSettings
@@ -42,8 +43,8 @@ DELIVERIES_MAX = 10_000
 
 
 @click.command(help="Write the lines of standard input to a topic (kafka-console-producer).")
-@click.argument("name", required=False, metavar="[TOPIC]")
-@click.option("-t", "--topic", metavar="TOPIC", help="The topic.")
+@click.argument("name", required=False, type=TOPIC, metavar="[TOPIC]")
+@click.option("-t", "--topic", type=TOPIC, metavar="TOPIC", help="The topic.")
 @click.option("--sync", is_flag=True, help="Wait for each record before the next.")
 @click.option("-p", "--partition", type=click.IntRange(0), metavar="N", help="Only to this partition.")
 @click.option("-k", "--key-separator", metavar="TEXT", help="Lines are key, TEXT, value.")

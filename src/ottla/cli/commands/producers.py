@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ottla.cli.logic.words import parse_topic_partitions
+from ottla.cli.names import TOPIC
 from ottla.cli.session import Session, cluster_options
 from ottla.client.admin import AdminClient
 from ottla.model.errors import KafkaError
@@ -14,8 +15,8 @@ __all__ = ["producers", "show_producers"]
 
 
 @click.command(help="Show the producers of partitions (kafka-transactions describe-producers).")
-@click.argument("words", nargs=-1, metavar="[TOPIC[:0,1]]...")
-@click.option("-t", "--topic", metavar="TOPIC", help="A topic.")
+@click.argument("words", nargs=-1, type=TOPIC, metavar="[TOPIC[:0,1]]...")
+@click.option("-t", "--topic", type=TOPIC, metavar="TOPIC", help="A topic.")
 @click.option("-p", "--partition", type=click.IntRange(0), metavar="N", help="Only this partition of it.")
 @click.option("--broker-id", type=click.IntRange(0), metavar="ID", help="As this replica knows them, not the leader.")
 @cluster_options
@@ -56,12 +57,10 @@ def show_producers(
                 )
                 for state in found
             ]
-        session.output.table(
-            ("PARTITION", "PRODUCER", "EPOCH", "COORD EPOCH", "SEQUENCE", "LAST WRITE", "OPEN SINCE"),
-            rows,
-            right=(1, 2, 3, 4, 5, 6),
-            fold=(0,),
-        )
+        if not rows and not session.output.failed:
+            session.output.say("Nobody has written there as an idempotent or transactional producer lately.")
+        elif rows:
+            _show(session, rows)
         names = (
             "partition",
             "producerId",
@@ -74,3 +73,12 @@ def show_producers(
         session.output.emit([dict(zip(names, row, strict=True)) for row in rows])
 
     return session.run(work)
+
+
+def _show(session: Session, rows: list[tuple[object, ...]]) -> None:
+    session.output.table(
+        ("PARTITION", "PRODUCER", "EPOCH", "COORD EPOCH", "SEQUENCE", "LAST WRITE", "OPEN SINCE"),
+        rows,
+        right=(1, 2, 3, 4, 5, 6),
+        fold=(0,),
+    )

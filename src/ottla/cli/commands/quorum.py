@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 import click
@@ -36,7 +37,8 @@ def describe(session: Session, view: str, human_readable: bool) -> int:
         found = await admin.cluster.quorum()
         cluster = await admin.cluster.describe()
         if view == "replication":
-            _replication(session, found, human=human_readable)
+            # Who looks at it in a terminal is a person.
+            _replication(session, found, human=human_readable or sys.stdout.isatty())
         else:
             _status(session, found, cluster.cluster_id)
 
@@ -159,7 +161,8 @@ def _replication(session: Session, found: Quorum, *, human: bool) -> None:
                 lag,
                 _when(one.last_fetch_timestamp, now_ms, human=human),
                 _when(one.last_caught_up_timestamp, now_ms, human=human),
-                str(one.directory_id),
+                # Voters by configuration are known without it.
+                str(one.directory_id) if one.directory_id else None,
             )
         )
         answers.append(_as_json(one, role, lag))

@@ -11,7 +11,8 @@ from ottla.cli.failures import Failure
 from ottla.cli.logic.reassignment import Plan, format_plan, parse_plan, parse_topics, propose
 from ottla.cli.logic.throttles import clear_throttles, set_throttles
 from ottla.cli.logic.words import parse_node_ids
-from ottla.cli.output import numbers
+from ottla.cli.names import TOPIC
+from ottla.cli.output import counted, numbers
 from ottla.cli.session import Session, cluster_options, confirm, yes_option
 from ottla.cli.verbs import VerbGroup
 from ottla.client.admin import AdminClient
@@ -41,7 +42,7 @@ plan_option = click.option(
 
 @reassign.command("generate", help="Propose a plan that spreads topics over brokers.")
 @click.option("--topics-to-move-json-file", "topics_file", type=click.Path(exists=True), metavar="FILE", help="Topics.")
-@click.option("-t", "--topic", "topics", multiple=True, metavar="TOPIC", help="A topic; may be repeated.")
+@click.option("-t", "--topic", "topics", multiple=True, type=TOPIC, metavar="TOPIC", help="A topic; may be repeated.")
 @click.option("--broker-list", "--brokers", "brokers", required=True, metavar="1,2,3", help="Where they shall be.")
 @click.option("--disable-rack-aware", is_flag=True, help="Do not look at racks.")
 @cluster_options
@@ -101,7 +102,7 @@ def execute(
         before = {one: current[one] for one in plan.replicas}
         session.output.say("Current partition replica assignment, to go back with")
         session.output.say(format_plan(before, await _directories(admin, before)))
-        confirm(f"Move {len(plan.replicas)} partitions?", yes=yes)
+        confirm(f"Move {counted(len(plan.replicas), 'partition')}?", yes=yes)
         if throttle is not None or dirs_throttle is not None:
             await set_throttles(admin, before, plan, between=throttle, within=dirs_throttle)
         started = []
@@ -160,7 +161,7 @@ def cancel(session: Session, plan_file: str, preserve_throttles: bool, yes: bool
             session.output.say("Nothing of the plan is moving.")
             session.output.emit([])
             return
-        confirm(f"Stop moving {len(moving)} partitions?", yes=yes)
+        confirm(f"Stop moving {counted(len(moving), 'partition')}?", yes=yes)
         stopped = []
         for one, error in (await admin.partitions.reassign(dict.fromkeys(moving, None))).items():
             if error is None:

@@ -9,7 +9,8 @@ import click
 from ottla.cli.failures import Failure
 from ottla.cli.logic.topic_filters import Filters, wanted_partitions
 from ottla.cli.logic.words import matching, parse_assignments, parse_key_values, topic_pattern
-from ottla.cli.output import Output, numbers
+from ottla.cli.names import TOPIC
+from ottla.cli.output import Output, counted, numbers
 from ottla.cli.session import Session, cluster_options, confirm, yes_option
 from ottla.cli.verbs import VerbGroup
 from ottla.client.admin import AdminClient
@@ -28,10 +29,10 @@ def topics() -> None:
 
 def topic_names(function: Any) -> Any:
     """Names as arguments, or with --topic."""
-    function = click.argument("names", nargs=-1, metavar="[TOPIC]...")(function)
-    return click.option("--topic", "-t", "more", multiple=True, metavar="TOPIC", help="A topic; may be repeated.")(
-        function
-    )
+    function = click.argument("names", nargs=-1, type=TOPIC, metavar="[TOPIC]...")(function)
+    return click.option(
+        "--topic", "-t", "more", multiple=True, type=TOPIC, metavar="TOPIC", help="A topic; may be repeated."
+    )(function)
 
 
 @topics.command("list", help="List topics; names are regular expressions.")
@@ -275,7 +276,8 @@ def _print(
     if not chosen.about_partitions:
         factor = len(topic.partitions[0].replicas) if topic.partitions else 0
         output.say(topic.name)
-        output.say(f"  id {topic.topic_id}, {len(topic.partitions)} partitions, {factor} replicas each")
+        shape = f"{counted(len(topic.partitions), 'partition')}, {counted(factor, 'replica')} each"
+        output.say(f"  id {topic.topic_id}, {shape}")
         for entry in overrides:
             output.say(f"  {entry.name}={entry.value}")
     else:

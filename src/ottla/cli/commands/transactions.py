@@ -9,6 +9,7 @@ import click
 from ottla.cli.commands.producers import show_producers
 from ottla.cli.failures import Failure
 from ottla.cli.logic.hanging import find_hanging_transactions
+from ottla.cli.names import TOPIC
 from ottla.cli.output import duration
 from ottla.cli.session import Session, cluster_options, confirm, yes_option
 from ottla.cli.verbs import VerbGroup
@@ -49,7 +50,9 @@ def list_transactions(session: Session, duration_filter: int, pattern: str | Non
 def describe(session: Session, transactional_id: str) -> int:
     async def work(admin: AdminClient) -> None:
         one = await admin.transactions.describe(transactional_id)
-        open_for = duration(time.time() * 1000 - one.start_time_ms) if one.start_time_ms > 0 else "-"
+        # A transaction that has ended still tells when it began.
+        is_open = one.start_time_ms > 0 and not one.state.startswith("Complete")
+        open_for = duration(time.time() * 1000 - one.start_time_ms) if is_open else "-"
         facts = {
             "Coordinator": one.coordinator,
             "Producer": f"{one.producer_id}, epoch {one.producer_epoch}",
@@ -66,7 +69,7 @@ def describe(session: Session, transactional_id: str) -> int:
 
 
 @transactions.command("describe-producers", help="Show the producers of a partition.")
-@click.option("--topic", required=True, metavar="TOPIC", help="The topic.")
+@click.option("--topic", required=True, type=TOPIC, metavar="TOPIC", help="The topic.")
 @click.option("--partition", type=click.IntRange(0), required=True, metavar="N", help="The partition.")
 @click.option("--broker-id", type=click.IntRange(0), metavar="ID", help="As this replica knows them, not the leader.")
 @cluster_options
@@ -77,7 +80,7 @@ def describe_producers(session: Session, topic: str, partition: int, broker_id: 
 @transactions.command("find-hanging", help="Find transactions that are open in a partition and nowhere else.")
 @click.option("--broker-id", type=click.IntRange(0), metavar="ID", help="Only partitions that this broker leads.")
 @click.option("--max-transaction-timeout", "minutes", type=int, default=15, metavar="MIN", help="[default: 15]")
-@click.option("--topic", metavar="TOPIC", help="Only in this topic.")
+@click.option("--topic", type=TOPIC, metavar="TOPIC", help="Only in this topic.")
 @click.option("--partition", type=click.IntRange(0), metavar="N", help="Only in this partition of it.")
 @cluster_options
 def find_hanging(
@@ -118,7 +121,7 @@ def find_hanging(
 
 
 @transactions.command("abort", help="Write an abort marker for a hanging transaction.")
-@click.option("--topic", required=True, metavar="TOPIC", help="The topic.")
+@click.option("--topic", required=True, type=TOPIC, metavar="TOPIC", help="The topic.")
 @click.option("--partition", type=click.IntRange(0), required=True, metavar="N", help="The partition.")
 @click.option("--start-offset", type=int, metavar="N", help="Where the transaction began; finds the rest.")
 @click.option("--producer-id", type=int, metavar="ID", help="Instead of the offset.")

@@ -11,6 +11,7 @@ import click
 
 from ottla.cli.commands.verifiable_producer import say
 from ottla.cli.logic.client_properties import consumer_settings
+from ottla.cli.names import GROUP, TOPIC
 from ottla.cli.session import Session, cluster_options, run_async
 from ottla.client.consumer import ConsumedRecord, Consumer
 from ottla.client.errors import ClientError
@@ -21,8 +22,8 @@ __all__ = ["verifiable_consumer"]
 
 
 @click.command(help="Consume and report each step as JSON (kafka-verifiable-consumer).")
-@click.option("-t", "--topic", required=True, metavar="TOPIC", help="The topic.")
-@click.option("-g", "--group-id", required=True, metavar="GROUP", help="The group.")
+@click.option("-t", "--topic", required=True, type=TOPIC, metavar="TOPIC", help="The topic.")
+@click.option("-g", "--group-id", required=True, type=GROUP, metavar="GROUP", help="The group.")
 @click.option("--group-protocol", type=click.Choice(["classic", "consumer"]), default="classic", show_default=True)
 @click.option("--group-remote-assignor", metavar="NAME", help="The server's assignor.")
 @click.option("--group-instance-id", metavar="ID", help="A static member.")

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import click
 
 from ottla.cli.logic.client_properties import producer_settings
+from ottla.cli.names import TOPIC
 from ottla.cli.session import Session, cluster_options, run_async
 from ottla.client.errors import ClientError
 from ottla.client.producer import Producer
@@ -24,7 +25,7 @@ WAITING_MAX = 1_000
 
 
 @click.command(help="Produce numbers and report each as JSON (kafka-verifiable-producer).")
-@click.option("-t", "--topic", required=True, metavar="TOPIC", help="The topic.")
+@click.option("-t", "--topic", required=True, type=TOPIC, metavar="TOPIC", help="The topic.")
 @click.option("-n", "--max-messages", type=int, default=-1, metavar="N", help="Stop after so many; -1 for never.")
 @click.option("--throughput", type=float, default=-1, metavar="N/S", help="Records in a second, -1 for no limit.")
 @click.option("-a", "--acks", default="-1", metavar="0|1|all", help="[default: all]")

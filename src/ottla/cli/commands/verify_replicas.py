@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import click
 
+from ottla.cli.failures import Failure
 from ottla.cli.logic.replica_compare import ReplicaReport, compare_partition
 from ottla.cli.logic.words import matching
+from ottla.cli.names import TOPIC
+from ottla.cli.output import counted
 from ottla.cli.session import Session, cluster_options
 from ottla.client.admin import AdminClient
 from ottla.model.ids import TopicPartition
@@ -14,7 +17,7 @@ __all__ = ["verify_replicas"]
 
 
 @click.command(help="Compare the replicas of partitions (kafka-replica-verification).")
-@click.argument("names", nargs=-1, metavar="[TOPIC]...")
+@click.argument("names", nargs=-1, type=TOPIC, metavar="[TOPIC]...")
 @click.option("--topics-include", "include", metavar="REGEX", help="Topics by a regular expression.")
 @click.option("--fetch-size", type=click.IntRange(1), default=1024 * 1024, metavar="BYTES", help="[default: 1048576]")
 @click.option("--max-wait-ms", type=int, hidden=True, expose_value=False)
@@ -26,6 +29,8 @@ def verify_replicas(session: Session, names: tuple[str, ...], include: str | Non
         known = await admin.topics.all()
         chosen = matching(known, [*names, *([include] if include else [])])
         partitions = [TopicPartition(name, number) for name in chosen for number in known[name].partitions]
+        if not partitions:
+            raise Failure("No partition matches. 'ottla topics list' shows what there is.")
         reports: list[ReplicaReport] = []
         with session.output.progress("comparing", len(partitions)) as advance:
             for one in partitions:
@@ -49,7 +54,7 @@ def verify_replicas(session: Session, names: tuple[str, ...], include: str | Non
             right=(2, 3),
             fold=(0, 4),
         )
-        session.output.say(f"{len(reports)} partitions compared, {len(wrong)} differ.")
+        session.output.say(f"{counted(len(reports), 'partition')} compared, {len(wrong)} differ.")
         session.output.emit([{**report._asdict(), "partition": str(report.partition)} for report in reports])
         session.output.failed |= bool(wrong)
 

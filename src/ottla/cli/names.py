@@ -1,0 +1,74 @@
+"""Names of topics and groups as types of parameters: a shell that completes one asks the cluster.
+
+Completion runs while somebody types. It asks the cluster that the line names so far, or the default one, waits a second
+at most, and where there is no answer it offers nothing and says nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import click
+from click.shell_completion import CompletionItem
+
+from ottla.cli.session import make_session, run_async
+from ottla.client.admin import AdminClient
+from ottla.client.errors import ClientError
+from ottla.model.errors import KafkaError
+
+__all__ = ["GROUP", "TOPIC", "TOPICS"]
+
+_PATIENCE_MS = 1_000
+
+Find = Callable[[AdminClient], Awaitable[list[str]]]
+
+
+class _ClusterName(click.types.StringParamType):
+    """Any text; `find` gives the names there are, and `separator` stands between several in one word."""
+
+    def __init__(self, name: str, find: Find, *, separator: str | None = None) -> None:
+        self.name = name
+        self._find = find
+        self._separator = separator
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        cut = incomplete.rfind(self._separator) + 1 if self._separator else 0
+        before, begun = incomplete[:cut], incomplete[cut:]
+        given = ctx.params.get(param.name or "")
+        already = given if isinstance(given, tuple) else ()
+        return [
+            CompletionItem(before + name)
+            for name in sorted(_ask(ctx, self._find))
+            # Topics of the cluster itself are for those who begin to name them.
+            if name.startswith(begun) and name not in already and (begun or not name.startswith("__"))
+        ]
+
+
+def _ask(ctx: click.Context, find: Find) -> list[str]:
+    async def whole() -> list[str]:
+        # Where nobody listens at all, once is enough.
+        settings = replace(session.settings, bootstrap_timeout_ms=0)
+        async with asyncio.timeout(_PATIENCE_MS / 1000), AdminClient(settings) as admin:
+            return await find(admin)
+
+    try:
+        session = make_session(ctx.params.get("bootstrap"), ctx.params.get("command_config"), False, _PATIENCE_MS)
+        return run_async(whole())
+    except (ClientError, KafkaError, OSError, ValueError, click.ClickException):
+        # In the middle of somebody's line there is no place to tell it.
+        return []
+
+
+async def _topics(admin: AdminClient) -> list[str]:
+    return await admin.topics.names()
+
+
+async def _groups(admin: AdminClient) -> list[str]:
+    return [group.group_id for group in await admin.groups.find()]
+
+
+TOPIC = _ClusterName("topic", _topics)
+TOPICS = _ClusterName("topics", _topics, separator=",")
+GROUP = _ClusterName("group", _groups)
