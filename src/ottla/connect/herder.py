@@ -208,6 +208,10 @@ class Herder:
     def on_logger(self, name: str, level: str) -> None:
         self.loggers.set(name, level)
 
+    def _require_known(self, name: str) -> None:
+        if not self._store.state.contains(name):
+            raise not_found(f"There is no connector {name}.")
+
     def _require_leader(self) -> None:
         if self._group is None:
             return
@@ -232,10 +236,6 @@ class Herder:
     def connectors(self) -> list[str]:
         return sorted(self._store.state.connectors)
 
-    def _known(self, name: str) -> None:
-        if not self._store.state.contains(name):
-            raise not_found(f"There is no connector {name}.")
-
     def connector_type(self, name: str) -> str:
         config = self._store.state.connectors.get(name) or {}
         try:
@@ -245,7 +245,7 @@ class Herder:
         return "sink" if issubclass(kind, SinkConnector) else "source"
 
     def connector_info(self, name: str) -> dict[str, Any]:
-        self._known(name)
+        self._require_known(name)
         state = self._store.state
         return {
             "name": name,
@@ -255,7 +255,7 @@ class Herder:
         }
 
     def connector_config(self, name: str) -> dict[str, str | None]:
-        self._known(name)
+        self._require_known(name)
         return dict(self._store.state.connectors[name])
 
     def connector_status(self, name: str) -> dict[str, Any]:
@@ -271,7 +271,7 @@ class Herder:
         return {"id": task.task, **_state_body(state)}
 
     def task_configs(self, name: str) -> list[dict[str, Any]]:
-        self._known(name)
+        self._require_known(name)
         return [
             {"id": {"connector": task.connector, "task": task.task}, "config": self._store.state.task_config(task)}
             for task in self._store.state.task_ids(name)
@@ -339,7 +339,7 @@ class Herder:
     async def patch_connector(self, name: str, patch: Mapping[str, str | None]) -> dict[str, Any]:
         """Changes some settings (KIP-477 and KIP-883): null removes one."""
         self._require_leader()
-        self._known(name)
+        self._require_known(name)
         config = dict(self._store.state.connectors[name])
         for key, text in patch.items():
             if text is None:
@@ -351,31 +351,30 @@ class Herder:
 
     async def delete_connector(self, name: str) -> None:
         self._require_leader()
-        self._known(name)
+        self._require_known(name)
         await self._store.remove_connector(name)
 
     async def set_target(self, name: str, target: TargetState) -> None:
         """Pauses or resumes; every worker may say so."""
-        if not self._store.state.contains(name):
-            raise not_found(f"There is no connector {name}.")
+        self._require_known(name)
         await self._store.put_target(name, target)
 
     async def stop_connector(self, name: str) -> None:
         """Stops it, and forgets its tasks until it is resumed."""
         self._require_leader()
-        self._known(name)
+        self._require_known(name)
         await self._store.put_tasks(name, [])
         await self._store.put_target(name, TargetState.STOPPED)
 
     # Restarting.
 
     async def restart_connector(self, name: str) -> None:
-        self._known(name)
+        self._require_known(name)
         self._require_owner(name, is_here=name in self.runner.owned().connectors)
         await self.runner.restart_connector(name)
 
     async def restart_task(self, task: TaskId) -> None:
-        self._known(task.connector)
+        self._require_known(task.connector)
         if self._store.state.task_config(task) is None:
             raise not_found(f"There is no task {task}.")
         self._require_owner(f"task:{task}", is_here=task in self.runner.owned().tasks)
@@ -384,7 +383,7 @@ class Herder:
     async def restart_parts(self, request: RestartRequest) -> dict[str, Any]:
         """Asks every worker to restart its parts, and answers with what will be."""
         self._require_leader()
-        self._known(request.connector)
+        self._require_known(request.connector)
         state = self._status.connector(request.connector)
         if state is None:
             raise not_found(f"Nothing is known of a connector {request.connector} yet.")
@@ -400,7 +399,7 @@ class Herder:
     # Offsets.
 
     async def describe_offsets(self, name: str) -> dict[str, Any]:
-        self._known(name)
+        self._require_known(name)
         return await describe_offsets(self, name, is_sink=self.connector_type(name) == "sink")
 
     async def alter_offsets(self, name: str, offsets: list[dict[str, Any]]) -> dict[str, Any]:
@@ -413,7 +412,7 @@ class Herder:
 
     def _require_stopped(self, name: str) -> None:
         self._require_leader()
-        self._known(name)
+        self._require_known(name)
         state = self._store.state
         if state.target(name) is not TargetState.STOPPED or state.tasks.get(name):
             raise bad_request(f"The offsets of {name} can be changed when it is stopped: PUT /connectors/{name}/stop.")

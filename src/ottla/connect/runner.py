@@ -28,7 +28,7 @@ from ottla.connect.stores.config import ConfigStore
 from ottla.connect.stores.status import StatusStore
 from ottla.connect.worker_config import WorkerConfig
 
-__all__ = ["Runner"]
+__all__ = ["Resolver", "Runner"]
 
 logger = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Spark's own Kafka connector, for who wants it: existing jobs, and real-time mode, which Python sources cannot have.
+"""Spark's own Kafka connector, for whoever wants it: existing jobs, and real-time mode, which no source in Python has.
 
     spark = ottla.spark.session("orders", jvm_connector=True)
     spark.readStream.format("kafka").option("kafka.bootstrap.servers", "localhost:9092")...

@@ -109,7 +109,7 @@ class _Writer:
         assert context is not None
         task = self.identity(context)
         client = sink_client(self.options.client)
-        headers = self.headers(context, task)
+        headers = self.headers(task)
         if self.options.exactly_once:
             written = write_exactly_once(client, self.options, task, iterator, headers=headers, steps=self.passed)
         else:
@@ -119,7 +119,8 @@ class _Writer:
     def identity(self, context: TaskContext) -> TaskIdentity:
         raise NotImplementedError
 
-    def headers(self, context: TaskContext, task: TaskIdentity) -> Sequence[tuple[str, bytes]]:  # noqa: ARG002
+    def headers(self, task: TaskIdentity) -> Sequence[tuple[str, bytes]]:
+        """What is added to every record."""
         if not self.options.lineage:
             return ()
         return lineage_headers(query_id=task.query_id, batch_id=task.batch_id, checkpoint=self.options.checkpoint)
