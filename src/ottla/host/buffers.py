@@ -11,7 +11,7 @@ from the others.
 
 from __future__ import annotations
 
-__all__ = ["SCRATCH_SIZE", "LargeBuffers"]
+__all__ = ["LARGE_SIZE_MIN", "SCRATCH_SIZE", "LargeBuffers"]
 
 # What one read may take from a socket when no large frame is under way; shared by all connections of a loop.
 SCRATCH_SIZE = 64 * 1024
@@ -26,10 +26,11 @@ BUFFERS_MAX = 16
 
 
 class LargeBuffers:
-    __slots__ = ("_buffers",)
+    __slots__ = ("_buffers", "_buffers_max")
 
-    def __init__(self) -> None:
+    def __init__(self, *, buffers_max: int = BUFFERS_MAX) -> None:
         self._buffers: list[bytearray] = []
+        self._buffers_max = buffers_max
 
     def take(self, size: int) -> bytearray:
         """A buffer of at least `size` bytes, with arbitrary contents."""
@@ -40,7 +41,7 @@ class LargeBuffers:
             if len(buffer) >= size and _has_no_views(buffer):
                 return buffer
         buffer = bytearray(_rounded(size))
-        if len(buffers) >= BUFFERS_MAX:
+        if len(buffers) >= self._buffers_max:
             # The oldest goes: sizes change with the workload, and a pool full of too small buffers helps nobody.
             del buffers[0]
         buffers.append(buffer)

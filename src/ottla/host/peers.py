@@ -14,13 +14,14 @@ import logging
 import socket
 import struct
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import cast
 
+from ottla.host.buffers import LARGE_SIZE_MIN, SCRATCH_SIZE, LargeBuffers
 from ottla.host.loop import EventLoop
 from ottla.model.deferred import Deferred
 from ottla.model.ports import Timer, Workers
-from ottla.wire.api import API_SPECS, ApiKey
+from ottla.wire.api import API_SPECS, ApiKey, ApiSpec
 from ottla.wire.codec import MalformedMessage, UnsupportedVersion, decode
 from ottla.wire.framing import request_parts
 from ottla.wire.message import Message
@@ -33,10 +34,26 @@ logger = logging.getLogger("ottla.host.peers")
 
 _SIZE = struct.Struct(">i")
 _API_VERSIONS_VERSION = 3
-_RECEIVE_SIZE = 64 * 1024
+_LARGE_BUFFERS_MAX = 4
+
+# By number: to make a member of an enumeration of it costs more than to find it.
+_SPECS = cast(Mapping[int, ApiSpec], API_SPECS)
 
 # A peer that does not take what we send is a peer that is gone: nothing here sends many small requests.
 REQUESTS_WAITING_MAX = 1000
+
+
+class _ReceiveBuffers:
+    """Where responses are received; shared by all connections."""
+
+    __slots__ = ("large", "scratch", "scratch_head")
+
+    def __init__(self) -> None:
+        # Small responses, and the beginnings of larger ones.
+        self.scratch = memoryview(bytearray(SCRATCH_SIZE))
+        self.scratch_head = self.scratch[: _SIZE.size]
+        # A response is done with before the next is looked at; several are begun where there are several leaders.
+        self.large = LargeBuffers(buffers_max=_LARGE_BUFFERS_MAX)
 
 
 class _PeerConnection:
@@ -51,7 +68,7 @@ class _PeerConnection:
         forget: Callable[[_PeerConnection], None],
         workers: Workers | None,
         setup_timeout_ms: int,
-        scratch: memoryview,
+        buffers: _ReceiveBuffers,
     ) -> None:
         self._loop = loop
         self.endpoint = endpoint
@@ -62,11 +79,12 @@ class _PeerConnection:
         self._unsent: deque[AskedRequest] = deque()
         self._unanswered: deque[AskedRequest] = deque()
         self._outgoing = bytearray()
-        # Where small responses, and the beginnings of large ones, are received; shared by all connections.
-        self._scratch = scratch
+        self._buffers = buffers
         # A response of which a part is here, or not even its whole size.
         self._frame: memoryview | None = None
         self._frame_filled = 0
+        # The size of that response, or of the last one.
+        self._frame_size = 0
         self._size_begun = b""
         self._correlation_id = 0
         self._connected = False
@@ -211,25 +229,35 @@ class _PeerConnection:
             self._loop.remove_writer(self._socket.fileno())
 
     def _on_readable(self) -> None:
-        assert self._socket is not None
+        if self._frame is None:
+            # After a large response another one is likely, and nothing of it should have to be copied.
+            buffers = self._buffers
+            into = buffers.scratch if self._frame_size < LARGE_SIZE_MIN else buffers.scratch_head
+            received = self._receive(into)
+            if received:
+                self._take_frames(into[:received])
+            if self._frame is None or self._frame_filled:
+                return
+            # Only its size was asked for; the rest has come with it, and needs no turn of its own.
         frame = self._frame
-        into = self._scratch if frame is None else frame[self._frame_filled :]
+        self._frame_filled += self._receive(frame[self._frame_filled :])
+        if self._frame_filled == len(frame):
+            self._frame = None
+            self._on_response(frame)
+
+    def _receive(self, into: memoryview) -> int:
+        """How many bytes came: none when there are none yet, or when the connection has ended."""
+        assert self._socket is not None
         try:
             received = self._socket.recv_into(into)
         except (BlockingIOError, InterruptedError):
-            return
+            return 0
         except OSError as error:
             self.close(str(error))
-            return
+            return 0
         if not received:
             self.close("the peer closed the connection")
-        elif frame is None:
-            self._take_frames(into[:received])
-        else:
-            self._frame_filled += received
-            if self._frame_filled == len(frame):
-                self._frame = None
-                self._on_response(frame)
+        return received
 
     def _take_frames(self, received: memoryview) -> None:
         """Whole responses are answered; one that has only begun gets its place, and the rest is received into that."""
@@ -248,8 +276,9 @@ class _PeerConnection:
             position += _SIZE.size
             here = received[position : position + size]
             # The frame gets bytes of its own: record bytes in it are kept and written to a log.
-            frame = memoryview(bytearray(size))
+            frame = memoryview(self._buffers.large.take(size))[:size]
             frame[: len(here)] = here
+            self._frame_size = size
             position += len(here)
             if len(here) == size:
                 self._on_response(frame)
@@ -290,13 +319,13 @@ class PeerConnections:
         self._client_id = client_id
         self._response_bytes_max = response_bytes_max
         self._connections: dict[tuple[Endpoint, str], _PeerConnection] = {}
-        self._scratch = memoryview(bytearray(_RECEIVE_SIZE))
+        self._buffers = _ReceiveBuffers()
 
     def send(
         self, endpoint: Endpoint, request: Message, *, purpose: str, timeout_ms: int, version_max: int = 32767
     ) -> Deferred[Message]:
         deferred: Deferred[Message] = Deferred()
-        asked = AskedRequest(request, API_SPECS[ApiKey(request.API_KEY)], version_max, deferred)
+        asked = AskedRequest(request, _SPECS[request.API_KEY], version_max, deferred)
         try:
             connection = self._connections.get((endpoint, purpose)) or self._open(endpoint, purpose)
         except OSError as error:
@@ -328,7 +357,7 @@ class PeerConnections:
             forget,
             self._workers,
             self._setup_timeout_ms,
-            self._scratch,
+            self._buffers,
         )
         self._connections[key] = connection
         return connection

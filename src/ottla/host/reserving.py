@@ -11,13 +11,16 @@ import sys
 from collections.abc import Callable
 from functools import cache
 
-__all__ = ["GROWN_BYTES", "NO_END", "STEP_BYTES", "room_for"]
+__all__ = ["GROWN_BYTES", "NO_END", "STEP_BYTES", "STEP_BYTES_MAX", "room_for"]
 
 # A file that has become as large as this goes on growing, likely; smaller ones keep no room for themselves.
 GROWN_BYTES = 8 * 1024 * 1024
 
-# So much at once. Thousands of files may grow at the same time, and what they keep is room that others cannot have.
+# So much at once, and the more the larger the file has become: an eighth of it. Thousands of files may grow at the same
+# time, and what they keep is room that others cannot have.
 STEP_BYTES = 1024 * 1024
+STEP_BYTES_MAX = 16 * 1024 * 1024
+_STEP_SHIFT = 3
 
 NO_END = sys.maxsize
 
@@ -31,9 +34,10 @@ def room_for(descriptor: int, end: int) -> int:
     when something is written.
     """
     fallocate = _fallocate()
-    if fallocate is None or fallocate(descriptor, _KEEP_SIZE, end, STEP_BYTES) != 0:
+    step = min(max(end >> _STEP_SHIFT, STEP_BYTES), STEP_BYTES_MAX)
+    if fallocate is None or fallocate(descriptor, _KEEP_SIZE, end, step) != 0:
         return NO_END
-    return end + STEP_BYTES
+    return end + step
 
 
 @cache

@@ -197,7 +197,7 @@ class PartitionLog(LogFiles):
         first_offset = headers[0].base_offset
         now = self._world.clock.now_ms() if now_ms is None else now_ms
         flushed = self._append(view, headers, expected, now)
-        return AppendResult(first_offset, expected - 1, -1, self.log_start_offset, False, flushed)
+        return _new_tuple(AppendResult, (first_offset, expected - 1, -1, self.log_start_offset, False, flushed))
 
     def _append(
         self, buffer: memoryview, headers: list[BatchHeader], next_offset: int, now_ms: int
@@ -207,6 +207,7 @@ class PartitionLog(LogFiles):
         size = len(buffer)
         header = headers[0]
         is_single = len(headers) == 1
+        max_timestamp = header.max_timestamp if is_single else max([one.max_timestamp for one in headers])
         config = self.config
         segment = self.segments.active
         bounds = self._roll_bounds
@@ -216,9 +217,8 @@ class PartitionLog(LogFiles):
                 or bounds.segment is not segment
                 or bounds.config is not config
                 or segment.size + size > bounds.size_max
-                or header.max_timestamp > bounds.timestamp_max
+                or max_timestamp > bounds.timestamp_max
                 or next_offset > bounds.next_offset_max
-                or not is_single
             ):
                 segment = self._segment_for(size, headers, next_offset, now_ms)
             if header.leader_epoch != self.epochs.latest or not is_single:

@@ -42,3 +42,10 @@ def test_the_number_of_kept_buffers_is_bounded() -> None:
     assert len({id(view.obj) for view in views}) == len(views)
     buffers.clear()
     assert buffers._buffers == []
+
+
+def test_the_number_may_be_smaller_still() -> None:
+    buffers = LargeBuffers(buffers_max=2)
+    views = [memoryview(buffers.take(100_000)) for _ in range(5)]
+    assert len(buffers._buffers) == 2
+    del views

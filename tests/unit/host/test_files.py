@@ -12,7 +12,7 @@ import pytest
 
 from ottla.host import reserving
 from ottla.host.files import OsFile, OsFiles
-from ottla.host.reserving import GROWN_BYTES, NO_END, STEP_BYTES, room_for
+from ottla.host.reserving import GROWN_BYTES, NO_END, STEP_BYTES, STEP_BYTES_MAX, room_for
 from ottla.model.ports import DirectoryLocked, File
 from ottla.records.build import build_batch
 from ottla.records.header import read_header
@@ -122,6 +122,15 @@ def test_a_file_that_grows_keeps_room_and_gives_it_back(files: OsFiles, tmp_path
     reopened.trim()
     assert kept_bytes(path) < STEP_BYTES // 2
     assert reopened.read(size - 1, 2) == b"ab"
+
+
+def test_the_larger_a_file_the_more_room_it_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(reserving, "_fallocate", lambda: lambda *arguments: asked.append(arguments[2:]) or 0)
+    for end in (1, GROWN_BYTES, 4 * GROWN_BYTES, 1000 * GROWN_BYTES):
+        assert room_for(0, end) == sum(asked[-1])
+    steps = [STEP_BYTES, STEP_BYTES, 4 * STEP_BYTES, STEP_BYTES_MAX]
+    assert asked == list(zip((1, GROWN_BYTES, 4 * GROWN_BYTES, 1000 * GROWN_BYTES), steps, strict=True))
 
 
 def test_a_small_file_keeps_no_room(files: OsFiles, tmp_path: Path) -> None:

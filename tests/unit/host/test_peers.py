@@ -14,13 +14,14 @@ from ottla.wire.framing import parse_request, response_parts
 from ottla.wire.message import Message
 from ottla.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ottla.wire.peers import Endpoint, PeerUnreachable
 
 Answer = Callable[[Message], Message | None]
 
 
 class FakePeer:
-    """Speaks Heartbeat 0-2; answers through `answer`, where None means silence."""
+    """Speaks Heartbeat and SyncGroup 0-2; answers through `answer`, where None means silence."""
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
@@ -56,7 +57,8 @@ class FakePeer:
                 header, request = parse_request(memoryview(bytearray(await reader.readexactly(size))))
                 response: Message | None
                 if isinstance(request, ApiVersionsRequest):
-                    response = ApiVersionsResponse(api_keys=[ApiVersion(api_key=12, min_version=0, max_version=2)])
+                    spoken = [ApiVersion(api_key=key, min_version=0, max_version=2) for key in (12, 14)]
+                    response = ApiVersionsResponse(api_keys=spoken)
                 else:
                     self.versions.append(header.api_version)
                     response = self.answer(request)
@@ -126,6 +128,31 @@ def test_answers_in_pieces_and_several_at_once(held_bytes: int, piece_bytes: int
     def answer(request: Message) -> Message:
         assert isinstance(request, HeartbeatRequest)
         return HeartbeatResponse(error_code=int(request.group_id))
+
+    run(answer, scenario)
+
+
+@pytest.mark.parametrize("piece_bytes", [1 << 14, 1 << 16, 1 << 30])
+def test_large_and_small_answers_by_turns_arrive_whole(piece_bytes: int) -> None:
+    sizes = [0, 200_000, 200_001, 10, 300_000, 65_536, 65_526, 3, 250_000]
+    bodies = [bytes([number]) * size for number, size in enumerate(sizes)]
+
+    async def scenario(peers: PeerConnections, endpoint: Endpoint, peer: FakePeer) -> None:
+        def ask(number: int) -> Deferred[Message]:
+            return peers.send(endpoint, SyncGroupRequest(group_id=str(number)), purpose="test", timeout_ms=5000)
+
+        peer.piece_bytes = piece_bytes
+        for number, body in enumerate(bodies):
+            assert (await finished(ask(number))).assignment == body  # type: ignore[attr-defined]
+        # Several at once: the size of one comes with the end of another, and all are kept.
+        asked = [ask(number) for number in range(len(bodies))]
+        answers = [await finished(deferred) for deferred in asked]
+        assert [bytes(answer.assignment) for answer in answers] == bodies  # type: ignore[attr-defined]
+        assert peer.connections == 1
+
+    def answer(request: Message) -> Message:
+        assert isinstance(request, SyncGroupRequest)
+        return SyncGroupResponse(assignment=bodies[int(request.group_id)])
 
     run(answer, scenario)
 

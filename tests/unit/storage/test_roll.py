@@ -41,6 +41,24 @@ def test_the_age_of_a_segment_counts_from_its_first_batch() -> None:
     assert bench.bases() == [0, 2, 4]
 
 
+def test_of_several_batches_the_youngest_decides() -> None:
+    bench = LogBench(segment_ms=HOUR_MS)
+
+    def follow(*timestamps: int) -> None:
+        end = bench.log.log_end_offset
+        batches = [
+            batch(b"x", base_offset=end + number, leader_epoch=0, timestamp=timestamp)
+            for number, timestamp in enumerate(timestamps)
+        ]
+        bench.log.append_as_follower(b"".join(batches))
+
+    follow(1_000_000, 1_000_000)
+    follow(1_000_000 + HOUR_MS, 1_000_000)
+    assert bench.bases() == [0]
+    follow(1_000_000, 1_000_000 + HOUR_MS + 1, 1_000_000)
+    assert bench.bases() == [0, 4]
+
+
 def test_what_a_segment_may_hold_follows_the_configuration() -> None:
     bench = LogBench()
     bench.append(b"a", timestamp=1_000_000)
