@@ -6,8 +6,8 @@ cost several times what has to be done. So the bytes before the two numbers are 
 was read once (`ottla.coordinator.group.offsets.repeated`).
 
 Nothing is decided here that `ottla.broker.apis.offset_commit` would decide otherwise. Whatever has several partitions
-or metadata, is malformed, needs rights, or is for a topic or a coordinator that is not here is left to the usual way.
-Versions before 8, the first flexible one, are not recognised.
+or metadata, is malformed, needs rights, counts against a quota, or is for a topic or a coordinator that is not here is
+left to the usual way. Versions before 8, the first flexible one, are not recognised.
 """
 
 from __future__ import annotations
@@ -57,6 +57,9 @@ def recognise(
     """The request as it was seen first, and what handles it; raises IndexError where a frame ends too early."""
     end = len(frame) - _NUMBERS.size
     if not position < end <= position + _SAME_BYTES_MAX or type(connection.authorizer) is not AllowAll:
+        return None
+    if connection.quota.is_set:
+        # Each answer may have a throttle time of its own, and those given here are shared.
         return None
     offset, leader_epoch, rest = _NUMBERS.unpack_from(frame, end)
     if rest != _EMPTY_METADATA and rest:

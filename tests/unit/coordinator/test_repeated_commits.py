@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -203,6 +204,24 @@ def test_commits_of_one_turn_share_an_append(path: RecognisingPath) -> None:
     path.stop()
     path.start()
     assert path.fetch_offsets("g") == {T0: 99}
+
+
+def test_an_answer_that_may_be_throttled_is_nobody_elses(
+    path: RecognisingPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context_of = path.context
+
+    def context_with_quota(api_key: int, version: int) -> Any:
+        context = context_of(api_key, version)
+        context.connection.quota = SimpleNamespace(is_set=True)
+        return context
+
+    unlimited = path.ask(request(), 9)
+    monkeypatch.setattr(path, "context", context_with_quota)
+    first, second = (path.ask(request(offset=offset), 9) for offset in (2, 3))
+    assert len({id(each) for each in (unlimited, first, second)}) == 3
+    first.throttle_time_ms = 100
+    assert (second.throttle_time_ms, second.topics[0].partitions[0].error_code) == (0, 0)
 
 
 def test_what_is_remembered_has_a_bound(path: RecognisingPath, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,6 +58,8 @@ def handle(
         return OffsetCommitResponse(topics=refused)
     request.topics = valid
     committed = broker.groups.commit_offsets(request, context.api_version)
+    if context.connection.quota.is_set:
+        committed = committed.then(_own_response)
     if not refused:
         return committed
     return _or_error(request, context.api_version, committed).then(lambda response: _merge(response, refused))
@@ -122,6 +124,11 @@ def _or_error(
 
     committed.when_done(on_done)
     return made
+
+
+def _own_response(response: OffsetCommitResponse) -> OffsetCommitResponse:
+    """One that may be told a throttle time: the one that was given may be shared, and holds for everybody."""
+    return OffsetCommitResponse(topics=response.topics)
 
 
 def _merge(response: OffsetCommitResponse, refused: list[OffsetCommitResponseTopic]) -> OffsetCommitResponse:
