@@ -43,7 +43,7 @@ def entity_options(function: Any) -> Any:
         click.option("--broker-logger", "loggers", multiple=True, metavar="ID", help="The loggers of a broker."),
         click.option("-g", "--group", "groups", multiple=True, type=GROUP, metavar="GROUP", help="A group."),
         click.option("--client-metrics", "metrics", multiple=True, metavar="NAME", help="A subscription to metrics."),
-        click.option("--user", "users", multiple=True, metavar="USER", help="A user's quotas."),
+        click.option("--user", "users", multiple=True, metavar="USER", help="A user's quotas and credentials."),
         click.option("--user-defaults", is_flag=True, help="Those of users who have none."),
         click.option("--client", "clients", multiple=True, metavar="ID", help="A client id's quotas."),
         click.option("--client-defaults", is_flag=True, help="Those of client ids that have none."),

@@ -1,10 +1,15 @@
-"""`ottla configs` for users, clients and ips: their settings are quotas, which have requests of their own."""
+"""`ottla configs` for users, clients and ips: their settings are quotas, which have requests of their own.
+
+Users have credentials besides; those are shown with the quotas, and changed in `credential_configs`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ottla.cli.commands.credential_configs import alter_credentials, describe_credentials
 from ottla.cli.failures import Failure
+from ottla.cli.logic.credential_words import is_credential
 from ottla.cli.logic.quota_entities import entity_of, in_words, quota_changes
 from ottla.cli.session import Session
 from ottla.client.admin import AdminClient
@@ -17,12 +22,14 @@ __all__ = ["alter_quotas", "describe_quotas"]
 def describe_quotas(session: Session, components: Sequence[QuotaComponent]) -> int:
     async def work(admin: AdminClient) -> None:
         found = await admin.quotas.describe(components, strict=True)
-        if not found:
-            session.output.say("There are no such quotas.")
         for entity, quotas in sorted(found.items(), key=lambda item: in_words(item[0])):
             session.output.say(in_words(entity))
             session.output.table(("QUOTA", "VALUE"), [(key, _number(value)) for key, value in sorted(quotas.items())])
-        session.output.emit([{"entity": dict(entity), "quotas": quotas} for entity, quotas in found.items()])
+        credentials = await describe_credentials(session, admin, components)
+        if not found and not credentials:
+            session.output.say("There are no such quotas.")
+        quotas_found = [{"entity": dict(entity), "quotas": quotas} for entity, quotas in found.items()]
+        session.output.emit([*quotas_found, *credentials])
 
     return session.run(work)
 
@@ -30,6 +37,11 @@ def describe_quotas(session: Session, components: Sequence[QuotaComponent]) -> i
 def alter_quotas(
     session: Session, components: Sequence[QuotaComponent], changes: Sequence[ConfigChange], *, validate_only: bool
 ) -> int:
+    if any(is_credential(change.name) for change in changes):
+        if validate_only:
+            raise Failure("Credentials cannot be checked without changing them.")
+        return alter_credentials(session, components, changes)
+
     async def work(admin: AdminClient) -> None:
         entity, wanted = entity_of(components), quota_changes(changes)
         now = (await admin.quotas.describe(components, strict=True)).get(entity, {})

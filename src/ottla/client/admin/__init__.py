@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Self
 
 from ottla.client.admin.configs import Configs
+from ottla.client.admin.credentials import Credentials
 from ottla.client.admin.groups import Groups
 from ottla.client.admin.nodes import Nodes
 from ottla.client.admin.offsets import Offsets
@@ -31,6 +32,7 @@ class AdminClient:
         self.partitions = Partitions(self.connections)
         self.transactions = Transactions(self.connections)
         self.quotas = Quotas(self.connections)
+        self.credentials = Credentials(self.connections)
         self.cluster = Nodes(self.connections)
 
     async def close(self, timeout_ms: int | None = None) -> None:
