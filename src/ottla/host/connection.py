@@ -212,8 +212,10 @@ class Connection:
         try:
             if self._frame is None:
                 self._read_into_scratch()
-            else:
-                self._read_into_frame(self._frame)
+                if self._frame is None or self._frame_filled or self._paused:
+                    return
+                # Of a large frame only the size was asked for; the rest has come with it, and needs no turn of its own.
+            self._read_into_frame(self._frame)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:

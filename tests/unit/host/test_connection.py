@@ -196,6 +196,26 @@ def test_frames_of_any_size_arrive_whole(peer: Peer, size: int) -> None:
     assert peer.receive() == b"after it"
 
 
+def test_a_large_frame_that_is_there_needs_one_turn_of_the_loop(peer: Peer) -> None:
+    request = os.urandom(100_000)
+    peer.run(peer.loop.sock_sendall(peer.client, sized(request)))
+    peer.run(peer._receive_exactly(4 + len(request)))
+    # After a large frame only the size of the next is asked for; what has come with it is read at once.
+    peer.client.sendall(sized(request))
+    seen = len(peer.dispatcher.frames)
+    peer.connection._on_readable()
+    assert len(peer.dispatcher.frames) == seen + 1
+    assert bytes(peer.dispatcher.frames[-1]) == request
+    peer.run(peer._receive_exactly(4 + len(request)))
+    # A size that comes alone waits for the rest.
+    peer.client.sendall(sized(request)[:4])
+    peer.connection._on_readable()
+    assert len(peer.dispatcher.frames) == seen + 1
+    assert peer.closed_with == []
+    peer.client.sendall(request)
+    assert peer.receive() == request
+
+
 def test_bytes_that_trickle_in_one_by_one(peer: Peer) -> None:
     for byte in sized(b"slow request") + sized(b"slow request two"):
         peer.run(peer.loop.sock_sendall(peer.client, bytes([byte])))
