@@ -15,12 +15,14 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
 from ottla.model.errors import ErrorCode
+from ottla.model.ids import Uuid
 from ottla.testing import Cluster, cluster
 from ottla.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, OpData, RequestEntryData
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.wire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+from ottla.wire.messages.fetch import FetchRequest
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.wire.messages.produce import ProduceRequest, ProduceResponse
 from tests.integration.data_path import batch, create_topic, fetch_request, new_name, produce_request, values
@@ -96,23 +98,31 @@ def test_without_acknowledgements_the_connection_is_muted_too(running: Cluster, 
         assert time.monotonic() - started >= 0.15
 
 
-def test_a_fetch_that_is_too_much_is_empty_and_comes_again(running: Cluster, admin: RawClient) -> None:
+@pytest.mark.parametrize("version", [11, 12, 17])
+def test_a_fetch_that_is_too_much_is_empty_and_comes_again(running: Cluster, admin: RawClient, version: int) -> None:
     topic, client_id = create_topic(admin), new_name("consumer")
     for text in "ab":
         admin.call(produce_request(topic, batch(text * 5_000)), 9)
     alter(admin, {"client-id": client_id}, {"consumer_byte_rate": 1_000})
     with RawClient(running.bootstrap, client_id=client_id) as client:
-        first = client.call(fetch_request(topic, {0: 0}, max_bytes=6_000), 11)
+        topic_id = client.call(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12).topics[0].topic_id
+
+        def request(offset: int) -> FetchRequest:
+            made = fetch_request(topic, {0: offset}, max_bytes=6_000)
+            made.topics[0].topic_id = topic_id if version >= 13 else Uuid.ZERO
+            made.topics[0].topic = topic if version < 13 else ""
+            return made
+
+        first = client.call(request(0), version)
         assert values(first.responses[0].partitions[0].records) == ["a" * 5_000]
         assert first.throttle_time_ms == 0
         started = time.monotonic()
         # 5,100 bytes more are about 200 too many; a full request is answered without its partitions.
-        request = fetch_request(topic, {0: 1}, max_bytes=6_000)
-        throttled = client.call(request, 11)
+        throttled = client.call(request(1), version)
         assert throttled.error_code == ErrorCode.NONE
         assert (throttled.responses, throttled.session_id) == ([], 0)
         assert 0 < throttled.throttle_time_ms <= 250
-        again = client.call(request, 11)
+        again = client.call(request(1), version)
         assert time.monotonic() - started >= throttled.throttle_time_ms / 1000 - 0.002
         assert values(again.responses[0].partitions[0].records) == ["b" * 5_000]
 

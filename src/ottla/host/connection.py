@@ -33,7 +33,7 @@ from ottla.broker.pending import Part, PendingResponse, ResponseWaiter
 from ottla.host.buffers import SCRATCH_SIZE, LargeBuffers
 from ottla.host.outbox import Outbox
 from ottla.host.send_turn import SendTurn
-from ottla.model.ports import Scheduler, World
+from ottla.model.ports import Scheduler, Timer, World
 
 if TYPE_CHECKING:
     from ottla.host.loop import EventLoop
@@ -114,6 +114,7 @@ class Connection:
         "_size_bytes",
         "_socket",
         "_stopping",
+        "_unmuting",
         "context",
         "last_active",
     )
@@ -153,6 +154,7 @@ class Connection:
         self._paused = False
         # Until when nothing is read, because the client has used more than its quota; 0 when it has not.
         self._muted_until = 0.0
+        self._unmuting: Timer | None = None
         self._in_callback = False
         self._flush_planned = False
         self._closing_reason: str | None = None
@@ -173,6 +175,8 @@ class Connection:
         if not self._paused:
             self._loop.remove_reader(self._fd)
         self.context.mute = None
+        if self._unmuting is not None:
+            self._unmuting.cancel()
         self._outbox.close()
         self._answers.clear()
         self._frame = self._backlog = None
@@ -187,15 +191,17 @@ class Connection:
         until = self._loop.time() + seconds
         if self._closed or until <= self._muted_until:
             return
+        if self._unmuting is not None:
+            self._unmuting.cancel()
         # Silence that was asked for does not make a connection idle.
         self._muted_until = self.last_active = until
+        self._unmuting = self._loop.call_at(until, self._unmute)
         self._pause()
-        self._loop.call_at(until, self._unmute, until)
 
-    def _unmute(self, until: float) -> None:
-        if until == self._muted_until and not self._closed:
-            self._muted_until = 0.0
-            self._resume_when_drained()
+    def _unmute(self) -> None:
+        self._muted_until = 0.0
+        self._unmuting = None
+        self._resume_when_drained()
 
     def stop_reading(self) -> None:
         """Takes no further requests; what is under way is still answered. For the shutdown of the node."""
@@ -266,8 +272,11 @@ class Connection:
         del frame
         self._in_callback = False
         if beyond and not self._closed and self._closing_reason is None:
-            self._handle(scratch, beyond)
-        elif self._outbox.is_empty or not self._shared.send_turn.postpones(self):
+            if not self._paused:
+                self._handle(scratch, beyond)
+                return
+            self._backlog = bytearray(scratch[:beyond])
+        if self._outbox.is_empty or not self._shared.send_turn.postpones(self):
             self._after_reading()
 
     def _handle(self, data: memoryview, end: int) -> None:
