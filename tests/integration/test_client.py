@@ -17,7 +17,6 @@ from ottla.client.admin.offsets import EARLIEST, LATEST
 from ottla.client.admin.topics import NewTopic
 from ottla.client.blocking import BlockingAdmin, BlockingConsumer, BlockingProducer
 from ottla.client.consumer import ConsumedRecord, Consumer, ConsumerSettings
-from ottla.client.consumer.fetch_session import FetchPlan, FetchSession
 from ottla.client.errors import ClientClosed, ClientError, ClusterUnreachable
 from ottla.client.producer import Producer, ProducerSettings
 from ottla.client.producer.batch import ProducerBatch
@@ -230,76 +229,6 @@ def test_seeking_pausing_and_times(settings: ClientSettings, topic: str) -> None
             assert (found[one].offset, found[other]) == (3, None)
             assert await consumer.beginning_offsets([one]) == {one: 0}
             assert await consumer.end_offsets([one, other]) == {one: 10, other: 0}
-
-    run(whole())
-
-
-def test_a_broker_is_told_only_what_changed(
-    settings: ClientSettings, topic: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Fetch sessions (KIP-227), through pauses and through brokers that know nothing of them any more."""
-    plans: list[FetchPlan] = []
-    answers: list[int] = []
-    plan, accepts = FetchSession.plan, FetchSession.accepts
-
-    def noted_plan(session: FetchSession, *given: Any) -> FetchPlan:
-        plans.append(plan(session, *given))
-        return plans[-1]
-
-    def noted_answer(session: FetchSession, *, error_code: int, session_id: int) -> bool:
-        answers.append(error_code)
-        return accepts(session, error_code=error_code, session_id=session_id)
-
-    monkeypatch.setattr(FetchSession, "plan", noted_plan)
-    monkeypatch.setattr(FetchSession, "accepts", noted_answer)
-
-    async def whole() -> None:
-        parts = [TopicPartition(topic, number) for number in range(12)]
-        how = ConsumerSettings(auto_offset_reset="earliest", fetch_max_wait_ms=50)
-        async with AdminClient(settings) as admin:
-            # Enough for every broker to lead several.
-            assert await admin.topics.grow({topic: 12}) == {topic: None}
-        async with Producer(settings) as producer, Consumer(settings, how) as consumer:
-
-            async def read(count: int) -> list[bytes | None]:
-                """Sends a record to each partition, and reads as many as there should be, and no more."""
-                for number in range(12):
-                    await (await producer.send(topic, b"%d-%d" % (len(plans), number), partition=number))
-                found: list[ConsumedRecord] = []
-                while len(found) < count:
-                    found += await consumer.poll(5_000)
-                assert len(found) == count
-                plans.clear()
-                answers.clear()
-                # Long enough for some rounds in which nothing happens.
-                assert await consumer.poll(300) == []
-                return [record.value for record in found]
-
-            await consumer.assign(parts)
-            await read(12)
-            quiet = [one for one in plans if one.session_id and one.epoch > 0 and not one.topics and not one.forgotten]
-            assert quiet
-            consumer.pause(parts[1])
-            await consumer.poll(300)
-            assert [topic.partitions for one in plans for topic in one.forgotten] == [[1]]
-            assert not any(value.endswith(b"-1") for value in await read(11) if value)
-            consumer.resume(parts[1])
-            assert [record.partition for record in await consumer.poll(5_000)] == [1]
-
-            sessions = list(consumer._fetcher._sessions.values())
-            for session in sessions:
-                session._id ^= 1
-            await consumer.poll(300)
-            assert ErrorCode.FETCH_SESSION_ID_NOT_FOUND in answers
-            await read(12)
-            assert not any(answers)
-            for session in sessions:
-                session._epoch += 7
-            await consumer.poll(300)
-            assert ErrorCode.INVALID_FETCH_SESSION_EPOCH in answers
-            await read(12)
-            assert not any(answers)
-            assert any(one.epoch > 0 for one in plans)
 
     run(whole())
 
