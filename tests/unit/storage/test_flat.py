@@ -1,0 +1,78 @@
+"""What an append or a read costs does not depend on how much the partition holds.
+
+Not measured in time, which the machine decides, but in calls of functions, which the code does.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from types import FrameType
+
+import pytest
+
+from tests.unit.storage.helpers import LogBench
+
+SMALL, LARGE = 300, 9_000
+# A search that halves what is left takes some steps more in a longer list.
+GROWTH_MAX = 1.3
+
+
+def filled(batches: int) -> LogBench:
+    """A log of many segments, each with an index of several entries."""
+    bench = LogBench(segment_bytes=2_000, index_interval_bytes=200)
+    for _ in range(batches):
+        bench.append(b"x" * 40)
+    return bench
+
+
+@pytest.fixture(scope="module")
+def benches() -> tuple[LogBench, LogBench]:
+    small, large = filled(SMALL), filled(LARGE)
+    assert len(small.log.segments) * 25 < len(large.log.segments)
+    return small, large
+
+
+def calls(work: Callable[[], object]) -> int:
+    """How many functions are called on the way."""
+    count = 0
+
+    def on_event(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    # Once before, so that what is made at first use is there.
+    work()
+    sys.setprofile(on_event)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def read(bench: LogBench, where: str) -> int:
+    log = bench.log
+    end = log.log_end_offset
+    offset = {"beginning": 0, "middle": end // 2, "end": end - 1}[where]
+    result = log.read(offset, max_bytes=1_000, end_offset=end)
+    assert result.region is not None
+    return len(result.region)
+
+
+def test_an_append(benches: tuple[LogBench, LogBench]) -> None:
+    # The middle of many: now and then one of them rolls a segment.
+    small, large = (sorted(calls(partial(bench.append, b"x" * 40)) for _ in range(9))[4] for bench in benches)
+    assert large <= small * GROWTH_MAX
+
+
+@pytest.mark.parametrize("where", ["beginning", "middle", "end"])
+def test_a_read(benches: tuple[LogBench, LogBench], where: str) -> None:
+    small, large = (calls(partial(read, bench, where)) for bench in benches)
+    assert large <= small * GROWTH_MAX
+
+
+def test_looking_for_a_time(benches: tuple[LogBench, LogBench]) -> None:
+    small, large = (calls(partial(bench.log.offset_for_timestamp, 1_000)) for bench in benches)
+    assert large <= small * GROWTH_MAX
