@@ -15,3 +15,15 @@ def test_a_node_imports_nothing_large() -> None:
     loaded = set(done.stdout.split())
     assert "ottla.host.node_process" in loaded
     assert not loaded.intersection(UNWANTED)
+
+
+def test_taking_a_port_brings_in_no_international_names() -> None:
+    program = (
+        "import sys; from ottla.host.listener import SocketOptions, bind; "
+        "bind('127.0.0.1', 0, SocketOptions()).close(); bind('localhost', 0, SocketOptions()).close(); "
+        "print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "ottla.host.listener" in loaded
+    assert not loaded.intersection(("encodings.idna", "stringprep"))

@@ -7,6 +7,7 @@ sense, 1 for a node that cannot run. A traceback is a defect.
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 from collections.abc import Sequence
 
@@ -16,6 +17,8 @@ __all__ = ["main"]
 
 # What starts nodes; everything else talks to running ones.
 START_COMMANDS = ("up", "node")
+
+LOADING_GC_THRESHOLD = 50_000
 
 DESCRIPTION = "Apache Kafka's whole system in Python: same wire protocol, same files, no JVM."
 
@@ -28,6 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from ottla.cli.app import run
 
         return run(words)
+    # What is loaded from here on stays: looking through all of it for garbage every 700 objects is in vain.
+    gc.set_threshold(LOADING_GC_THRESHOLD)
     parsed = _parser().parse_args(words)
     try:
         if parsed.command == "up":

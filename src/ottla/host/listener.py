@@ -65,7 +65,7 @@ def bind(host: str, port: int, options: SocketOptions) -> socket.socket:
     """Takes the port without listening on it yet; an empty host means every address of this machine."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
-            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            _plain(host) or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         if not host and socket.has_dualstack_ipv6():
             family, address = socket.AF_INET6, ("::", port, 0, 0)
@@ -91,6 +91,11 @@ def bind(host: str, port: int, options: SocketOptions) -> socket.socket:
             raise BindError(f"Port {port} is in use by another process, so {shown} cannot be listened on.") from None
         raise BindError(f"Cannot listen on {shown}: {error.strerror}.") from None
     return bound
+
+
+def _plain(host: str) -> str | bytes:
+    """As bytes where that says the same: for text Python loads all that it knows of international names."""
+    return host.encode() if host.isascii() else host
 
 
 class Listener:

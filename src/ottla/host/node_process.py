@@ -64,6 +64,9 @@ EVERY_ADDRESS = ("", "0.0.0.0", "::")
 # Most objects of a request die by reference count: looking for cycles seldom is enough.
 GC_THRESHOLDS = (50_000, 50, 100)
 
+# When a node that has just started looks through its memory once, which takes about 15 ms.
+SETTLE_SECONDS = 0.5
+
 # A worker that computes in Python gives way to the loop after this long. The loop lets go of the interpreter at every
 # system call, so with Python's default of 5 ms one request could wait several times that long behind a cleaning log.
 SWITCH_INTERVAL_SECONDS = 0.0005
@@ -241,10 +244,6 @@ class NodeProcess:
             self._open_listeners(broker, Dispatcher(broker), are_controllers=False)
         self._pages.broker = broker
         self._pages.not_ready = None
-        # What was loaded so far stays for good: the collector need not look at it again.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(*GC_THRESHOLDS)
         addresses = [
             address(info.advertised_host, info.advertised_port)
             for _, info in self._bound
@@ -252,6 +251,8 @@ class NodeProcess:
         ]
         logger.info("node %d of cluster %s is ready at %s", broker.node_id, broker.cluster_id, ", ".join(addresses))
         self._on_ready(addresses)
+        # Not now, when the first client is on its way.
+        self._loop.call_later(SETTLE_SECONDS, _settle_memory)
 
     def _on_controller(self, broker: Broker) -> None:
         self._pages.broker = broker
@@ -322,6 +323,13 @@ class NodeProcess:
             listener.stop_accepting()
             listener.close_connections()
         self._loop.call_soon(self._loop.stop)
+
+
+def _settle_memory() -> None:
+    """What was loaded so far stays for good: the collector need not look at it again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
 
 
 def address(host: str, port: int) -> str:

@@ -6,10 +6,10 @@ state is durable.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ottla.model.errors import ErrorCode
+from ottla.model.values import Value
 from ottla.quorum.roles import Role
 from ottla.quorum.snapshots import SnapshotId
 from ottla.quorum.voters import ReplicaKey, VoterSet
@@ -61,18 +61,15 @@ class LogEnd(NamedTuple):
 # -- events -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Started:
+class Started(Value):
     """The node is there; nothing was told before."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimePassed:
+class TimePassed(Value):
     """The deadline that was asked for has come, or somebody wants to know what is due."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VoteRequested:
+class VoteRequested(Value):
     candidate: ReplicaKey
     epoch: int
     log_end: LogEnd
@@ -81,8 +78,7 @@ class VoteRequested:
     voter: ReplicaKey | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VoteAnswered:
+class VoteAnswered(Value):
     voter_id: int
     # What was asked.
     asked_epoch: int
@@ -93,38 +89,33 @@ class VoteAnswered:
     epoch: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BeginEpochRequested:
+class BeginEpochRequested(Value):
     leader_id: int
     epoch: int
     voter: ReplicaKey | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BeginEpochAnswered:
+class BeginEpochAnswered(Value):
     voter_id: int
     error: ErrorCode
     leader_id: int
     epoch: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndEpochRequested:
+class EndEpochRequested(Value):
     leader_id: int
     epoch: int
     # Who shall stand for election, the best first.
     candidates: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestFailed:
+class RequestFailed(Value):
     """A vote or the news of an epoch did not reach its voter."""
 
     voter_id: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaFetched:
+class ReplicaFetched(Value):
     """A replica has everything before the offset, durably when it is a voter. Told of the leader's own epoch only.
 
     Without an offset it is there, but has still to find out what of the log it has.
@@ -134,8 +125,7 @@ class ReplicaFetched:
     offset: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchAnswered:
+class FetchAnswered(Value):
     """An answer to our fetch. `records` are whatever the log takes; None when there is nothing new."""
 
     fetch_id: int
@@ -148,32 +138,27 @@ class FetchAnswered:
     records: Any = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchFailed:
+class FetchFailed(Value):
     """A fetch, of entries or of a snapshot, came to nothing."""
 
     fetch_id: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotProgressed:
+class SnapshotProgressed(Value):
     """A piece of the snapshot has come, so the leader is there."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotFetched:
+class SnapshotFetched(Value):
     """The snapshot is the beginning of the log now."""
 
     fetch_id: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogSynced:
+class LogSynced(Value):
     """The log's `synced_offset` has grown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VotersChanged:
+class VotersChanged(Value):
     """An entry with another set of voters was appended or cut off; it counts from now on, committed or not.
 
     Told again without `former_voters` once the entry is known to be committed.
@@ -183,8 +168,7 @@ class VotersChanged:
     former_voters: VoterSet | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResignRequested:
+class ResignRequested(Value):
     """The node is about to stop, or has removed itself."""
 
 
@@ -211,8 +195,7 @@ Event = (
 # -- effects ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Persist:
+class Persist(Value):
     """Write this to `quorum-state`, durably, before anything after it is done."""
 
     epoch: int
@@ -220,30 +203,26 @@ class Persist:
     voted: ReplicaKey | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(Value):
     """The answer to the request that was the event."""
 
     error: ErrorCode = ErrorCode.NONE
     is_granted: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendVote:
+class SendVote(Value):
     voter: ReplicaKey
     epoch: int
     is_pre_vote: bool
     log_end: LogEnd
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendBeginEpoch:
+class SendBeginEpoch(Value):
     voter: ReplicaKey
     epoch: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendEndEpoch:
+class SendEndEpoch(Value):
     """No answer is waited for."""
 
     voter: ReplicaKey
@@ -251,8 +230,7 @@ class SendEndEpoch:
     candidates: tuple[ReplicaKey, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fetch:
+class Fetch(Value):
     """Ask this node for what comes after the end of our log; NOBODY stands for any that may know the leader.
 
     A fetch is also the word that everything before its offset is on disk: a voter sends it once that is so.
@@ -263,8 +241,7 @@ class Fetch:
     epoch: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchSnapshot:
+class FetchSnapshot(Value):
     """Goes on until `SnapshotFetched` or `FetchFailed` with the same id."""
 
     fetch_id: int
@@ -273,37 +250,32 @@ class FetchSnapshot:
     snapshot: SnapshotId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Append:
+class Append(Value):
     """Append what was fetched."""
 
     records: Any
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Truncate:
+class Truncate(Value):
     """Cut off everything from the offset on."""
 
     offset: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppendLeaderChange:
+class AppendLeaderChange(Value):
     """The first entry of the epoch that this node leads."""
 
     epoch: int
     granting: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Commit:
+class Commit(Value):
     """Every entry before the offset is committed."""
 
     offset: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoleChanged:
+class RoleChanged(Value):
     role: Role
     epoch: int
     leader_id: int

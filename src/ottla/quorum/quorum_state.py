@@ -8,10 +8,10 @@ The JSON is Kafka's: `data_version` 0 lists the voters (a quorum given by config
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
 from ottla.model.ids import Uuid
 from ottla.model.ports import Files
+from ottla.model.values import Value
 from ottla.quorum.errors import MetadataLogDamagedError
 
 __all__ = ["QuorumState", "read_quorum_state", "write_quorum_state"]
@@ -20,8 +20,7 @@ FILE_NAME = "quorum-state"
 NOBODY = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuorumState:
+class QuorumState(Value):
     leader_id: int = NOBODY
     leader_epoch: int = 0
     voted_id: int = NOBODY

@@ -7,9 +7,9 @@ Partitions count for themselves, in plain integers. A partition that leaves this
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ottla.model.values import Value
 from ottla.replica.transactional import late_transactions
 
 if TYPE_CHECKING:
@@ -60,8 +60,7 @@ class Departed:
         self.failed_fetches += partition.failed_fetches
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaStatistics:
+class ReplicaStatistics(Value):
     """What a metrics endpoint wants to know, counted when it asks."""
 
     partitions: int

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ottla.model.config import format_properties, parse_properties
 from ottla.model.ids import Uuid
 from ottla.model.ports import Files
+from ottla.model.values import Value
 from ottla.storage.errors import DirectoryRefused
 from ottla.storage.names import META_PROPERTIES_FILE
 
@@ -15,8 +14,7 @@ __all__ = ["MetaProperties", "read_meta_properties", "write_meta_properties"]
 _VERSION = "1"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetaProperties:
+class MetaProperties(Value):
     cluster_id: str | None
     node_id: int | None
     directory_id: Uuid | None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from dataclasses import replace
 from random import Random
 from typing import Any, NamedTuple
 
@@ -326,7 +325,7 @@ class Model:
                 self.later(SETTINGS.request_timeout_ms, failed)
                 return
             parked_ms = 0
-            if isinstance(event, e.FetchAnswered) and event == replace(event, error=ErrorCode.NONE, diverging=None):
+            if isinstance(event, e.FetchAnswered) and (event.error, event.diverging) == (ErrorCode.NONE, None):
                 parked_ms = PARKED_MS if event.records is None else 0
             self.later(self.random.randint(0, 10) + parked_ms, lambda: arrives(source, life, event))
 

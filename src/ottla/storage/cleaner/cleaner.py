@@ -22,6 +22,7 @@ from ottla.model.deferred import Deferred
 from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
 from ottla.model.ports import Timer, World
+from ottla.model.values import Value
 from ottla.storage.cleaner.checkpoint import CleanerCheckpoint
 from ottla.storage.cleaner.offset_map import OffsetMap
 from ottla.storage.cleaner.plan import CleaningPlan, Dirtiness, SegmentSource, measure, plan_cleaning
@@ -40,8 +41,7 @@ STEP_BYTES = 64 * 1024
 an append may have to wait; this is one or two milliseconds of small records."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanerSettings:
+class CleanerSettings(Value):
     threads: int = 1
     dedupe_buffer_bytes: int = 134_217_728
     dedupe_load_factor: float = 0.9
@@ -61,8 +61,7 @@ class CleanerSettings:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanedLog:
+class CleanedLog(Value):
     """What one cleaning did, for the log line."""
 
     topic_partition: TopicPartition
@@ -78,8 +77,7 @@ class CleanedLog:
     """The log changed meanwhile; what was not swapped in by then was thrown away."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanerStatistics:
+class CleanerStatistics(Value):
     cleanings: int
     bytes_read: int
     bytes_kept: int

@@ -11,9 +11,9 @@ Every batch is checked before it is copied: a compaction must never put a fresh 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
 
 from ottla.model.ports import File, Files
+from ottla.model.values import Value
 from ottla.records.header import BatchHeader, read_header
 from ottla.records.iterate import Batch, open_payload
 from ottla.records.legacy import iterate_messages
@@ -40,8 +40,7 @@ _WRITE_BYTES = 256 * 1024
 _OPEN_FILES_MAX = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanedGroup:
+class CleanedGroup(Value):
     """A finished `.cleaned` segment, durable and closed, and what it is to replace."""
 
     sources: tuple[SegmentSource, ...]
@@ -50,8 +49,7 @@ class CleanedGroup:
     """It is the same as its one source: nothing is won by swapping it in."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleaningStep:
+class CleaningStep(Value):
     """What one step on a worker came to."""
 
     bytes_moved: int
