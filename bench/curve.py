@@ -7,6 +7,7 @@ librdkafka's administrator holds on to the controller that it was told once, how
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 
@@ -35,6 +36,8 @@ GOAL = Goal(ratio=1.0)
 SESSION = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "500"}
 # What one wait may take; Apache Kafka on two cores starts a node of 5,000 replicas in half a minute.
 WAIT_S = 120.0
+# How often the disks are looked at, which is work itself.
+LOOK_S = 0.1
 # No further round of a point is begun that would end later than this: the figure then comes of fewer of them.
 POINT_S = 120.0
 
@@ -52,12 +55,16 @@ def point_case(count: int, *, judged: bool) -> Case:
         started = time.monotonic()
         done(admin.create_topics([NewTopic(name, count, broker.replication_factor)], operation_timeout=WAIT_S))
         wait_in_sync(broker.bootstrap, name, count)
+        # The metadata calls a new replica in sync before it is there.
+        until(lambda: _logs(broker, name) == 3 * count, "every replica has its log", pause_s=LOOK_S)
         created_s = time.monotonic() - started
         restarted = _restarted(broker, name, count)
         failover_s = _without_controller(broker, name, count)
         # A new administrator: the first still counts on whom it was told to be the controller.
         admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
         done(admin.delete_topics([name, f"{name}-after"]))
+        # Whoever comes next should not pay for this.
+        until(lambda: _logs(broker, name) == 0, "every log is deleted", pause_s=LOOK_S)
         return {"created s": created_s, **restarted, "controller failover s": failover_s}
 
     judged_metrics = ("created s", "all in sync s", "controller failover s")
@@ -137,11 +144,17 @@ def _is_created(address: str, name: str) -> bool:
     return answer.topics[0].error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 
 
-def until(condition: Callable[[], bool], what: str) -> None:
+def _logs(cluster: BrokerCluster, name: str) -> int:
+    """How many partitions of a topic there are on the disks of all nodes, those to be deleted included."""
+    prefix = f"{name}-"
+    return sum(entry.startswith(prefix) for directory in cluster.data_directories for entry in os.listdir(directory))
+
+
+def until(condition: Callable[[], bool], what: str, *, pause_s: float = 0.02) -> None:
     deadline = time.monotonic() + WAIT_S
     while not condition():
         assert time.monotonic() < deadline, f"in vain waited {WAIT_S:.0f} s until {what}"
-        time.sleep(0.02)
+        time.sleep(pause_s)
 
 
 def done(futures: dict[str, object]) -> None:

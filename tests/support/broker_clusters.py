@@ -31,6 +31,11 @@ class BrokerCluster(Broker):
         """The processes that run."""
         raise NotImplementedError
 
+    @property
+    def data_directories(self) -> tuple[Path, ...]:
+        """Where each of them keeps its partitions."""
+        raise NotImplementedError
+
     def address(self, node_id: int) -> str:
         raise NotImplementedError
 
@@ -54,11 +59,15 @@ class OttlaCluster(BrokerCluster):
         self._cluster = ottla.testing.Cluster(
             nodes=NODES, controllers=NODES, data=directory / "data", settings=self.settings
         )
-        self.log_directory = directory / "data" / "node-1" / "data"
+        self.log_directory = self.data_directories[0]
 
     @property
     def pids(self) -> tuple[int, ...]:
         return tuple(node.pid for node in self._cluster.nodes if node.running)
+
+    @property
+    def data_directories(self) -> tuple[Path, ...]:
+        return tuple(self.directory / "data" / f"node-{node_id}" / "data" for node_id in self.node_ids)
 
     def start(self) -> Self:
         self._cluster.start()
@@ -108,6 +117,10 @@ class KafkaCluster(BrokerCluster):
     @property
     def pids(self) -> tuple[int, ...]:
         return tuple(node.pid for node in self._nodes.values() if node.runs)
+
+    @property
+    def data_directories(self) -> tuple[Path, ...]:
+        return tuple(node.log_directory for node in self._nodes.values())
 
     def start(self) -> Self:
         for node in self._nodes.values():
