@@ -74,7 +74,8 @@ format: $(READY)
 compat: $(READY)
 	$(BIN)/python -m tests.kafka $(ARGS)
 	@# Our commands beside Kafka's tools and our clients once more, on Apache Kafka itself; with ARGS only what was asked for runs.
-	$(if $(ARGS),,BROKER=kafka $(BIN)/python -m pytest -q tests/java/test_cli_as_kafka.py tests/integration/test_client.py)
+	$(if $(ARGS),,BROKER=kafka $(BIN)/python -m pytest -q tests/java/test_cli_as_kafka.py \
+	  tests/java/test_cli_replicas_as_kafka.py tests/integration/test_client.py)
 
 sim: $(READY)
 	$(BIN)/python -m ottla.sim --seeds $(SEEDS) --from $(FROM) $(ARGS)

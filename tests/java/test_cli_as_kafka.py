@@ -28,8 +28,7 @@ TOPIC = "orders"
 def prepared(cluster: Cluster) -> None:
     """A topic with records, and a group that has read some of them."""
     env = ["-b", cluster.bootstrap]
-    factor = str(min(cluster.nodes, 3))
-    create = ["topics", "create", TOPIC, "-p", "3", "-r", factor, "-c", "retention.ms=86400000", *env]
+    create = ["topics", "create", TOPIC, "-p", "3", "-r", "3", "-c", "retention.ms=86400000", *env]
     assert run_command(create) == 0
     lines = "".join(f"key-{number}\tvalue-{number}\n" for number in range(60))
     original, sys.stdin = sys.stdin, io.StringIO(lines)
@@ -305,40 +304,6 @@ def test_what_makes_no_sense_is_said_in_a_sentence(ours: Ours) -> None:
         assert answer.stdout == ""
 
 
-def test_replicas_move(ours: Ours, theirs: Theirs, cluster: Cluster, tmp_path: Path) -> None:
-    if cluster.nodes < 3:
-        pytest.skip("needs three brokers to move between")
-    ours("topics", "create", "moving", "--replica-assignment", "1:2,2:3")
-    topics = tmp_path / "topics.json"
-    topics.write_text('{"version":1,"topics":[{"topic":"moving"}]}')
-    words = ["--generate", "--topics-to-move-json-file", str(topics), "--broker-list", "1,2,3"]
-    mine = ours("reassign", *words).stdout.splitlines()
-    said = theirs("ReassignPartitionsCommand", *words).splitlines()
-    assert mine[0] == said[0]
-    assert json.loads(mine[1]) == json.loads(said[1])
-    assert mine[3] == said[3]
-    assert len(json.loads(mine[4])["partitions"]) == len(json.loads(said[4])["partitions"]) == 2
-    plan = tmp_path / "plan.json"
-    plan.write_text(json.dumps({"version": 1, "partitions": [{"topic": "moving", "partition": 0, "replicas": [3, 1]}]}))
-    assert "--yes" in ours("reassign", "--execute", "--reassignment-json-file", str(plan), code=1).stderr
-    ours("reassign", "--execute", "--reassignment-json-file", str(plan), "--throttle", 10_000_000, "--yes")
-    rows = ours("reassign", "verify", "-f", str(plan), "--json").json
-    while rows[0]["state"] == "moving":
-        rows = ours("reassign", "verify", "-f", str(plan), "--json").json
-    assert rows[0]["state"] == "done"
-    assert "is completed" in theirs("ReassignPartitionsCommand", "--verify", "--reassignment-json-file", str(plan))
-    assert "No partition reassignments found" in ours("reassign", "--list").stdout
-    assert "Nothing of the plan" in ours("reassign", "cancel", "-f", str(plan)).stdout
-    (settings,) = ours("configs", "describe", "-t", "moving", "--json").json
-    assert settings["configs"] == {}
-
-
-def test_replicas_are_the_same(ours: Ours, cluster: Cluster) -> None:
-    reports = ours("verify-replicas", "--topics-include", TOPIC, "--json").json
-    assert [(len(one["replicas"]), one["difference"]) for one in reports] == [(min(cluster.nodes, 3), None)] * 3
-    assert sum(one["compared"] for one in reports) >= 3
-
-
 def test_transactions_and_their_producers(ours: Ours, theirs: Theirs) -> None:
     ours("topics", "create", "ledger", "-p", 1, "-r", 1)
     ours("perf", "produce", "ledger", "-n", 20, "--transactional-id", "bank")
@@ -469,11 +434,10 @@ ROWS = {
     "transactions": "test_transactions_and_their_producers",
     "producers": "test_transactions_and_their_producers",
     "configs": "test_configs",
-    "reassign": "test_replicas_move",
+    "reassign": "java/test_cli_replicas_as_kafka.py",
     "elect-leaders": "test_elections",
     "log-dirs": "test_log_directories",
-    # Kafka's tool goes on for ever and says something only where replicas differ.
-    "verify-replicas": "test_replicas_are_the_same",
+    "verify-replicas": "java/test_cli_replicas_as_kafka.py",
     "cluster": "test_what_the_cluster_says_of_itself",
     "quorum": "test_quorum",
     "features": "test_releases_have_the_same_levels",

@@ -112,7 +112,8 @@ class KafkaCluster(BrokerCluster):
             node_id: ApacheKafka(directory / f"node-{node_id}", shared, heap=heap, node_id=node_id, ports=pair)
             for node_id, pair in pairs.items()
         }
-        self.log_directory = self._nodes[1].log_directory
+        self.log_directories = {node_id: node.log_directory for node_id, node in self._nodes.items()}
+        self.log_directory = self.log_directories[1]
 
     @property
     def pids(self) -> tuple[int, ...]:

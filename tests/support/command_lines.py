@@ -1,6 +1,6 @@
 """Fixtures for commands of `ottla` beside Kafka's own tools, on the same cluster.
 
-`BROKER=kafka` gives a cluster of Apache Kafka. Our commands run in this process, Kafka's in the one JVM.
+`BROKER=kafka` gives three brokers of Apache Kafka instead. Our commands run in this process, Kafka's in the one JVM.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pytest
 
 import ottla.testing
 from ottla.cli.app import run as run_command
-from tests.support.brokers import ApacheKafka
+from tests.support.broker_clusters import KafkaCluster
 from tests.support.java import ToolServer, unavailable_reason
 
 __all__ = ["Answer", "Cluster", "Ours", "Theirs", "cluster", "ours", "theirs"]
@@ -25,8 +25,12 @@ __all__ = ["Answer", "Cluster", "Ours", "Theirs", "cluster", "ours", "theirs"]
 
 class Cluster(NamedTuple):
     bootstrap: str
-    nodes: int
-    log_directory: Path
+    # Where each of the nodes 1, 2 and 3 has its logs.
+    directories: dict[int, Path]
+
+    @property
+    def log_directory(self) -> Path:
+        return self.directories[1]
 
 
 class Answer(NamedTuple):
@@ -55,11 +59,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     if reason := unavailable_reason():
         pytest.skip(f"Java tests: {reason}")
     if os.environ.get("BROKER") == "kafka":
-        with ApacheKafka(tmp_path_factory.mktemp("kafka"), SETTINGS) as broker:
-            yield Cluster(broker.bootstrap, 1, broker.log_directory)
+        with KafkaCluster(tmp_path_factory.mktemp("kafka"), SETTINGS, heap="512M") as brokers:
+            yield Cluster(brokers.bootstrap, brokers.log_directories)
     else:
         with ottla.testing.cluster(nodes=3, settings=SETTINGS) as running:
-            yield Cluster(running.bootstrap, 3, running.node(1).directory / "data")
+            yield Cluster(running.bootstrap, {number: running.node(number).directory / "data" for number in (1, 2, 3)})
 
 
 @pytest.fixture
