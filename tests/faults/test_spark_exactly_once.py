@@ -16,6 +16,7 @@ from ottla.testing import Cluster, cluster
 from tests.support.spark_crashes import arm
 from tests.support.spark_pipeline import Pipeline
 from tests.support.spark_topics import Topics
+from tests.support.victims import victims
 
 pytestmark = [pytest.mark.faults, pytest.mark.spark, pytest.mark.timeout(0)]
 
@@ -23,23 +24,9 @@ pytestmark = [pytest.mark.faults, pytest.mark.spark, pytest.mark.timeout(0)]
 PATIENCE_SECONDS = 600.0
 # How long a driver may take until it has noted its first batches.
 START_SECONDS = 240.0
-COPIES = {"copy": 1, "distinct": 3, "counts": 1}
-
-
-def kill_somebody(pipeline: Pipeline, running: Cluster, chance: random.Random) -> str:
-    victim = chance.choice(["driver", "worker", "worker", "broker"])
-    if victim == "driver" or not pipeline.running:
-        if pipeline.running:
-            pipeline.kill_driver()
-        pipeline.start()
-        return "driver"
-    if victim == "worker":
-        return "worker" if pipeline.kill_worker(chance) else "nobody"
-    node = running.node(chance.randrange(1, 4))
-    node.kill()
-    time.sleep(chance.uniform(0, 3))
-    node.start()
-    return "broker"
+# How long it may take until there is a Python worker to kill: Spark keeps some of them, and starts others for a task.
+LOOK_SECONDS = 30.0
+COPIES = {"copy": 1, "distinct": 3, "counts": 1, "processor": 1}
 
 
 @pytest.mark.parametrize(
@@ -49,39 +36,60 @@ def kill_somebody(pipeline: Pipeline, running: Cluster, chance: random.Random) -
         ("copy", "local-cluster[2,1,1024]"),
         ("distinct", "local[2,4]"),
         ("counts", "local[2,4]"),
+        ("processor", "local[2,4]"),
     ],
 )
 def test_everything_arrives_once(
     faults_seconds: float, faults_seed: int, tmp_path: Path, kind: str, master: str
 ) -> None:
     chance = random.Random(faults_seed)
+    sent, killed = 0, Counter[str]()
+    kinds = ("driver", "worker", "broker", *(("executor",) if "cluster" in master else ()))
     with cluster(nodes=3) as running:
         topics = Topics(running.bootstrap)
         source, target = topics.create(partitions=3), topics.create(partitions=3)
         settings = {"bootstrap": running.bootstrap, "source": source, "target": target, "kind": kind, "master": master}
-        sent = 0
-        killed: Counter[str] = Counter()
         with Pipeline(tmp_path, **settings) as pipeline:
             pipeline.start()
-            end = time.monotonic() + faults_seconds
-            while time.monotonic() < end:
+            began = time.monotonic()
+            for victim in victims(chance, kinds, seconds=faults_seconds):
                 # A driver that never gets to work is no test: it is left alone until it has noted two batches.
                 quiet, wanted = time.monotonic() + START_SECONDS, pipeline.batches() + 2
-                while pipeline.running and pipeline.batches() < wanted and time.monotonic() < quiet:
+                while pipeline.batches() < wanted:
+                    assert time.monotonic() < quiet, f"no batches: {pipeline.said()}"
+                    if not pipeline.running:
+                        pipeline.start()
                     sent = send_more(topics, source, sent, kind)
-                for _ in range(chance.randrange(1, 4)):
-                    victim = kill_somebody(pipeline, running, chance)
-                    killed[victim] += 1
-                    if victim == "driver":
-                        # The next one has nobody yet whom one could kill.
-                        break
-                    time.sleep(chance.uniform(0, 2))
+                time.sleep(chance.uniform(0, 1))
+                killed[victim] += kill(victim, pipeline, running, chance)
+                print(f"{time.monotonic() - began:.0f} s: {victim} killed after {wanted} batches", flush=True)
             if not pipeline.running:
                 pipeline.start()
             wait_until_done(pipeline, topics, kind, target, sent)
         print(f"{kind} on {master}: {sent} sent, {pipeline.starts} drivers, killed {dict(killed)}")
-        assert killed, "nobody was killed"
+        assert all(killed[each] for each in kinds), f"not everybody was killed: {killed}"
         topics.close()
+
+
+def kill(victim: str, pipeline: Pipeline, running: Cluster, chance: random.Random) -> bool:
+    """False where there is nobody of that kind at the moment."""
+    if victim == "driver":
+        if pipeline.running:
+            pipeline.kill_driver()
+        pipeline.start()
+        return True
+    if victim == "broker":
+        node = running.node(chance.randrange(1, 4))
+        node.kill()
+        time.sleep(chance.uniform(0, 3))
+        node.start()
+        return True
+    end = time.monotonic() + LOOK_SECONDS
+    while not pipeline.kill_worker(chance, executor=victim == "executor"):
+        if time.monotonic() >= end or not pipeline.running:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 def send_more(topics: Topics, source: str, sent: int, kind: str) -> int:
@@ -95,7 +103,7 @@ def wait_until_done(pipeline: Pipeline, topics: Topics, kind: str, target: str, 
     end = time.monotonic() + PATIENCE_SECONDS
     while True:
         records = topics.read(target)
-        if kind == "counts":
+        if kind in ("counts", "processor"):
             said = [(record.key, int(record.value or b"")) for record in records]
             assert len(said) == len(set(said)), "a count that only grows was said twice"
             done = sum(dict(sorted(said)).values()) == sent

@@ -2,7 +2,8 @@
 
     python -m tests.support.spark_pipeline '{"bootstrap": ..., "source": ..., "target": ..., "checkpoint": ..., ...}'
 
-runs until it is killed. Kinds of query: `copy` (no state), `distinct` (`dropDuplicates`), `counts` (running counts).
+runs until it is killed. Kinds of query: `copy` (no state), `distinct` (`dropDuplicates`), `counts` (running counts by
+`groupBy`, through `each_batch`), `processor` (the same counts by a `StatefulProcessor`, whose state is in RocksDB).
 `Pipeline` starts it, again and again, and knows whom there is to kill.
 """
 
@@ -15,17 +16,19 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, GroupedData, SparkSession
 
 __all__ = ["Pipeline"]
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
 class Pipeline:
@@ -84,16 +87,17 @@ class Pipeline:
             return False
         return True
 
-    def kill_worker(self, chance: random.Random) -> bool:
-        """A Python worker, or the JVM of an executor where there are any; False where there is nobody yet."""
+    def kill_worker(self, chance: random.Random, *, executor: bool = False) -> bool:
+        """A Python worker, or the JVM of an executor; False where there is nobody."""
         assert self._process is not None
-        workers = [one for one in self._found("python") if one.pid != self._process.pid]
-        executors = [one for one in self._found("java") if one.ppid() != self._process.pid]
-        if not workers and not executors:
+        if executor:
+            found = [one for one in self._found("java") if one.ppid() != self._process.pid]
+        else:
+            found = [one for one in self._found("python") if one.pid != self._process.pid]
+        if not found:
             return False
-        victim = chance.choice(executors if executors and chance.random() < 0.5 else workers or executors)
         try:
-            victim.kill()
+            chance.choice(found).kill()
         except psutil.NoSuchProcess:
             return False
         return True
@@ -136,13 +140,35 @@ def frame_of(spark: SparkSession, settings: dict[str, str]) -> DataFrame:
         return stream.select("value")
     if kind == "distinct":
         return stream.select("value").dropDuplicates(["value"])
-    assert kind == "counts"
-    return (
-        stream.selectExpr("CAST(CAST(value AS STRING) AS INT) % 50 AS number")
-        .groupBy("number")
-        .count()
-        .selectExpr("CAST(number AS STRING) AS key", "CAST(count AS STRING) AS value")
-    )
+    groups = stream.selectExpr("CAST(CAST(value AS STRING) AS INT) % 50 AS number").groupBy("number")
+    if kind == "counts":
+        counted = groups.count()
+    else:
+        assert kind == "processor"
+        counted = processed(spark, groups)
+    return counted.selectExpr("CAST(number AS STRING) AS key", "CAST(count AS STRING) AS value")
+
+
+def processed(spark: SparkSession, groups: GroupedData) -> DataFrame:
+    """Counts by code of one's own, which says each new count as a row of its own."""
+    from pyspark.sql import Row
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+    class Counter(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            self._count = handle.getValueState("count", "count BIGINT")
+
+        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:
+            before = self._count.get()
+            count = (0 if before is None else before[0]) + sum(1 for _ in rows)
+            self._count.update((count,))
+            yield Row(number=key[0], count=count)
+
+        def close(self) -> None:
+            pass
+
+    spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
+    return groups.transformWithState(Counter(), "number INT, count BIGINT", "Append", "None")
 
 
 def main(settings: dict[str, str]) -> None:
