@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -121,3 +121,41 @@ def test_what_may_pass_by_itself_is_waited_for(topics: Topics, spark: SparkSessi
         worker.wait(lambda: len(kept(target)) >= 80, "count", "keep-waiting")
     assert kept(target) == expected(40)
     assert asyncio.run(committed_values(topics.bootstrap, topic)) == expected(40)
+
+
+def test_a_sink_that_is_dead_and_then_slow_holds_nobody_up_and_catches_up(
+    topics: Topics, spark: SparkSession, tmp_path: Path
+) -> None:
+    """The topic is what lies between: the source and the other sink never notice."""
+    topic, quick, late, control = topics.create(partitions=1), tmp_path / "q", tmp_path / "l", tmp_path / "control"
+    control.mkdir()
+    (control / "retry").touch()
+    told = tmp_path / "told"
+    told.mkdir()
+    (told / "until").write_text("100")
+    with LiveWorker(properties(topics, "late"), spark) as worker:
+        worker.put("count", connector_class="CountingSource", topic=topic, until="0", partitions="2", control=str(told))
+        worker.put("quick", connector_class="KeepingSink", topics=topic, directory=str(quick))
+        worker.put(
+            "late", connector_class="KeepingSink", topics=topic, directory=str(late), control=str(control),
+            batch_max_records="50", errors_retry_delay_max_ms="200",
+        )  # fmt: skip
+
+        def progress() -> dict[str, Any]:
+            found: dict[str, Any] = worker.request("GET", "/connectors/late/tasks/0/progress")
+            return found
+
+        worker.wait(lambda: len(kept(quick)) == 200 and progress().get("retries", 0) > 2, "count", "quick", "late")
+        assert kept(late) == []
+        assert "the target is away" in progress()["last_error"]
+        assert worker.request("GET", "/connectors/late/offsets")["offsets"][0]["offset"] == {"kafka_offset": 0}
+
+        (control / "slow").write_text("0.5")
+        (control / "retry").unlink()
+        (told / "until").write_text("400")
+        worker.wait(lambda: len(kept(quick)) == 800 and len(kept(late)) >= 50, "count", "quick", "late")
+        assert len(kept(late)) < 800, "it was to be slow"
+
+        (control / "slow").unlink()
+        worker.wait(lambda: len(kept(late)) >= 800 and progress().get("lag") == 0, "count", "quick", "late")
+    assert kept(late) == kept(quick) == expected(400)

@@ -6,6 +6,7 @@ Files in the directory `control` tell them to misbehave.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -120,6 +121,8 @@ class _KeepingWriter(SinkWriter):
     def write(self, frame: DataFrame, batch: Batch) -> None:
         if self._control is not None and (self._control / "retry").exists():
             raise RetriableError("the target is away")
+        if self._control is not None and (self._control / "slow").exists():
+            time.sleep(float((self._control / "slow").read_text()))
         rows: list[Any] = [
             {"topic": row.topic, "partition": row.partition, "offset": row.offset, "value": row.value}
             for row in frame.select("topic", "partition", "offset", "value").collect()
