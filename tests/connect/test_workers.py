@@ -163,6 +163,23 @@ async def test_the_work_of_a_dead_worker_moves_when_its_session_ends(broker: Clu
 
 
 @on_loop
+async def test_a_worker_that_is_back_at_its_address_does_not_wait_for_its_own_session(
+    broker: Cluster, tmp_path: Path
+) -> None:
+    settings = {"session_timeout_ms": "60000", "rest_advertised_host_name": "worker-1", "rest_advertised_port": "8083"}
+    async with Team(broker, tmp_path, "returns", **settings) as team:
+        worker, _, _ = await team.join()
+        await worker.create({**SOURCE, "name": "a", "tasks.max": "4", "plan.tasks": "4"})
+        await until(lambda: team.tasks() == [4])
+        for _ in range(2):
+            await team.die(0)
+            began = asyncio.get_running_loop().time()
+            await team.join()
+            await until(lambda: team.tasks() == [4])
+            assert asyncio.get_running_loop().time() - began < 20
+
+
+@on_loop
 async def test_lost_work_can_wait_for_its_worker(broker: Cluster, tmp_path: Path) -> None:
     async with Team(broker, tmp_path, "waits", scheduled_rebalance_max_delay_ms="3000") as team:
         _, api, _ = await team.join()

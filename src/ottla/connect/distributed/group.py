@@ -4,6 +4,8 @@ JoinGroup says who the worker is (its REST address), how far it has read the con
 divides the work (`assignor`) and SyncGroup brings each worker its part, with the addresses of all. `run` goes on for as
 long as the worker lives: join, hand the assignment to the worker, send heartbeats until something changes, and again.
 
+A worker that was killed and is back need not wait for its former self (`predecessor`).
+
 A worker that hears nothing from its coordinator for a session's time must believe that others have its work by now: it
 gives everything up (`on_lost`) before it goes on.
 
@@ -23,6 +25,7 @@ from typing import Any
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError, check
 from ottla.connect.distributed.assignor import Assignment, Ownership, assign
+from ottla.connect.distributed.predecessor import dead_members, remove_members
 from ottla.connect.states import ConfigState, TaskId
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -37,6 +40,8 @@ logger = logging.getLogger(__name__)
 _PROTOCOL_TYPE = "connect"
 _PROTOCOL_NAME = "ottla"
 _RETRY_SECONDS = 0.5
+# How long a join has, to be with the coordinator before the dead are taken out of the group.
+_JOIN_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +100,7 @@ class WorkerGroup:
         self._urls: dict[str, str] = {}
         self._lost = Ownership()
         self._lost_until = 0.0
+        self._dead: list[str] = []
 
     @property
     def generation(self) -> int:
@@ -106,6 +112,7 @@ class WorkerGroup:
 
     async def run(self) -> None:
         """Until it is cancelled."""
+        await self._look_for_the_dead()
         while True:
             try:
                 await self._round()
@@ -162,9 +169,15 @@ class WorkerGroup:
             protocol_type=_PROTOCOL_TYPE,
             protocols=[JoinGroupRequestProtocol(name=_PROTOCOL_NAME, metadata=memoryview(metadata))],
         )
-        response: JoinGroupResponse = await self._ask(
-            request, deadline_ms=self._settings.rebalance_timeout_ms + self._settings.session_timeout_ms
-        )
+        removing = asyncio.ensure_future(self._remove_the_dead()) if self._dead and self._member_id else None
+        try:
+            response: JoinGroupResponse = await self._ask(
+                request, deadline_ms=self._settings.rebalance_timeout_ms + self._settings.session_timeout_ms
+            )
+        finally:
+            if removing is not None:
+                removing.cancel()
+                await asyncio.gather(removing, return_exceptions=True)
         if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self._member_id = response.member_id
             return None
@@ -174,6 +187,23 @@ class WorkerGroup:
         check(response.error_code)
         self._member_id, self._generation = response.member_id, response.generation_id
         return response
+
+    async def _look_for_the_dead(self) -> None:
+        try:
+            self._dead = await dead_members(
+                self._cluster, self._settings.group_id, protocol=_PROTOCOL_NAME, url=self._url
+            )
+        except (ClientError, KafkaError) as error:
+            logger.info("it is not known whether the group has a member at this address: %s", error)
+
+    async def _remove_the_dead(self) -> None:
+        await asyncio.sleep(_JOIN_SECONDS)
+        try:
+            await remove_members(self._cluster, self._settings.group_id, self._dead)
+            logger.info("a worker that was here before is taken out of the group: %s", ", ".join(self._dead))
+        except (ClientError, KafkaError) as error:
+            logger.info("the group waits for a worker that was here before: %s", error)
+        self._dead = []
 
     async def _divide(self, joined: JoinGroupResponse) -> list[SyncGroupRequestAssignment]:
         """The leader's part: everybody's share, from the config topic as it is now."""
