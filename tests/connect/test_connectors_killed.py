@@ -128,7 +128,7 @@ class Pipelines:
         self.incoming.mkdir()
         self.scanned.mkdir()
 
-    def feed(self, portion: int) -> None:
+    def feed(self, worker: Process, portion: int) -> None:
         count = LINES // PORTIONS
         with self.lines_in.open("a") as file:
             file.write("".join(f"{number}\n" for number in range(portion * count, (portion + 1) * count)))
@@ -139,12 +139,16 @@ class Pipelines:
                 beside = target / f".{number}.json"
                 beside.write_text(some)
                 beside.replace(target / f"{number}.json")
+        self._make_up_to(worker, RECORDS // PORTIONS * (portion + 1))
 
-    def start(self, worker: Process) -> None:
+    def _make_up_to(self, worker: Process, records: int) -> None:
+        """The generator's portion: it is told to go further."""
         worker.put(
-            "made", connector_class="GeneratorSource", template="orders", topic=self.made, count=str(RECORDS), rate="0",
+            "made", connector_class="GeneratorSource", template="orders", topic=self.made, count=str(records), rate="0",
             value_converter_schemas_enable="true", value_converter="JsonConverter",
         )  # fmt: skip
+
+    def start(self, worker: Process) -> None:
         worker.put(
             "kept", connector_class="DirectorySink", path=str(self.parquet), format="parquet", topics=self.made,
             partition_by="paid", value_converter="JsonConverter", value_converter_schemas_enable="true", tasks_max="2",
@@ -191,19 +195,21 @@ def test_everything_is_there_once_whenever_the_worker_is_killed(topics: Topics, 
         tmp_path, topics, topics.create(partitions=2), topics.create(), topics.create(), topics.create()
     )
     killed_midway: set[str] = set()
+    began = time.monotonic()
     worker.start()
     try:
         pipelines.start(worker)
         for number in range(KILLS):
             before, watched = pipelines.arrived(), list(WANTED)[number % len(WANTED)]
-            pipelines.feed(number)
+            pipelines.feed(worker, number)
             arrived = _until_there(pipelines, {watched: before[watched] + 1})
             time.sleep(chance.uniform(0.0, 1.0))
             worker.kill()
             killed_midway |= {name for name, count in arrived.items() if before[name] < count < WANTED[name]}
-            print(f"killed {number + 1}, watching {watched}: {before} -> {pipelines.arrived()}", flush=True)
+            seconds, after = time.monotonic() - began, pipelines.arrived()
+            print(f"{seconds:.0f} s: kill {number + 1}, watching {watched}: {before} -> {after}", flush=True)
             worker.start()
-        pipelines.feed(KILLS)
+        pipelines.feed(worker, KILLS)
         _until_there(pipelines, WANTED)
     finally:
         worker.kill()

@@ -24,6 +24,7 @@ from tests.connect.test_connectors_killed import Process
 from tests.support.connect_live import worker_properties
 from tests.support.postgres import PostgresServer, postgres_server
 from tests.support.spark_topics import Topics
+from tests.support.victims import victims
 
 pytestmark = [pytest.mark.faults, pytest.mark.spark]
 
@@ -31,6 +32,7 @@ SECONDS = float(os.environ.get("FAULTS_SECONDS", "60"))
 SEED = int(os.environ.get("FAULTS_SEED", "1"))
 END_SECONDS = 600.0
 ACCOUNTS = 200
+VICTIMS = ("worker", "broker", "source", "target")
 JSON = {"key_converter": "JsonConverter", "value_converter": "JsonConverter", "value_converter_schemas_enable": "true"}
 FOR_EVER = {"tasks_restart_max_attempts": "-1", "tasks_restart_backoff_ms": "1000"}
 
@@ -89,7 +91,7 @@ def test_the_target_equals_the_source_whoever_is_killed(tmp_path: Path) -> None:
             connection.execute("CREATE TABLE history (id bigserial PRIMARY KEY, account int)")
             connection.execute(f"INSERT INTO accounts SELECT n, 0, now() FROM generate_series(0, {ACCOUNTS - 1}) n")
         properties = worker_properties(
-            brokers.bootstrap, "bank", session_timeout_ms="6000", heartbeat_interval_ms="1000"
+            brokers.bootstrap, "bank", session_timeout_ms="10000", heartbeat_interval_ms="1000"
         )
         worker = Process(tmp_path, properties | {"spark.master": "local[2,4]", "batch.max.records": "5000"})
         writer, log = Writer(source), tmp_path / "worker.log"
@@ -98,14 +100,19 @@ def test_the_target_equals_the_source_whoever_is_killed(tmp_path: Path) -> None:
             _start_connectors(worker, source, target)
             _until(lambda: len(_rows(target, "accounts")) >= ACCOUNTS, log, "the snapshot does not arrive")
             writer.start()
-            end = time.monotonic() + SECONDS
-            while time.monotonic() < end:
-                before = _rows(target, "history")
-                _until(lambda before=before: _rows(target, "history") != before, log, "nothing moves")  # type: ignore[misc]
+            last = began = time.monotonic()
+            for victim in victims(chance, VICTIMS, seconds=SECONDS):
+                before = _count(target, "history")
+                _until(lambda before=before: _count(target, "history") > before, log, "nothing moves")  # type: ignore[misc]
+                waited = time.monotonic() - last
                 time.sleep(chance.uniform(0.0, 3.0))
-                victim = chance.choice(("worker", "broker", "source", "target"))
-                print(f"{victim} is killed; {writer.transactions} transactions, {len(before)} arrived", flush=True)
+                print(
+                    f"{time.monotonic() - began:.0f} s: {victim} is killed after {writer.transactions} transactions; "
+                    f"{_count(target, 'history')} arrived, the first of them {waited:.1f} s after the last kill",
+                    flush=True,
+                )
                 _kill(victim, worker, brokers, source, target, chance)
+                last = time.monotonic()
             writer.stop()
             _until(
                 lambda: (
@@ -163,6 +170,14 @@ def _rows(server: PostgresServer, table: str) -> list[Any]:
         if connection.execute("SELECT to_regclass(%s)", (table,)).fetchone() == (None,):
             return []
         return connection.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall()
+
+
+def _count(server: PostgresServer, table: str) -> int:
+    with server.connect() as connection:
+        if connection.execute("SELECT to_regclass(%s)", (table,)).fetchone() == (None,):
+            return 0
+        (count,) = connection.execute(f"SELECT count(*) FROM {table}").fetchone() or (0,)
+        return int(count)
 
 
 def _until(holds: Any, log: Path, what: str) -> None:
