@@ -232,7 +232,10 @@ class PartitionLog(LogFiles):
         recent = self._recent
         if is_single:
             if header.producer_id >= 0:
-                self._update_producers(headers, buffer, segment)
+                if header.attributes & CONTROL_BIT:
+                    self._update_producers(headers, buffer, segment)
+                else:
+                    producers.state.update(header)
             if header.magic == 2:
                 recent[header.base_offset] = position
         else:
@@ -301,6 +304,8 @@ class PartitionLog(LogFiles):
                 if error.code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or not self._recall(headers[0]):
                     raise
                 duplicate = state.check(headers[0], origin)
+            if not headers[0].attributes & CONTROL_BIT:
+                return duplicate
         else:
             duplicate = state.check_all(headers, origin)
         for header, position in zip(headers, positions, strict=True):

@@ -45,6 +45,9 @@ _NONE = -1
 _SEQUENCE_MASK = 0x7FFFFFFF
 _EPOCH_MAX = 32767
 
+# A named tuple's own constructor is a function of Python's, and there is one for every batch.
+_new_tuple = tuple.__new__
+
 # The version of transactions in which every end of a transaction raises the producer's epoch (KIP-890).
 _EPOCH_BUMP_VERSION = 2
 
@@ -145,6 +148,22 @@ class ProducerEntry:
                     return batch
         return None
 
+    def is_next(self, header: BatchHeader) -> bool:
+        """Whether it simply goes on where the last batch ended: then nothing else has to be looked at.
+
+        It cannot be one of the batches kept: these would have to hold all sequence numbers there are.
+        """
+        batches = self.batches
+        attributes = header.attributes
+        last_sequence = batches[-1][0] if batches else _NONE
+        return (
+            header.producer_epoch == self.epoch
+            and last_sequence != _NONE
+            and header.base_sequence == (last_sequence + 1) & _SEQUENCE_MASK
+            and not attributes & CONTROL_BIT
+            and (attributes & TRANSACTIONAL_BIT > 0) == (self.current_transaction_first_offset >= 0)
+        )
+
     def check(self, header: BatchHeader, origin: AppendOrigin) -> None:
         """Raises what is wrong with this batch as the producer's next one."""
         if header.producer_epoch < self.epoch and origin is not AppendOrigin.REPLICATION:
@@ -164,15 +183,11 @@ class ProducerEntry:
         if header.producer_epoch != self.epoch:
             self.epoch = header.producer_epoch
             self.batches = ()
-        batch = ProducerBatch(
-            header.last_sequence,
-            header.base_offset + header.last_offset_delta,
-            header.last_offset_delta,
-            header.max_timestamp,
-        )
-        self.batches = (*self.batches[1 - BATCHES_KEPT :], batch)
-        self.last_timestamp = header.max_timestamp
-        if header.is_transactional and self.current_transaction_first_offset < 0:
+        delta, timestamp = header.last_offset_delta, header.max_timestamp
+        fields = (header.last_sequence, header.base_offset + delta, delta, timestamp)
+        self.batches = (*self.batches[1 - BATCHES_KEPT :], _new_tuple(ProducerBatch, fields))
+        self.last_timestamp = timestamp
+        if header.attributes & TRANSACTIONAL_BIT and self.current_transaction_first_offset < 0:
             self.current_transaction_first_offset = header.base_offset
 
     def _check_sequence(self, header: BatchHeader) -> None:
@@ -287,6 +302,8 @@ class ProducerState:
         """Raises, or returns the duplicate to be answered with, or None when the batch may be appended."""
         entry = self._producers.get(header.producer_id)
         if entry is not None and origin is AppendOrigin.CLIENT:
+            if entry.is_next(header):
+                return None
             duplicate = entry.find_duplicate(header)
             if duplicate is not None:
                 return duplicate
