@@ -291,7 +291,7 @@ class NodeLifecycle:
             if self._stopped:
                 return
             if current.error is not None:
-                started.fail(_start_error(current.error))
+                self._give_up(current.error, started)
             elif self._config.is_broker:
                 metadata.followed()
                 broker.metadata.add(session)
@@ -303,8 +303,10 @@ class NodeLifecycle:
             self.waits_for_controller = False
             if self._stopped:
                 return
+            if registered.error is not None:
+                self._give_up(registered.error, started)
+                return
             try:
-                registered.result()
                 # The image has the registration, so it has everything before it, the first records of a new cluster
                 # included, and whoever leads now what this broker led before it crashed.
                 self._take_up_partitions(broker)
@@ -321,6 +323,16 @@ class NodeLifecycle:
 
         self.waits_for_controller = metadata.waits_for_others
         metadata.start().when_done(on_current)
+
+    def _give_up(self, error: BaseException, started: Deferred[Broker]) -> None:
+        """The cluster does not take us. Nothing was written yet, so the logs are left as cleanly as they were found."""
+
+        def on_stopped(stopped: Deferred[None]) -> None:
+            if stopped.error is not None:
+                logger.warning("could not close the logs: %s", stopped.error)
+            started.fail(_start_error(error))
+
+        self.stop().when_done(on_stopped)
 
     def _assemble(self, metadata: MetadataSource) -> tuple[Broker, BrokerSession]:
         assert self._storage is not None
@@ -430,7 +442,6 @@ class NodeLifecycle:
             self._broker.transaction_coordination.close()
             # What is still on its way from other brokers must not come to a log that is closed.
             self._broker.replicas.close()
-        epoch = -1 if self._session is None else self._session.epoch
 
         def on_closed(outcome: Deferred[None]) -> None:
             failure = outcome.error
@@ -447,8 +458,17 @@ class NodeLifecycle:
             else:
                 closed.resolve(None)
 
-        self._logs.close(broker_epoch=epoch).when_done(on_closed)
+        self._logs.close(broker_epoch=self._epoch_to_leave_behind(self._logs)).when_done(on_closed)
         return closed
+
+    def _epoch_to_leave_behind(self, logs: LogManager) -> int:
+        """The epoch that says on the next start that nothing was lost since (KIP-966).
+
+        A run that was never registered has written nothing: it is as whole as it was left by the run before.
+        """
+        if self._session is not None and self._session.epoch >= 0:
+            return self._session.epoch
+        return logs.previous_broker_epoch if logs.had_clean_shutdown else -1
 
 
 # What may stand in the way of a start without being a defect; each says in its message what is wrong.

@@ -9,7 +9,7 @@ leaderships have moved.
 
 The controller may be in the same process or on the other side of a network that fails: what was not answered is asked
 again. A controller that knows another process under the same id is asked again until that one's session must be over
-(it may have crashed a moment ago); after that it is taken for alive, and this one gives up.
+(it may have crashed a moment ago); after that it is taken for alive, and this one gives up (`_OlderProcess`).
 """
 
 from __future__ import annotations
@@ -98,9 +98,8 @@ class BrokerSession:
         """Registers this start of the broker; resolves with its epoch once the image here knows of it."""
         registered: Deferred[int] = Deferred()
         request = self._registration()
-        started = self._world.clock.monotonic()
-        duplicate_deadline = started + 1.5 * self._config.broker_session_timeout_ms / 1000
-        deadline = started + self._config.initial_broker_registration_timeout_ms / 1000
+        deadline = self._world.clock.monotonic() + self._config.initial_broker_registration_timeout_ms / 1000
+        older = _OlderProcess(self._world, self._metadata, self._config)
 
         def on_answer(answer: Deferred[BrokerRegistrationResponse]) -> None:
             if self._closed:
@@ -115,9 +114,8 @@ class BrokerSession:
             is_duplicate = isinstance(error, KafkaError) and error.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
             if is_duplicate and not self._failures:
                 logger.warning("another process is registered as broker %d: waits for its end", self._config.node_id)
-            if (is_duplicate or _may_pass(error)) and self._world.clock.monotonic() < (
-                duplicate_deadline if is_duplicate else deadline
-            ):
+            is_early = older.may_be_dead() if is_duplicate else self._world.clock.monotonic() < deadline
+            if is_early and (is_duplicate or _may_pass(error)):
                 self._retry(ask)
             elif is_duplicate:
                 sentence = f"Another process runs as broker {self._config.node_id}: each node.id may be used only once."
@@ -305,6 +303,26 @@ class BrokerSession:
 
     def _retry_seconds(self) -> float:
         return float(min(RETRY_SECONDS * 2 ** min(self._failures - 1, 10), RETRY_SECONDS_MAX))
+
+
+class _OlderProcess:
+    """Whoever is registered under our id: dead for certain only when its session must have run out.
+
+    A new controller has heard from nobody yet and gives every broker a whole session, so the wait begins again.
+    """
+
+    def __init__(self, world: World, metadata: Publishers, config: BrokerConfig) -> None:
+        self._clock = world.clock
+        self._metadata = metadata
+        self._patience_seconds = 1.5 * config.broker_session_timeout_ms / 1000
+        self._controller_epoch: int | None = None
+        self._deadline = 0.0
+
+    def may_be_dead(self) -> bool:
+        now, epoch = self._clock.monotonic(), self._metadata.image.epoch
+        if epoch != self._controller_epoch:
+            self._controller_epoch, self._deadline = epoch, now + self._patience_seconds
+        return now < self._deadline
 
 
 def _may_pass(error: BaseException) -> bool:

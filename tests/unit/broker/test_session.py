@@ -85,7 +85,7 @@ class Given:
         self.scheduler = Scheduler()
         self.controller = Controller()
         self.own = SimpleNamespace(fenced=False, incarnation_id=None, broker_epoch=42)
-        self.metadata = SimpleNamespace(image=SimpleNamespace(offset=7, brokers={3: self.own}))
+        self.metadata = SimpleNamespace(image=SimpleNamespace(offset=7, epoch=1, brokers={3: self.own}))
         self.session = BrokerSession(
             config=BrokerConfig.embedded({"node.id": "3", "broker.rack": "a", "controller.quorum.voters": "3@h:1"}),
             world=SimpleNamespace(  # type: ignore[arg-type]
@@ -175,6 +175,20 @@ def test_a_registration_gives_up_when_another_process_lives_on(given: Given) -> 
     assert 9.0 < given.scheduler.now < 20.0
     assert isinstance(registered.error, KafkaError)
     assert registered.error.message == "Another process runs as broker 3: each node.id may be used only once."
+
+
+def test_a_new_controller_gives_the_process_before_a_whole_session_again(given: Given) -> None:
+    given.controller.registration = KafkaError(ErrorCode.DUPLICATE_BROKER_REGISTRATION)
+    registered = given.session.register()
+    while given.scheduler.now < 12.0:
+        given.scheduler.fire()
+    given.metadata.image.epoch = 2
+    while given.scheduler.now < 12.0 + 9.0:
+        given.scheduler.fire()
+        assert not registered.done
+    given.controller.registration = BrokerRegistrationResponse(broker_epoch=43)
+    given.scheduler.fire()
+    assert registered.result() == 43
 
 
 def test_a_controller_that_is_away_is_asked_again_within_bounds(given: Given) -> None:
