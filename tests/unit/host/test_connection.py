@@ -8,7 +8,6 @@ import socket
 import struct
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -314,43 +313,6 @@ def test_a_client_that_goes_away_is_noticed_and_its_late_answers_dropped(peer: P
     peer.dispatcher.parked[0].resolve(b"too late")
     peer.run(asyncio.sleep(0))
     assert peer.connection.closed
-
-
-@pytest.mark.parametrize("size", [20, 20_000, 60_000])
-def test_a_muted_connection_is_not_read_from_for_a_while(
-    loop: asyncio.AbstractEventLoop, world: World, size: int
-) -> None:
-    peer = new_peer(loop, world)
-    requests = [b"mute %04d" % number + b"x" * (size - 9) for number in range(8)]
-    for request in requests:
-        peer.dispatcher.answers[request] = framed(request[:9])
-        peer.dispatcher.mutes[request] = 0.02
-    started = loop.time()
-    peer.send(*requests)
-    for request in requests:
-        # The answer comes at once; the next request is heard later, though it has come with the one before.
-        assert peer.receive() == request[:9]
-        assert loop.time() - started >= (len(peer.dispatcher.frames) - 1) * 0.02 - 0.001
-    peer.send(b"after it")
-    assert peer.receive() == b"after it"
-
-
-def test_a_muted_connection_sleeps(loop: asyncio.AbstractEventLoop, world: World) -> None:
-    """And does not ask in every turn of the loop whether it may go on."""
-    peer = new_peer(loop, world)
-    peer.dispatcher.mutes[b"be silent"] = 1000.0
-    peer.send(b"be silent", b"not heard")
-    assert peer.receive() == b"be silent"
-    for _ in range(5):
-        peer.run(asyncio.sleep(0))
-    assert not peer.connection._flush_planned
-    assert len(peer.dispatcher.frames) == 1
-    # The longer silence counts.
-    peer.connection.mute(0.001)
-    assert peer.connection._muted_until > loop.time() + 900
-    peer.connection.close()
-    timer: Any = peer.connection._unmuting
-    assert timer.cancelled()
 
 
 def test_reading_stops_at_the_limit_of_unanswered_requests(loop: asyncio.AbstractEventLoop, world: World) -> None:

@@ -36,6 +36,7 @@ class Served:
         self.clients: list[socket.socket] = []
         self.listeners: list[Listener] = []
         self.statistics = NodeStatistics()
+        self.quota = Unlimited()
 
     def listen(self, admission: Admission | None = None, *, idle_ms_max: int = -1, name: str = "A") -> Listener:
         options = SocketOptions(send_buffer_bytes=50_000, receive_buffer_bytes=50_000)
@@ -49,7 +50,7 @@ class Served:
             advertised_host="127.0.0.1",
             advertised_port=port,
         )
-        broker: Any = SimpleNamespace(authorizer=AllowAll(), quota=Unlimited(), statistics=self.statistics)
+        broker: Any = SimpleNamespace(authorizer=AllowAll(), quota=self.quota, statistics=self.statistics)
         listener = Listener(
             loop=self.loop,
             world=self.world,
@@ -131,6 +132,45 @@ def test_beyond_the_limit_per_address_connections_are_closed(served: Served, cap
     while listener.connections > 1:
         served.run(asyncio.sleep(0))
     assert served.echoes(served.connect(listener))
+
+
+class Impatient(Unlimited):
+    """Lets so many connections of an address in, and holds the others for a while."""
+
+    limits_connections = True
+
+    def __init__(self, admitted: int, held_seconds: float) -> None:
+        self.admitted = admitted
+        self.held_seconds = held_seconds
+
+    def connected(self, address: str) -> float:
+        assert address == "127.0.0.1"
+        self.admitted -= 1
+        return 0.0 if self.admitted >= 0 else self.held_seconds
+
+
+def test_who_connects_too_often_is_not_served_and_cut_off_later(served: Served) -> None:
+    served.quota = Impatient(admitted=1, held_seconds=0.05)
+    listener = served.listen()
+    assert served.is_served(served.connect(listener))
+    held = served.connect(listener)
+    assert not served.is_served(held)
+    assert listener.connections == 1
+    assert served.statistics.connections_refused == 1
+    # In the end it is closed, and nothing of it is left.
+    assert not served.echoes(held)
+    assert not listener._held
+
+
+def test_those_who_are_held_are_bounded(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.host.listener.HELD_CONNECTIONS_MAX", 2)
+    served.quota = Impatient(admitted=0, held_seconds=1000.0)
+    listener = served.listen()
+    clients = [served.connect(listener) for _ in range(3)]
+    assert not served.echoes(clients[2])
+    assert len(listener._held) == 2
+    listener.close_connections()
+    assert not served.echoes(clients[0])
 
 
 def test_overrides_by_address_go_before_the_general_limit(served: Served) -> None:

@@ -58,13 +58,14 @@ def error_response(
 
 
 def _check(components: list[ComponentData]) -> None:
-    kinds = [component.entity_type for component in components]
+    kinds: set[str] = set()
     for component in components:
         kind = component.entity_type
         if not kind:
             raise _invalid("a component of the filter names no kind of entity")
-        if kinds.count(kind) > 1:
+        if kind in kinds:
             raise _invalid(f"the filter names {kind} more than once")
+        kinds.add(kind)
         if kind not in (USER, CLIENT_ID, IP):
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{kind!r} is no kind of entity that has quotas")
         if component.match_type not in (_EXACT, _DEFAULT, _ANY):

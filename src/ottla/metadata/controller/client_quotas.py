@@ -98,11 +98,11 @@ def _allowed_keys(entity: QuotaEntity) -> dict[str, int | None]:
     kinds = [kind for kind, _ in entity]
     if not kinds:
         raise _invalid("a quota needs an entity: a user, a client-id or an ip")
+    if twice := repeated(kinds):
+        raise _invalid(f"an entity has one {min(twice)} at most")
     for kind, name in entity:
         if kind not in (USER, CLIENT_ID, IP):
             raise _invalid(f"{kind!r} is no kind of entity that has quotas")
-        if kinds.count(kind) > 1:
-            raise _invalid(f"an entity has one {kind} at most")
         if name == "":
             raise _invalid(f"the name of a {kind} cannot be empty")
     if IP not in kinds:
