@@ -22,6 +22,7 @@ FOUND_ONCE = {
     "producer-back-at-an-old-leader": "the answer of a leader that had been replaced was taken for a lost batch",
     "leader-by-an-old-image": "a node led by the image of before its crash, and wrote where its log had lost its end",
     "whole-logs-given-up-on": "whole nodes that were not registered yet gave up as if they had crashed",
+    "epoch-without-a-record": "a follower with an epoch in which nothing was written never came in sync again",
 }
 
 

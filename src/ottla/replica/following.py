@@ -137,18 +137,20 @@ class Followed:
 
     def _on_diverging(self, diverging: EpochEndOffset) -> None:
         log = self.partition.log
-        offset = truncation_offset(log, epoch=diverging.epoch, end_offset=diverging.end_offset)
-        if offset >= log.log_end_offset:
+        offset, end_offset = (
+            truncation_offset(log, epoch=diverging.epoch, end_offset=diverging.end_offset),
+            log.log_end_offset,
+        )
+        if not self._truncate(offset):
             raise KafkaError(
                 ErrorCode.UNKNOWN_SERVER_ERROR,
                 f"The leader of {self.partition} says that epoch {diverging.epoch} ends at {diverging.end_offset}, "
-                f"which leaves nothing to cut off a log that ends at {log.log_end_offset}.",
+                f"which leaves nothing to cut off a log that ends at {end_offset}.",
             )
         logger.info(
             "%s is cut from %d to %d: its leader ends epoch %d at %d",
-            *(self.partition, log.log_end_offset, offset, diverging.epoch, diverging.end_offset),
+            *(self.partition, end_offset, offset, diverging.epoch, diverging.end_offset),
         )
-        self._truncate(offset)
 
     def _append(self, records: memoryview) -> None:
         log = self.partition.log
@@ -178,13 +180,15 @@ class Followed:
             view = records[piece[0].position : last.position + last.header.size]
             self.flushed = log.append_as_follower(view, headers=[batch.header for batch in piece]).flushed
 
-    def _truncate(self, offset: int) -> None:
+    def _truncate(self, offset: int) -> bool:
+        """Whether there was anything to cut off."""
         log = self.partition.log
         if offset < log.log_start_offset:
             self._restart_at(offset)
-            return
-        log.truncate_to(offset)
+            return True
+        was_cut = log.truncate_to(offset)
         self._on_truncated(log.log_end_offset)
+        return was_cut
 
     def _restart_at(self, offset: int) -> None:
         log = self.partition.log

@@ -243,9 +243,14 @@ class LogFiles:
     # ---- cutting
 
     def truncate_to(self, offset: int) -> bool:
-        """Cuts everything at and above the offset; whether there was anything to cut."""
+        """Cuts everything at and above the offset; whether there was anything to cut.
+
+        That may be an epoch alone: one that was noted for a batch that could not be written.
+        """
         if offset >= self._next_offset:
-            return False
+            latest = self.epochs.latest
+            self.epochs.truncate_from_end(self._next_offset)
+            return self.epochs.latest != latest
         if offset < self.segments[0].base_offset:
             self.truncate_fully_and_start_at(offset)
             return True

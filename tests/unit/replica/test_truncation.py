@@ -153,6 +153,22 @@ class TestDivergence:
         pair.run(1_000)
         assert pair[2].values() == ["a", "b"]
 
+    def test_an_epoch_that_nothing_was_written_in_goes(self, pair: ReplicaCluster) -> None:
+        """It was noted for a batch that found no room; a leader that knows nothing of it names an epoch below."""
+        pair.create_topic()
+        pair[1].produce("a")
+        pair.run(1_000)
+        pair.cut_off(2)
+        pair[2].log().epochs.assign(1, 1)
+        for _ in range(2):
+            pair.elect(1)
+        pair.reconnect()
+        pair.run(5_000)
+        pair[1].produce("b")
+        pair.run(5_000)
+        assert pair[2].values() == ["a", "b"]
+        assert pair[2].log().epochs.entries == pair[1].log().epochs.entries
+
     def test_the_cleaner_is_told(self, pair: ReplicaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
         told: list[tuple[TopicPartition, int]] = []
         monkeypatch.setattr(
