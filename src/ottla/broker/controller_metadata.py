@@ -113,8 +113,7 @@ class ControllerMetadata:
         log.on_replaced = self._on_replaced
         controller.publishers.add(self)
         self._gateway = _ControllerRouter(controller, _remote_controller(config, world, peers, controllers))
-        controller.upgrade_quorum = quorum.reconfiguration.upgrade
-        controller.kraft_version = lambda: quorum.log.kraft_version
+        controller.know_quorum(quorum.reconfiguration.upgrade, lambda: quorum.log.kraft_version)
         self._membership = Membership(
             world=world,
             quorum=quorum,

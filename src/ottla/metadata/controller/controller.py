@@ -101,8 +101,8 @@ class Controller(AdminOperations):
         # Whether the broker of this process has registered: until then its session is one of a process that is gone.
         self.own_broker_is_registered = False
         # Raises `kraft.version`, which is in the quorum's own records; None where the quorum cannot be reached.
-        self.upgrade_quorum: Callable[..., Deferred[None]] | None = None
-        self.kraft_version: Callable[[], int] = lambda: 0
+        self._upgrade_quorum: Callable[..., Deferred[None]] | None = None
+        self._kraft_version: Callable[[], int] = lambda: 0
         self.liveness = Liveness()
         self._replayer = MetadataReplayer(self.image)
         self._pending: deque[_Pending] = deque()
@@ -173,12 +173,16 @@ class Controller(AdminOperations):
         """Whether its log has stopped, so that it refuses everything."""
         return self._failure is not None
 
+    def know_quorum(self, upgrade: Callable[..., Deferred[None]], kraft_version: Callable[[], int]) -> None:
+        """The quorum below, which keeps `kraft.version` in its own records."""
+        self._upgrade_quorum, self._kraft_version = upgrade, kraft_version
+
     def update_features(
         self, request: UpdateFeaturesRequest, context: ControllerContext | None = None
     ) -> Deferred[UpdateFeaturesResponse]:
         """All but `kraft.version` is metadata; that one is the quorum's, and comes after the rest."""
         own = [update for update in request.feature_updates if update.feature == KRAFT_VERSION]
-        upgrade = self.upgrade_quorum
+        upgrade = self._upgrade_quorum
         if not own or upgrade is None or not self.is_active:
             return super().update_features(request, context)
         answered: Deferred[UpdateFeaturesResponse] = Deferred()
@@ -228,7 +232,7 @@ class Controller(AdminOperations):
         wanted = update.max_version_level
         try:
             check_direction(
-                KRAFT_VERSION, present=self.kraft_version(), wanted=wanted, upgrade_type=update.upgrade_type
+                KRAFT_VERSION, present=self._kraft_version(), wanted=wanted, upgrade_type=update.upgrade_type
             )
         except KafkaError as error:
             return error
