@@ -126,10 +126,15 @@ class KafkaCluster(BrokerCluster):
     def start(self) -> Self:
         for node in self._nodes.values():
             node.prepare()
-        for node in self._nodes.values():
-            node.begin_start()
-        for node in self._nodes.values():
-            node.wait_until_started()
+        try:
+            for node in self._nodes.values():
+                node.begin_start()
+            for node in self._nodes.values():
+                node.wait_until_started()
+        except BaseException:
+            # Nobody else would end those that run.
+            self.stop()
+            raise
         self.bootstrap = ",".join(node.bootstrap for node in self._nodes.values())
         return self
 

@@ -48,14 +48,19 @@ class Output:
         right: Iterable[int] = (),
         fold: Iterable[int] = (),
         seldom: Iterable[int] = (),
+        none: str = "",
     ) -> None:
         """A table for people; columns in `right` are aligned there, those in `fold` give way where room is short.
 
-        Those in `seldom` are left out on a terminal where no row has anything to say in them.
+        Those in `seldom` are left out on a terminal where no row has anything to say in them. `none` is said there
+        instead of a table without rows.
         """
         if self.as_json:
             return
         cells = [[_cell(value) for value in row] for row in rows]
+        if none and not cells and sys.stdout.isatty():
+            print(none)
+            return
         empty = {number for number in seldom if sys.stdout.isatty() and all(row[number] == "-" for row in cells)}
         from rich.console import Console
         from rich.table import Table
@@ -79,6 +84,10 @@ class Output:
             console.print(table)
         # Cells are padded to their column: what nobody sees need not be written.
         print("\n".join(line.rstrip() for line in capture.get().splitlines()))
+
+    def has_room_for(self, width: int) -> bool:
+        """Whether a line of this width would be whole; in a pipe every line is."""
+        return not sys.stdout.isatty() or width <= os.get_terminal_size(sys.stdout.fileno()).columns
 
     def complain(self, what: str, error: KafkaError | Exception) -> None:
         """One of several things failed: said on standard error, and the exit code will be 1."""

@@ -11,6 +11,7 @@ from ottla.cli.failures import Failure
 from ottla.cli.logic.config_entities import DEFAULT, Entity, changes_of, named_entities
 from ottla.cli.logic.quota_entities import ENTITY_DEFAULT, named_quotas
 from ottla.cli.names import GROUP, TOPIC
+from ottla.cli.output import Output
 from ottla.cli.session import Session, cluster_options, read_properties
 from ottla.cli.verbs import VerbGroup
 from ottla.client.admin import AdminClient
@@ -19,6 +20,9 @@ from ottla.client.admin.quotas import QuotaComponent
 from ottla.model.errors import KafkaError
 
 __all__ = ["configs"]
+
+# The largest number there is, and what stands between columns.
+VALUE_WIDTH_MIN = 23
 
 _OWN_SOURCE = {
     ResourceType.TOPIC: ConfigSource.DYNAMIC_TOPIC_CONFIG,
@@ -88,11 +92,7 @@ def describe(session: Session, everything: bool, **given: Any) -> int:
             if len(found) > 1 or not shown:
                 session.output.say(f"{_title(resource)}{'' if shown else ' has no settings of its own.'}")
             if shown:
-                session.output.table(
-                    ("SETTING", "VALUE", "SOURCE"),
-                    [(one.name, "(hidden)" if one.is_sensitive else one.value, _source(one)) for one in shown],
-                    fold=(1,),
-                )
+                _show(session.output, [(one.name, _value(one), _source(one)) for one in shown])
         session.output.emit(result)
 
     return session.run(work)
@@ -192,6 +192,20 @@ def _is_set(resource: ConfigResource, entry: ConfigEntry) -> bool:
 def _title(resource: ConfigResource) -> str:
     kind = resource.type.name.lower().replace("_", " ")
     return f"{kind} {resource.name}" if resource.name else f"default of all {kind}s"
+
+
+def _show(output: Output, rows: list[tuple[str, str | None, str]]) -> None:
+    """A table; where names leave no room for values, a line for each."""
+    longest = max(len(name) for name, _, _ in rows)
+    if not output.has_room_for(longest + VALUE_WIDTH_MIN + max(len(source) for _, _, source in rows)):
+        for name, value, source in rows:
+            output.say(f"{name} = {value or '-'}{'' if source == 'default' else f'  ({source})'}")
+        return
+    output.table(("SETTING", "VALUE", "SOURCE"), rows, fold=(1,))
+
+
+def _value(entry: ConfigEntry) -> str | None:
+    return "(hidden)" if entry.is_sensitive else entry.value
 
 
 def _source(entry: ConfigEntry) -> str:

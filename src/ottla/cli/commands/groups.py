@@ -49,6 +49,7 @@ def list_groups(session: Session, states: str | None, types: str | None) -> int:
             ("GROUP", "TYPE", "PROTOCOL", "STATE"),
             [(one.group_id, one.type.capitalize(), one.protocol_type, one.state) for one in found],
             fold=(0,),
+            none="There are no such groups." if states or types else "There are no groups.",
         )
         session.output.emit(
             [
@@ -173,18 +174,20 @@ def _offsets(output: Output, group: DescribedGroup, rows: list[GroupRow], *, ver
 
 def _members(output: Output, group: DescribedGroup, *, verbose: bool) -> dict[str, Any]:
     columns = ["CONSUMER", "HOST", "CLIENT", "PARTITIONS"]
+    seldom: tuple[int, ...] = ()
     rows: list[tuple[object, ...]] = [
         (one.member_id, one.host.lstrip("/"), one.client_id, len(one.assignment)) for one in group.members
     ]
     if verbose:
-        columns += ["EPOCH", "INSTANCE", "ASSIGNMENT"]
-        rows = [
-            (*row, one.epoch, one.instance_id, _assignment(one)) for row, one in zip(rows, group.members, strict=True)
-        ]
+        columns += ["EPOCH", "INSTANCE"]
+        rows = [(*row, one.epoch, one.instance_id) for row, one in zip(rows, group.members, strict=True)]
+        seldom = (5,)
     if not group.members:
         output.say(f"{group.group_id} has no active members.")
     else:
-        output.table(columns, rows, right=(3,), fold=(0, 2, 6))
+        output.table(columns, rows, right=(3, 4), fold=(0, 2), seldom=seldom)
+        for one in group.members if verbose else ():
+            output.say(f"{one.member_id} reads {_assignment(one) or 'nothing'}")
     return {"group": group.group_id, "members": [_member_json(one) for one in group.members]}
 
 

@@ -15,6 +15,8 @@ from ottla.client.admin import AdminClient
 
 __all__ = ["top"]
 
+NAME_WIDTH_MAX = 36
+
 
 @click.command(help="Watch brokers, topics and groups live; Ctrl-C ends it.")
 @click.option("-i", "--interval", type=click.FloatRange(0.2), default=2.0, metavar="S", help="[default: 2]")
@@ -93,7 +95,7 @@ def _picture(view: View, rows: int) -> Any:
             ("TOPIC", "PARTITIONS", "RECORDS/S", "IN/S", "DATA"),
             [
                 (
-                    row.topic,
+                    _short(row.topic),
                     str(row.partitions),
                     f"{row.records_per_second:.0f}",
                     size(int(row.bytes_per_second)),
@@ -106,11 +108,16 @@ def _picture(view: View, rows: int) -> Any:
         _table(
             ("GROUP", "MEMBERS", "LAG", "RECORDS/S"),
             [
-                (row.group, str(row.members), str(row.lag), f"{row.records_per_second:.0f}")
+                (_short(row.group), str(row.members), str(row.lag), f"{row.records_per_second:.0f}")
                 for row in view.groups[:rows]
             ],
         ),
     )
+
+
+def _short(name: str) -> str:
+    """A name of which beginning and end are seen; the numbers beside it need the room more."""
+    return name if len(name) <= NAME_WIDTH_MAX else f"{name[: NAME_WIDTH_MAX - 16]}…{name[-15:]}"
 
 
 def _table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> Any:

@@ -114,6 +114,7 @@ def find_hanging(
             ],
             right=(1, 2, 3, 4, 5),
             fold=(0,),
+            none="No transaction hangs there.",
         )
         session.output.emit([{"partition": str(one.partition), **one.state._asdict()} for one in found])
 

@@ -177,9 +177,18 @@ class Transactions:
 
     async def terminate(self, transactional_id: str) -> None:
         """Fences the producer of a transactional id, which aborts what it has open."""
-        response: InitProducerIdResponse = await self._cluster.ask_coordinator(
-            self._cluster.TRANSACTION,
-            transactional_id,
-            InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=1),
-        )
-        check(response.error_code)
+
+        # Apache Kafka waits for replicas no longer than the transaction may take: with less, followers are too slow.
+        timeout_ms = self._cluster.settings.request_timeout_ms
+
+        async def attempt() -> None:
+            response: InitProducerIdResponse = await self._cluster.ask_coordinator(
+                self._cluster.TRANSACTION,
+                transactional_id,
+                InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms),
+                lambda answer: [answer.error_code],
+            )
+            check(response.error_code)
+
+        # A coordinator that is just loading, or that still ends the last transaction, answers a little later.
+        await self._cluster.retry(attempt)
