@@ -157,16 +157,19 @@ class Connection(asyncio.BufferedProtocol):
         return memoryview(target)[self._filled :]
 
     def buffer_updated(self, nbytes: int) -> None:
+        if self.closed:
+            # What still comes until the transport has ended is nobody's.
+            return
         self._filled += nbytes
         if self._frame is None:
             if self._filled < 4:
                 return
             size = int.from_bytes(self._size, "big", signed=True)
+            self._filled = 0
             if not 4 <= size <= self._response_bytes_max:
                 self.close(f"an answer claims {size} bytes; is this a Kafka port?")
                 return
             self._frame = bytearray(size)
-            self._filled = 0
         elif self._filled == len(self._frame):
             frame, self._frame, self._filled = self._frame, None, 0
             self._on_frame(memoryview(frame))

@@ -1,0 +1,36 @@
+"""A connection to something that is no broker."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ottla.client.connection import Connection
+from ottla.client.errors import ConnectionLost
+from ottla.client.measures import RequestMeasures
+from ottla.wire.peers import Endpoint
+
+
+def feed(connection: Connection, data: bytes) -> None:
+    """As a transport does: as much as there is room for, and then again."""
+    while data:
+        buffer = connection.get_buffer(-1)
+        assert len(buffer) > 0, "no event loop takes an empty buffer"
+        taken = data[: len(buffer)]
+        buffer[: len(taken)] = taken
+        connection.buffer_updated(len(taken))
+        data = data[len(taken) :]
+
+
+def test_an_answer_of_another_protocol_ends_it() -> None:
+    async def talk_to_a_web_server() -> None:
+        connection = Connection(
+            Endpoint("127.0.0.1", 80), client_id="test", response_bytes_max=1_000_000, measures=RequestMeasures()
+        )
+        feed(connection, b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        assert connection.closed
+        with pytest.raises(ConnectionLost, match="closed"):
+            await connection.negotiate(timeout_ms=1_000)
+
+    asyncio.run(talk_to_a_web_server())
