@@ -10,6 +10,7 @@ request gets from then on, so that whoever still holds it (a fetch session, a pa
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Partition"]
 
+logger = logging.getLogger("ottla.replica.partition")
+
 NO_EPOCH = -1
 ACKS_ALL = -1
 
@@ -40,6 +43,7 @@ class Partition:
         "append_queue",
         "bytes_in",
         "bytes_out",
+        "duplicates",
         "failed_fetches",
         "failed_produces",
         "fetches",
@@ -121,6 +125,7 @@ class Partition:
         self.fetches = 0
         # Answers with an error.
         self.failed_produces = 0
+        self.duplicates = 0
         self.failed_fetches = 0
 
     @property
@@ -377,6 +382,9 @@ class Partition:
         if not result.duplicate:
             self.messages_in += records.record_count
             self._on_appended(state, len(records.buffer))
+        else:
+            self.duplicates += 1
+            logger.debug("%s: a batch came again, and is answered with its place at %d", self, result.first_offset)
         return result
 
     def append_built(self, buffer: bytearray, *, now_ms: int, required_acks: int = ACKS_ALL) -> AppendResult:

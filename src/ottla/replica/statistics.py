@@ -28,6 +28,7 @@ class Departed:
     __slots__ = (
         "bytes_in",
         "bytes_out",
+        "duplicates",
         "failed_fetches",
         "failed_produces",
         "fetches",
@@ -47,6 +48,7 @@ class Departed:
         self.fetches = 0
         self.failed_produces = 0
         self.failed_fetches = 0
+        self.duplicates = 0
 
     def add(self, partition: Partition | Departed) -> None:
         self.bytes_in += partition.bytes_in
@@ -58,6 +60,7 @@ class Departed:
         self.fetches += partition.fetches
         self.failed_produces += partition.failed_produces
         self.failed_fetches += partition.failed_fetches
+        self.duplicates += partition.duplicates
 
 
 class ReplicaStatistics(Value):
@@ -91,6 +94,8 @@ class ReplicaStatistics(Value):
     # Partitions of requests that were answered with an error.
     failed_produce_requests: int
     failed_fetch_requests: int
+    # Batches of idempotent producers that were here already.
+    duplicates: int
     # Led partitions with a transaction that nobody will end, which holds up readers of committed data.
     late_transactions: int
 
@@ -142,5 +147,6 @@ def replica_statistics(manager: ReplicaManager) -> Generator[None, None, Replica
         fetches=sums.fetches,
         failed_produce_requests=sums.failed_produces,
         failed_fetch_requests=sums.failed_fetches,
+        duplicates=sums.duplicates,
         late_transactions=late,
     )

@@ -171,6 +171,16 @@ class TestIdempotence:
             assert (again.error_code, again.base_offset) == (0, sequence)
         assert node.partition("t").log.log_end_offset == 5
 
+    def test_a_duplicate_is_counted_and_logged(self, node: DataPath, caplog: pytest.LogCaptureFixture) -> None:
+        node.create_topic("t")
+        with caplog.at_level("DEBUG", "ottla.replica.partition"):
+            for _ in range(3):
+                assert self.produce(node, 0).error_code == 0
+        assert node.partition("t").duplicates == 2
+        assert [record.getMessage() for record in caplog.records].count(
+            "t-0: a batch came again, and is answered with its place at 0"
+        ) == 2
+
     def test_only_five_batches_are_remembered(self, node: DataPath) -> None:
         node.create_topic("t")
         for sequence in range(6):

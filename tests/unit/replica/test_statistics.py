@@ -12,6 +12,7 @@ COUNTS = (
     "bytes_out",
     "failed_fetches",
     "failed_produces",
+    "duplicates",
     "fetches",
     "messages_in",
     "produces",
