@@ -123,6 +123,30 @@ def test_what_may_pass_by_itself_is_waited_for(topics: Topics, spark: SparkSessi
     assert asyncio.run(committed_values(topics.bootstrap, topic)) == expected(40)
 
 
+# Rows that are transformed go through Spark; others are read and written in one function.
+MARKED = {"transforms": "mark", "transforms_mark_type": "InsertHeader"} | {
+    "transforms_mark_header": "seen",
+    "transforms_mark_value_literal": "yes",
+}
+
+
+@pytest.mark.parametrize("more", [{}, MARKED], ids=["as-they-are", "transformed"])
+def test_what_has_passed_before_spark_tries_again_fails_no_task(
+    topics: Topics, spark: SparkSession, tmp_path: Path, more: dict[str, str]
+) -> None:
+    """Of the attempts that Spark gives a task, only the first may write; the others do not know why they are there."""
+    topic, control = topics.create(), tmp_path / "control"
+    control.mkdir()
+    (control / "retry-once").touch()
+    with LiveWorker(properties(topics, topics.name("once")), spark) as worker:
+        worker.put(
+            "once", connector_class="CountingSource", topic=topic, until="40", partitions="2", control=str(control),
+            **more,
+        )  # fmt: skip
+        worker.wait(lambda: len(topics.read(topic)) == 80, "once")
+        assert worker.request("GET", "/connectors/once/tasks/0/progress")["retries"] == 1
+
+
 def test_a_sink_that_is_dead_and_then_slow_holds_nobody_up_and_catches_up(
     topics: Topics, spark: SparkSession, tmp_path: Path
 ) -> None:

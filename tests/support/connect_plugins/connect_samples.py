@@ -89,6 +89,9 @@ class _CountingReader(SourceReader):
 
         if self._control is not None and (self._control / "retry").exists():
             raise RetriableError("come back later")
+        if self._control is not None and (self._control / "retry-once").exists():
+            (self._control / "retry-once").unlink()
+            raise RetriableError("come back now")
         first = 0 if start is None else int(str(start["at"]))
         numbers = range(first, int(str(end["at"])))
         keys = [f"{partition['counter']}" for _ in numbers]

@@ -21,7 +21,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.settings import ClientSettings
-from ottla.connect.api import ConnectError, Connector, OffsetRange, SourceConnector, SourceOffset, SourcePartition, Task
+from ottla.connect.api import (
+    ConnectError,
+    Connector,
+    OffsetRange,
+    RetriableError,
+    SourceConnector,
+    SourceOffset,
+    SourcePartition,
+    Task,
+)
 from ottla.connect.runtime.outgoing import outgoing_columns
 
 if TYPE_CHECKING:
@@ -269,14 +278,7 @@ def straight(
 def _write_straight(
     connector: ConnectorReference, task: Task, schema: str, topic: str, batches: Iterator[pyarrow.RecordBatch]
 ) -> Iterator[pyarrow.RecordBatch]:
-    """What fails is told instead of raised: Spark would try again, where only the driver may."""
-    import pyarrow
-
-    try:
-        yield from _write_rows(None, _as_bytes(_read_pieces(connector, task, 0, schema, batches), topic))
-    except Exception:  # noqa: BLE001 - it goes to the driver, which raises it
-        failure = traceback.format_exc()
-        yield pyarrow.RecordBatch.from_arrays([[failure], [_FAILED], [0]], names=["topics", "records", "bytes"])
+    yield from _write_rows(None, _as_bytes(_read_pieces(connector, task, 0, schema, batches), topic))
 
 
 def _as_bytes(batches: Iterator[pyarrow.RecordBatch], topic: str) -> Iterator[pyarrow.RecordBatch]:
@@ -290,20 +292,35 @@ def _as_bytes(batches: Iterator[pyarrow.RecordBatch], topic: str) -> Iterator[py
 
 
 def _write_rows(given: WriteTarget | None, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-    import pyarrow
-    from pyarrow import compute
+    """In a transaction, what fails is told instead of raised: Spark would try again, where only the driver may."""
     from pyspark import TaskContext
+
+    target = given if given is not None else _carried()[1]
+    if target.transactional_id is None:
+        yield _written(target, batches)
+        return
+    context = TaskContext.get()
+    try:
+        if context is not None and context.attemptNumber() > 0:
+            # It would write under the sequence numbers of the first attempt, which was lost or got no rows. What still
+            # fails where rows come from fails here again, and says why; all else has passed.
+            _drain(batches)
+            raise RetriableError("the first attempt to write this batch came to no end")
+        yield _written(target, batches)
+    except Exception:  # noqa: BLE001 - it goes to the driver, which raises it
+        failure = traceback.format_exc()
+        _drain(batches)
+        yield _result(failure, _FAILED, 0)
+
+
+def _written(target: WriteTarget, batches: Iterator[pyarrow.RecordBatch]) -> pyarrow.RecordBatch:
+    from pyarrow import compute
 
     from ottla.client.producer import ProducerSettings
     from ottla.spark.sink.client import sink_client
     from ottla.spark.sink.options import sink_options
     from ottla.spark.sink.stream import RecordStream
 
-    target = given if given is not None else _carried()[1]
-    context = TaskContext.get()
-    if target.transactional_id is not None and context is not None and context.attemptNumber() > 0:
-        # A second attempt would write under the sequence numbers of the first. The driver repeats the batch.
-        raise RuntimeError("the first attempt to write this batch failed")
     options = sink_options(dict(target.options), streaming=False)
     client = sink_client(options.client)
     producer = client.producer(
@@ -329,11 +346,20 @@ def _write_rows(given: WriteTarget | None, batches: Iterator[pyarrow.RecordBatch
                     _create_topic(client, topic, target.rules)
             stream.add(rows)
         stream.finish()
-        yield pyarrow.RecordBatch.from_arrays(
-            [["\x00".join(sorted(topics))], [stream.records], [stream.bytes]], names=["topics", "records", "bytes"]
-        )
     finally:
         client.close_producer(producer)
+    return _result("\x00".join(sorted(topics)), stream.records, stream.bytes)
+
+
+def _result(topics: str, records: int, size: int) -> pyarrow.RecordBatch:
+    import pyarrow
+
+    return pyarrow.RecordBatch.from_arrays([[topics], [records], [size]], names=["topics", "records", "bytes"])
+
+
+def _drain(batches: Iterator[pyarrow.RecordBatch]) -> None:
+    for _ in batches:
+        pass
 
 
 def _create_topic(client: Any, topic: str, rules: Sequence[CreationRule]) -> None:
