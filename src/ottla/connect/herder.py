@@ -93,13 +93,15 @@ class Herder:
 
     async def start(self) -> None:
         """Reads the stores and begins to work; returns when requests can be answered."""
-        metadata = await self.cluster.refresh([])
-        self.cluster_id = metadata.cluster_id or ""
-        await self._status.start()
-        await self.offsets.start()
-        await self._store.start()
-        self._store.listener = self
-        await self._engine.start()
+        # Spark takes seconds to start, in which the topics are read.
+        engine = asyncio.ensure_future(self._engine.start())
+        try:
+            metadata = await self.cluster.refresh([])
+            self.cluster_id = metadata.cluster_id or ""
+            await asyncio.gather(self._status.start(), self.offsets.start(), self._store.start())
+            self._store.listener = self
+        finally:
+            await engine
         if self.config.distributed:
             settings = self.config.settings
             self._group = WorkerGroup(

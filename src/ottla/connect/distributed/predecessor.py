@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from ottla.client.cluster import Cluster
 from ottla.client.errors import check
+from ottla.model.errors import ErrorCode
 from ottla.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
 from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 
@@ -30,6 +31,8 @@ async def dead_members(cluster: Cluster, group_id: str, *, protocol: str, url: s
         lambda answer: [group.error_code for group in answer.groups],
     )
     group: DescribedGroup = response.groups[0]
+    if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+        return []
     check(group.error_code, group.error_message)
     # While a group is being divided it does not tell what its members said.
     if group.protocol_data != protocol:
