@@ -25,15 +25,13 @@ def spark() -> Iterator[SparkSession]:
     """The one Spark session of a test process; it takes seconds to start."""
     import ottla.spark
     from ottla.spark.jvm_connector import ConnectorUnavailableError
-    from ottla.spark.sessions import JAVA_OPTIONS
+    from tests.support.spark_java import SHORT_LIVED
 
-    # What lives for minutes is not worth the better compiler, which takes half of the start.
-    options = {"spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -XX:TieredStopAtLevel=1"}
     try:
-        found = ottla.spark.session("tests", master="local[2,4]", settings=options, jvm_connector=True)
+        found = ottla.spark.session("tests", master="local[2,4]", settings=SHORT_LIVED, jvm_connector=True)
     except ConnectorUnavailableError:
         # Tests of Spark's own connector ask for its jars themselves, and say why they are skipped.
-        found = ottla.spark.session("tests", master="local[2,4]", settings=options)
+        found = ottla.spark.session("tests", master="local[2,4]", settings=SHORT_LIVED)
     yield found
     found.stop()
 

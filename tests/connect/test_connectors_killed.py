@@ -27,7 +27,9 @@ import pyarrow.parquet
 import pytest
 
 from ottla.testing import cluster
+from tests.support.brokers import free_ports
 from tests.support.connect_live import visible_files, worker_properties
+from tests.support.spark_java import SHORT_LIVED
 from tests.support.spark_topics import Topics
 
 pytestmark = [pytest.mark.faults, pytest.mark.spark]
@@ -189,8 +191,10 @@ WANTED = {"kept": RECORDS, "printed": LINES, "rows": FILES * ROWS, "spread": FIL
 @pytest.mark.timeout(0)
 def test_everything_is_there_once_whenever_the_worker_is_killed(topics: Topics, tmp_path: Path) -> None:
     chance = random.Random(SEED)
-    properties = worker_properties(topics.bootstrap, "killed", session_timeout_ms="6000", heartbeat_interval_ms="1000")
-    worker = Process(tmp_path, properties | {"batch.max.records": "1000", "spark.master": "local[2,4]"})
+    # Back at the same address, as a service would be.
+    properties = worker_properties(topics.bootstrap, "killed", listeners=f"http://127.0.0.1:{free_ports(1)[0]}")
+    properties |= {"batch.max.records": "1000", "spark.master": "local[2,4]", **SHORT_LIVED}
+    worker = Process(tmp_path, properties)
     pipelines = Pipelines(
         tmp_path, topics, topics.create(partitions=2), topics.create(), topics.create(), topics.create()
     )

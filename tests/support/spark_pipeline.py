@@ -175,8 +175,9 @@ def main(settings: dict[str, str]) -> None:
     import ottla.spark
     from ottla.spark.sink import each_batch
     from tests.support.spark_crashes import CrashingDataSource
+    from tests.support.spark_java import SHORT_LIVED
 
-    spark = ottla.spark.session("pipeline", master=settings["master"])
+    spark = ottla.spark.session("pipeline", master=settings["master"], settings=SHORT_LIVED)
     spark.dataSource.register(CrashingDataSource)
     jvm = spark.sparkContext._jvm
     assert jvm is not None
