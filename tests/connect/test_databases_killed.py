@@ -2,13 +2,15 @@
 
 Rows are inserted, changed and deleted all the time in one PostgreSQL; another one gets the changes through topics. One
 table is copied by key, so that it ends equal; another one is only inserted into, without a key, so that whatever came
-twice or not at all would show. A target that was dead for a while catches up.
+twice or not at all would show; its rows are read by a query as well, into a topic. A target that was dead for a while
+catches up.
 
 FAULTS_SECONDS says for how long (60), FAULTS_SEED what is drawn.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import threading
@@ -86,6 +88,7 @@ def test_the_target_equals_the_source_whoever_is_killed(tmp_path: Path) -> None:
         topics = Topics(brokers.bootstrap)
         for table in ("accounts", "history"):
             topics.create(f"bank.public.{table}", partitions=2)
+        topics.create("polled-history")
         with source.connect() as connection:
             connection.execute(
                 "CREATE TABLE accounts (id int PRIMARY KEY, balance numeric(12, 2), changed timestamp(3))"
@@ -118,15 +121,18 @@ def test_the_target_equals_the_source_whoever_is_killed(tmp_path: Path) -> None:
                 lambda: (
                     _rows(target, "history") == _rows(source, "history")
                     and _rows(target, "accounts") == _rows(source, "accounts")
+                    and len(_polled(topics)) >= len(_rows(source, "history"))
                 ),
                 log,
                 "the target does not become equal",
             )
+            history = [number for number, _ in _rows(target, "history")]
+            assert len(history) == len(set(history)) > 0
+            assert sorted(_polled(topics)) == history
+            print(f"{writer.transactions} transactions, {len(history)} rows of history in table and topic")
         finally:
             worker.kill()
             topics.close()
-        history = [number for number, _ in _rows(target, "history")]
-        assert len(history) == len(set(history)) > 0
 
 
 def _start_connectors(worker: Process, source: PostgresServer, target: PostgresServer) -> None:
@@ -143,9 +149,17 @@ def _start_connectors(worker: Process, source: PostgresServer, target: PostgresS
         pk_mode="record_key", delete_enabled="true", tasks_max="2", **common, **JSON, **FOR_EVER,
     )  # fmt: skip
     worker.put(
+        "polled", connector_class="JdbcSource", connection_url=source.url("postgres"), mode="incrementing",
+        table_whitelist="history", topic_prefix="polled-", poll_interval_ms="200", **JSON, **FOR_EVER,
+    )  # fmt: skip
+    worker.put(
         "history", topics="bank.public.history", table_name_format="history", insert_mode="insert", **common, **JSON,
         **FOR_EVER,
     )  # fmt: skip
+
+
+def _polled(topics: Topics) -> list[int]:
+    return [json.loads(record.value or b"")["payload"]["id"] for record in topics.read("polled-history")]
 
 
 def _kill(
