@@ -23,6 +23,7 @@ FOUND_ONCE = {
     "leader-by-an-old-image": "a node led by the image of before its crash, and wrote where its log had lost its end",
     "whole-logs-given-up-on": "whole nodes that were not registered yet gave up as if they had crashed",
     "epoch-without-a-record": "a follower with an epoch in which nothing was written never came in sync again",
+    "offset-of-a-coordinator-cut-off": "a coordinator that was replaced told an old offset",
 }
 
 

@@ -49,6 +49,7 @@ class Broker:
         "listeners",
         "local_controller",
         "logs",
+        "may_be_replaced",
         "metadata",
         "node_id",
         "on_config_changed",
@@ -107,6 +108,8 @@ class Broker:
         self.statistics = NodeStatistics()
         # The level of that feature: it is in the log beside the metadata, for the quorum alone.
         self.kraft_version: Callable[[], int] = lambda: 0
+        # Whether others may lead by now what we think that we lead: the controller has not been heard for so long.
+        self.may_be_replaced: Callable[[], bool] = lambda: False
         self.group_coordination = GroupCoordination(self)
         self.transaction_coordination = TransactionCoordination(self)
         # Called with the new configuration when dynamic settings have changed it.

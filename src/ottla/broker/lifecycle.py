@@ -368,6 +368,7 @@ class NodeLifecycle:
             controller=metadata.gateway,
         )
         session.on_superseded = self._on_superseded
+        broker.may_be_replaced = session.may_be_replaced
         logs = self._logs
         session.cordoned_directories = lambda: [each.directory_id for each in logs.cordoned_directories()]
         return broker, session

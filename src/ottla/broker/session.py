@@ -89,6 +89,8 @@ class BrokerSession:
         # And which of them take no new replicas (KIP-1066).
         self.cordoned_directories: Callable[[], list[Uuid]] = list
         self.epoch = -1
+        # When the last heartbeat was sent that the controller has answered without fencing us.
+        self._heard_at = float("-inf")
         # Called once when another process has taken this broker's place.
         self.on_superseded: Callable[[], object] | None = None
 
@@ -151,7 +153,7 @@ class BrokerSession:
                 unfenced.resolve(None)
 
         def beat() -> None:
-            self._controller.heartbeat(self._request()).when_done(on_answer)
+            self._send_heartbeat().when_done(on_answer)
 
         beat()
         return unfenced
@@ -184,7 +186,26 @@ class BrokerSession:
             self._timer = self._world.scheduler.call_later(delay_seconds, self._on_heartbeat_due)
 
     def _on_heartbeat_due(self) -> None:
-        self._controller.heartbeat(self._request()).when_done(self._on_heartbeat_answered)
+        self._send_heartbeat().when_done(self._on_heartbeat_answered)
+
+    def _send_heartbeat(self) -> Deferred[BrokerHeartbeatResponse]:
+        sent_at = self._world.clock.monotonic()
+
+        def on_answer(answer: Deferred[BrokerHeartbeatResponse]) -> None:
+            if answer.error is None and not answer.result().is_fenced:
+                self._heard_at = sent_at
+
+        answer = self._controller.heartbeat(self._request())
+        answer.when_done(on_answer)
+        return answer
+
+    def may_be_replaced(self) -> bool:
+        """Whether others may lead by now what we think that we lead.
+
+        The controller gives our leaderships away when it has heard nothing for a whole session. A session that counts
+        from when we sent what was answered ends no later than the controller's, so this says yes in time.
+        """
+        return self._world.clock.monotonic() - self._heard_at > self._config.broker_session_timeout_ms / 1000
 
     def _on_heartbeat_answered(self, answer: Deferred[BrokerHeartbeatResponse]) -> None:
         if self._closed:

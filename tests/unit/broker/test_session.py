@@ -273,3 +273,22 @@ def test_leaving_without_a_controller_does_not_wait_for_ever(given: Given) -> No
     given.controller.answers = [fenced(is_fenced=False), KafkaError(ErrorCode.NOT_CONTROLLER)]
     given.session.unfence()
     assert given.session.leave().done
+
+
+def test_who_was_not_answered_for_a_session_may_be_replaced(given: Given) -> None:
+    session, scheduler = given.session, given.scheduler
+    assert session.may_be_replaced()
+    session.register()
+    given.controller.answers = [fenced(is_fenced=False)]
+    session.unfence()
+    assert not session.may_be_replaced()
+    given.controller.answers = [PeerUnreachable("away")] * 100
+    while scheduler.now <= 9.0:
+        assert not session.may_be_replaced()
+        scheduler.fire()
+    assert session.may_be_replaced()
+    given.controller.answers = [fenced(), fenced(is_fenced=False)]
+    scheduler.fire()
+    assert session.may_be_replaced(), "it was heard, and is fenced"
+    scheduler.fire()
+    assert not session.may_be_replaced()
