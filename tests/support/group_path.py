@@ -62,6 +62,7 @@ class GroupPath(DataPath):
         self.broker.groups = self.groups
         self.broker.group_coordination = SimpleNamespace(existing=self.groups)
         self.broker.metadata = SimpleNamespace(image=self.image)
+        self.broker.may_be_replaced = lambda: False
         if runs:
             self.run()
 
