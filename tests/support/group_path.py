@@ -51,18 +51,23 @@ class GroupPath(DataPath):
     """One broker that leads a topic of committed offsets with a few partitions."""
 
     groups: GroupCoordinator
+    # The controller has not been heard for so long that it may have found another leader.
+    may_be_replaced = False
 
     def start(self, *, runs: bool = True) -> None:
         """Loads what is there, unless a test wants to see that itself."""
         super().start()
         self.groups = GroupCoordinator(
-            config=self.config, world=self.virtual.world, replicas=self.replicas, image=self.image
+            config=self.config,
+            world=self.virtual.world,
+            replicas=self.replicas,
+            image=self.image,
+            may_be_replaced=lambda: self.may_be_replaced,
         )
         self.groups.start(self.image)
         self.broker.groups = self.groups
         self.broker.group_coordination = SimpleNamespace(existing=self.groups)
         self.broker.metadata = SimpleNamespace(image=self.image)
-        self.broker.may_be_replaced = lambda: False
         if runs:
             self.run()
 

@@ -119,6 +119,7 @@ class TransactionPath(GroupPath):
             image=self.image,
             port=self.leaders,
             new_producer_id=self._new_producer_id,
+            may_be_replaced=lambda: self.may_be_replaced,
         )
         self.transactions.start(self.image)
         self.broker.transactions = self.transactions

@@ -29,4 +29,10 @@ class GroupCoordination(Coordination["GroupCoordinator"]):
         from ottla.coordinator.group.service import GroupCoordinator
 
         broker = self._broker
-        return GroupCoordinator(config=broker.config, world=broker.world, replicas=broker.replicas, image=image)
+        return GroupCoordinator(
+            config=broker.config,
+            world=broker.world,
+            replicas=broker.replicas,
+            image=image,
+            may_be_replaced=broker.may_be_replaced,
+        )

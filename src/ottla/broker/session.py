@@ -203,9 +203,11 @@ class BrokerSession:
         """Whether others may lead by now what we think that we lead.
 
         The controller gives our leaderships away when it has heard nothing for a whole session. A session that counts
-        from when we sent what was answered ends no later than the controller's, so this says yes in time.
+        from when we sent what was answered ends no later than the controller's, so this says yes in time. Whoever takes
+        leave hands them over from then on.
         """
-        return self._world.clock.monotonic() - self._heard_at > self._config.broker_session_timeout_ms / 1000
+        unheard_seconds = self._world.clock.monotonic() - self._heard_at
+        return self._closed or unheard_seconds > self._config.broker_session_timeout_ms / 1000
 
     def _on_heartbeat_answered(self, answer: Deferred[BrokerHeartbeatResponse]) -> None:
         if self._closed:

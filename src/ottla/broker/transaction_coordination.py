@@ -40,6 +40,7 @@ class TransactionCoordination(Coordination["TransactionCoordinator"]):
             image=image,
             port=_Leaders(broker),
             new_producer_id=broker.producer_ids.next_id,
+            may_be_replaced=broker.may_be_replaced,
         )
 
 

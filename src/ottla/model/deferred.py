@@ -8,10 +8,10 @@ callback added to a finished `Deferred` runs at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-__all__ = ["Deferred"]
+__all__ = ["Deferred", "gather"]
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -93,3 +93,28 @@ class Deferred(Generic[T]):
         callbacks, self._callbacks = self._callbacks, None
         for callback in callbacks or ():
             callback(self)
+
+
+def gather(deferreds: Sequence[Deferred[T]]) -> Deferred[list[T]]:
+    """All values in order, once all are there; fails with the first failure in that order."""
+    gathered: Deferred[list[T]] = Deferred()
+    missing = len(deferreds)
+
+    def on_done(_done: Deferred[T]) -> None:
+        nonlocal missing
+        missing -= 1
+        if missing == 0:
+            finish()
+
+    def finish() -> None:
+        failed = next((each.error for each in deferreds if each.error is not None), None)
+        if failed is not None:
+            gathered.fail(failed)
+        else:
+            gathered.resolve([each.result() for each in deferreds])
+
+    if not deferreds:
+        finish()
+    for each in deferreds:
+        each.when_done(on_done)
+    return gathered

@@ -292,3 +292,13 @@ def test_who_was_not_answered_for_a_session_may_be_replaced(given: Given) -> Non
     assert session.may_be_replaced(), "it was heard, and is fenced"
     scheduler.fire()
     assert not session.may_be_replaced()
+
+
+def test_who_takes_leave_may_be_replaced(given: Given) -> None:
+    session = given.session
+    session.register()
+    given.controller.answers = [fenced(is_fenced=False), fenced(is_fenced=False)]
+    session.unfence()
+    assert not session.may_be_replaced()
+    assert not session.leave().done
+    assert session.may_be_replaced()

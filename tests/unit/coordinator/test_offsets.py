@@ -115,14 +115,6 @@ def test_topics_by_id(path: GroupPath) -> None:
 # Fetching.
 
 
-def test_a_coordinator_that_may_have_been_replaced_tells_nothing(path: GroupPath) -> None:
-    group = OffsetFetchRequestGroup(group_id="g", topics=None)
-    for is_replaced, code in ((False, NONE), (True, ErrorCode.NOT_COORDINATOR)):
-        path.broker.may_be_replaced = lambda is_replaced=is_replaced: is_replaced
-        (answer,) = path.ask(OffsetFetchRequest(groups=[group]), 8).groups
-        assert (answer.error_code, answer.topics) == (code, [])
-
-
 def test_several_groups_at_once_each_for_itself(path: GroupPath) -> None:
     path.commit_offsets("a", {T0: 1})
     path.commit_offsets("b", {T0: 2})

@@ -93,10 +93,6 @@ def _fetch_group(
     """Never fails with a protocol error: that is the group's answer."""
     if not context.allows(Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
         return Deferred.resolved(_failed(group, ErrorCode.GROUP_AUTHORIZATION_FAILED))
-    if broker.may_be_replaced():
-        # Commits need followers, and so a coordinator that was cut off takes none. A question needs nobody: its answer
-        # might be older than what another coordinator has acknowledged, and have records processed twice.
-        return Deferred.resolved(_failed(group, ErrorCode.NOT_COORDINATOR))
     topics = broker.metadata.image.topics
     refused: list[OffsetFetchResponseTopics] = []
     by_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS

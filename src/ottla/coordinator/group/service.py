@@ -24,7 +24,7 @@ from ottla.coordinator.group.offsets.repeated import RepeatedCommits
 from ottla.coordinator.group.records import GROUP_RECORDS
 from ottla.coordinator.group.state import GroupContext, GroupDecide, GroupShard
 from ottla.coordinator.runtime import CoordinatorRuntime, Decision, ShardSettings, ShardStatus, Timers
-from ottla.model.deferred import Deferred
+from ottla.model.deferred import Deferred, gather
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import Uuid
 from ottla.records.compression import Codec
@@ -69,7 +69,15 @@ class GroupCoordinator:
 
     __slots__ = ("_expiry_timer", "_replicas", "_world", "context", "repeated_commits", "runtime")
 
-    def __init__(self, *, config: BrokerConfig, world: World, replicas: ReplicaManager, image: MetadataImage) -> None:
+    def __init__(
+        self,
+        *,
+        config: BrokerConfig,
+        world: World,
+        replicas: ReplicaManager,
+        image: MetadataImage,
+        may_be_replaced: Callable[[], bool],
+    ) -> None:
         self._world = world
         self._replicas = replicas
         self._expiry_timer: Timer | None = None
@@ -85,7 +93,7 @@ class GroupCoordinator:
             world=world,
             replicas=replicas,
             new_state=new_state,
-            settings=_settings(config),
+            settings=_settings(config, may_be_replaced),
             load_buffer_bytes=config.offsets_load_buffer_size,
         )
 
@@ -208,9 +216,9 @@ class GroupCoordinator:
         def describe_one(group_id: str) -> Deferred[DescribedConsumerGroup]:
             if not group_id:
                 return Deferred.failed(KafkaError(ErrorCode.INVALID_GROUP_ID))
-            return self.submit(group_id, lambda shard, _: Decision((), describe_consumer_group(shard, group_id)))
+            return self.runtime.ask(group_id, lambda shard: describe_consumer_group(shard, group_id))
 
-        return _gather([_or_else(describe_one(group_id), partial(undescribed, group_id)) for group_id in group_ids])
+        return gather([_or_else(describe_one(group_id), partial(undescribed, group_id)) for group_id in group_ids])
 
     # Offsets.
 
@@ -220,9 +228,8 @@ class GroupCoordinator:
     def fetch_offsets(
         self, request: OffsetFetchRequestGroup, *, require_stable: bool
     ) -> Deferred[OffsetFetchResponseGroup]:
-        return self.submit(
-            request.group_id,
-            lambda shard, _: Decision((), fetch_offsets(shard, request, require_stable=require_stable)),
+        return self.runtime.ask(
+            request.group_id, lambda shard: fetch_offsets(shard, request, require_stable=require_stable)
         )
 
     def commit_offsets_in_transaction(
@@ -267,25 +274,21 @@ class GroupCoordinator:
     # Administration.
 
     def list_groups(self, *, states: Sequence[str], types: Sequence[str]) -> Deferred[list[ListedGroup]]:
-        """Fails while a part of the groups is still being loaded: half a list would be a wrong answer."""
-        answers: list[Deferred[list[ListedGroup]]] = [
-            shard.submit(lambda state, _: Decision((), list_groups(state, states=states, types=types)))
-            for shard in self.runtime.shards()
-            if shard.status in (ShardStatus.ACTIVE, ShardStatus.LOADING)
-        ]
-        return _gather(answers).then(lambda lists: [group for each in lists for group in each])
+        """Fails while a part of the groups cannot be told."""
+        answers = self.runtime.ask_all(lambda shard: list_groups(shard, states=states, types=types))
+        return answers.then(lambda lists: [group for each in lists for group in each])
 
     def describe_groups(self, group_ids: Iterable[str], api_version: int) -> Deferred[list[DescribedGroup]]:
         def describe_one(group_id: str) -> Deferred[DescribedGroup]:
-            return self.submit(group_id, lambda shard, _: Decision((), describe_classic(shard, group_id, api_version)))
+            return self.runtime.ask(group_id, lambda shard: describe_classic(shard, group_id, api_version))
 
-        return _gather([_or_else(describe_one(group_id), partial(_undescribed, group_id)) for group_id in group_ids])
+        return gather([_or_else(describe_one(group_id), partial(_undescribed, group_id)) for group_id in group_ids])
 
     def delete_groups(self, group_ids: Iterable[str]) -> Deferred[list[DeletableGroupResult]]:
         def delete_one(group_id: str) -> Deferred[DeletableGroupResult]:
             return self.submit(group_id, lambda shard, _: decide_delete(shard, group_id))
 
-        return _gather(
+        return gather(
             [_or_else(delete_one(group_id), partial(_undeleted, group_id)) for group_id in dict.fromkeys(group_ids)]
         )
 
@@ -326,8 +329,9 @@ class GroupCoordinator:
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
-def _settings(config: BrokerConfig) -> ShardSettings:
+def _settings(config: BrokerConfig, may_be_replaced: Callable[[], bool]) -> ShardSettings:
     return ShardSettings(
+        may_be_replaced=may_be_replaced,
         write_timeout_ms=config.offsets_commit_timeout_ms,
         linger_ms=config.group_coordinator_append_linger_ms,
         codec=Codec(config.offsets_topic_compression_codec),
@@ -413,28 +417,3 @@ def _or_else(deferred: Deferred[R], recover: Callable[[KafkaError], R]) -> Defer
 
     deferred.when_done(on_done)
     return made
-
-
-def _gather(deferreds: Sequence[Deferred[R]]) -> Deferred[list[R]]:
-    """All values in order, once all are there; fails with the first failure in that order."""
-    gathered: Deferred[list[R]] = Deferred()
-    missing = len(deferreds)
-
-    def on_done(_done: Deferred[R]) -> None:
-        nonlocal missing
-        missing -= 1
-        if missing == 0:
-            finish()
-
-    def finish() -> None:
-        failed = next((each.error for each in deferreds if each.error is not None), None)
-        if failed is not None:
-            gathered.fail(failed)
-        else:
-            gathered.resolve([each.result() for each in deferreds])
-
-    if not deferreds:
-        finish()
-    for each in deferreds:
-        each.when_done(on_done)
-    return gathered

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from ottla.coordinator.runtime.decision import CoordinatorRecord, CoordinatorState, Decide, Decision, RecordRun
+from ottla.coordinator.runtime.decision import (
+    CoordinatorRecord,
+    CoordinatorState,
+    Decide,
+    Decision,
+    Question,
+    RecordRun,
+)
 from ottla.coordinator.runtime.hashing import partition_for
 from ottla.coordinator.runtime.record_format import RecordFormat, UnknownRecord
 from ottla.coordinator.runtime.runtime import CoordinatorRuntime
@@ -15,6 +22,7 @@ __all__ = [
     "CoordinatorState",
     "Decide",
     "Decision",
+    "Question",
     "RecordFormat",
     "RecordRun",
     "Shard",

@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from ottla.model.errors import KafkaError
 from ottla.wire.message import Message
 
-__all__ = ["CoordinatorRecord", "CoordinatorState", "Decide", "Decision", "RecordRun"]
+__all__ = ["CoordinatorRecord", "CoordinatorState", "Decide", "Decision", "Question", "RecordRun"]
 
 R = TypeVar("R")
 S = TypeVar("S")
@@ -72,6 +72,9 @@ class Decision(Generic[R]):
 
 # `decide(state, now_ms)`: reads the state, raises KafkaError for an answer that is an error.
 Decide = Callable[[S, int], Decision[R]]
+
+# `question(state)`: reads the state, and changes nothing; raises KafkaError likewise.
+Question = Callable[[S], R]
 
 
 class CoordinatorState(Protocol):

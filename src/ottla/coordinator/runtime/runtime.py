@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
-from ottla.coordinator.runtime.decision import CoordinatorState, Decide
+from ottla.coordinator.runtime.decision import CoordinatorState, Decide, Question
 from ottla.coordinator.runtime.hashing import partition_for
 from ottla.coordinator.runtime.loader import Loader
 from ottla.coordinator.runtime.record_format import RecordFormat
@@ -19,7 +19,7 @@ from ottla.coordinator.runtime.timers import Timers
 from ottla.coordinator.runtime.turn import Turn
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage, TopicImage
-from ottla.model.deferred import Deferred
+from ottla.model.deferred import Deferred, gather
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ports import World
 from ottla.replica.manager import ReplicaManager
@@ -29,6 +29,9 @@ __all__ = ["CoordinatorRuntime"]
 
 S = TypeVar("S", bound=CoordinatorState)
 R = TypeVar("R")
+
+# Shards that have answers, or will have.
+_WITH_ANSWERS = (ShardStatus.ACTIVE, ShardStatus.LOADING)
 
 
 class CoordinatorRuntime(Generic[S]):
@@ -89,6 +92,34 @@ class CoordinatorRuntime(Generic[S]):
         except KafkaError as error:
             return Deferred.failed(error)
         return shard.submit(decide)
+
+    def ask(self, key: str, question: Question[S, R]) -> Deferred[R]:
+        """Has the shard of the key answer a question; see `Shard.ask`."""
+        try:
+            shard = self.shard_of(key)
+        except KafkaError as error:
+            return Deferred.failed(error)
+        return shard.ask(question)
+
+    def ask_all(self, question: Question[S, R]) -> Deferred[list[R]]:
+        """The answers of all shards. Half a list would be a wrong answer: while a shard cannot tell, this fails.
+
+        Whoever asks all coordinators has none to look for: COORDINATOR_NOT_AVAILABLE says that this one cannot tell.
+        """
+        asked = [shard.ask(question) for shard in self.shards() if shard.status in _WITH_ANSWERS]
+        gathered: Deferred[list[R]] = Deferred()
+
+        def on_answered(done: Deferred[list[R]]) -> None:
+            error = done.error
+            if error is None:
+                gathered.resolve(done.result())
+            elif isinstance(error, KafkaError) and error.code is ErrorCode.NOT_COORDINATOR:
+                gathered.fail(KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            else:
+                gathered.fail(error)
+
+        gather(asked).when_done(on_answered)
+        return gathered
 
     def submit_to(self, index: int, decide: Decide[S, R]) -> Deferred[R]:
         shard = self._shards.get(index)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ottla.coordinator.runtime.statistics import ShardStatistics
 from ottla.records.compression import Codec
 
@@ -11,11 +13,20 @@ __all__ = ["ShardSettings"]
 class ShardSettings:
     """What may be configured; one object for all shards of a runtime, so that a change reaches them all."""
 
-    __slots__ = ("codec", "linger_ms", "statistics", "write_timeout_ms")
+    __slots__ = ("codec", "linger_ms", "may_be_replaced", "statistics", "write_timeout_ms")
 
-    def __init__(self, *, write_timeout_ms: int, linger_ms: int = 0, codec: Codec = Codec.NONE) -> None:
+    def __init__(
+        self,
+        *,
+        write_timeout_ms: int,
+        may_be_replaced: Callable[[], bool],
+        linger_ms: int = 0,
+        codec: Codec = Codec.NONE,
+    ) -> None:
         self.write_timeout_ms = write_timeout_ms
         # Zero or less: until the end of the loop's turn.
         self.linger_ms = linger_ms
         self.codec = codec
+        # Whether others may lead by now what this broker thinks that it leads.
+        self.may_be_replaced = may_be_replaced
         self.statistics = ShardStatistics()

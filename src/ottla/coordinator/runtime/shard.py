@@ -22,7 +22,8 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from ottla.coordinator.runtime.batch import Batch
-from ottla.coordinator.runtime.decision import CoordinatorState, Decide, Decision
+from ottla.coordinator.runtime.commit_watch import CommitWatch
+from ottla.coordinator.runtime.decision import CoordinatorState, Decide, Decision, Question
 from ottla.coordinator.runtime.record_format import RecordFormat
 from ottla.coordinator.runtime.settings import ShardSettings
 from ottla.coordinator.runtime.statistics import ShardStatistics
@@ -37,7 +38,6 @@ from ottla.records.compression import Codec
 from ottla.records.header import ATTRIBUTES_POSITION, HEADER_SIZE
 from ottla.records.record import append_contents
 from ottla.replica.markers import EndMarker, append_marker
-from ottla.replica.parked import Parked
 from ottla.replica.partition import Partition
 from ottla.storage.log import AppendResult
 
@@ -102,7 +102,7 @@ class Shard(Generic[S]):
         # Appended, and not committed yet.
         self._waiting: deque[Batch] = deque()
         self._timeout_timer: Timer | None = None
-        self._watch = _CommitWatch(self)
+        self._watch = CommitWatch(self.on_progress, partition.parking)
         # Called when the state has to be loaded again.
         self.on_reload: Callable[[Shard[S]], object] | None = None
         self._make_state()
@@ -139,6 +139,24 @@ class Shard(Generic[S]):
         if not batch.is_shared:
             self._flush()
         return answer
+
+    def ask(self, question: Question[S, R]) -> Deferred[R]:
+        """Answers from memory, once everything that is there is committed.
+
+        Records need followers, and so a coordinator that was cut off writes none. A question needs nobody: its answer
+        might be older than what another coordinator has acknowledged, so whoever may have been replaced gives none.
+        Where there are no other replicas, nobody else can be made the leader.
+        """
+        if self.status is not ShardStatus.ACTIVE:
+            return Deferred.failed(KafkaError(REFUSALS[self.status]))
+        leader = self.partition.leader_state
+        if (leader is None or not leader.is_alone) and self._settings.may_be_replaced():
+            return Deferred.failed(KafkaError(ErrorCode.NOT_COORDINATOR))
+        try:
+            response = question(self.state)
+        except KafkaError as error:
+            return Deferred.failed(error)
+        return self._answer_without_records(Decision((), response))
 
     def expects_nobody(self, size_bytes: int) -> bool:
         """Whether a record of that size would be appended now and alone, and so be committed: see `append_alone`."""
@@ -468,19 +486,3 @@ COMPANY = 3
 
 # A run of so many records is a batch of its own: it is written faster that way, and an append is little beside it.
 LONG_RUN = 16
-
-
-class _CommitWatch(Parked[None]):
-    """Hangs on the partition while something waits for its high watermark."""
-
-    __slots__ = ("_shard",)
-
-    def __init__(self, shard: Shard[Any]) -> None:
-        super().__init__(shard.partition.parking)
-        self._shard = shard
-
-    def retry(self) -> None:
-        self._shard.on_progress()
-
-    def attempt(self, step: Callable[[], None]) -> None:
-        step()

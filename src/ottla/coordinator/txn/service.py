@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ottla.coordinator.runtime import CoordinatorRuntime, Decision, ShardSettings, ShardStatus, Timers
+from ottla.coordinator.runtime import CoordinatorRuntime, Decision, ShardSettings, Timers
 from ottla.coordinator.txn import TRANSACTION_TOPIC
 from ottla.coordinator.txn.admin import TransactionFilter, decide_expiry, describe, expired_ids, list_transactions
 from ottla.coordinator.txn.ending import EndResult, decide_complete, decide_end, decide_timeout, has_timed_out
@@ -72,6 +72,7 @@ class TransactionCoordinator:
         image: MetadataImage,
         port: MarkerPort,
         new_producer_id: Callable[[], Deferred[int]],
+        may_be_replaced: Callable[[], bool],
     ) -> None:
         self._world = world
         self._new_producer_id = new_producer_id
@@ -90,7 +91,7 @@ class TransactionCoordinator:
             world=world,
             replicas=replicas,
             new_state=new_state,
-            settings=ShardSettings(write_timeout_ms=config.request_timeout_ms),
+            settings=ShardSettings(write_timeout_ms=config.request_timeout_ms, may_be_replaced=may_be_replaced),
             load_buffer_bytes=config.transaction_state_log_load_buffer_size,
         )
 
@@ -172,13 +173,12 @@ class TransactionCoordinator:
             return Deferred.failed(KafkaError(ErrorCode.INVALID_REQUEST))
         producer_id, producer_epoch = transaction.producer_id, transaction.producer_epoch
 
-        def decide(shard: TransactionShard, _now_ms: int) -> Decision[dict[TopicPartition, ErrorCode]]:
-            found = verify_partitions(
+        def question(shard: TransactionShard) -> dict[TopicPartition, ErrorCode]:
+            return verify_partitions(
                 shard, transactional_id, partitions, producer_id=producer_id, producer_epoch=producer_epoch
             )
-            return Decision((), found)
 
-        return self.runtime.submit(transactional_id, decide)
+        return self.runtime.ask(transactional_id, question)
 
     def end(self, request: EndTxnRequest, *, client_version: int) -> Deferred[EndResult]:
         """Answers with the producer id and epoch to go on with, once the end is decided for good."""
@@ -193,20 +193,15 @@ class TransactionCoordinator:
     # Administration.
 
     def list_transactions(self, wanted: TransactionFilter) -> Deferred[list[ListedTransaction]]:
-        """Fails while a part is still being loaded: half a list would be a wrong answer."""
-        listed: list[ListedTransaction] = []
+        """Fails while a part of the ids cannot be told."""
         now_ms = self._world.clock.now_ms()
-        for shard in self.runtime.shards():
-            if shard.status is ShardStatus.LOADING:
-                return Deferred.failed(KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
-            if shard.status is ShardStatus.ACTIVE:
-                listed += list_transactions(shard.state, wanted, now_ms)
-        return Deferred.resolved(listed)
+        answers = self.runtime.ask_all(lambda shard: list_transactions(shard, wanted, now_ms))
+        return answers.then(lambda lists: [transaction for each in lists for transaction in each])
 
     def describe(self, transactional_id: str) -> Deferred[DescribedTransaction]:
         if not transactional_id:
             return Deferred.failed(KafkaError(ErrorCode.INVALID_REQUEST))
-        return self.runtime.submit(transactional_id, lambda shard, _: Decision((), describe(shard, transactional_id)))
+        return self.runtime.ask(transactional_id, lambda shard: describe(shard, transactional_id))
 
     # What time takes away.
 
