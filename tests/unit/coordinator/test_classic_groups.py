@@ -8,9 +8,10 @@ import pytest
 
 from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.classic.phases import PHASE_TRANSITIONS, Phase
+from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
-from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from tests.support.group_path import GroupPath, Member, stable_group
 
@@ -81,6 +82,21 @@ def test_each_member_gets_its_part_and_waits_for_the_leader(path: GroupPath) -> 
     assert (leader.assignment, follower.assignment) == (b"left", b"right")
     assert phase(path) is Phase.STABLE
     assert leader.heartbeat() is follower.heartbeat() is NONE
+
+
+def test_the_leader_hears_of_a_generation_last(path: GroupPath) -> None:
+    told: list[bool] = []
+
+    class Listener(Member):
+        def _on_joined(self, done: Deferred[JoinGroupResponse]) -> None:
+            super()._on_joined(done)
+            if self.join_code is NONE:
+                told.append(self.is_leader)
+
+    for _ in range(3):
+        Listener(path, "g").join()
+    path.advance(9_000)
+    assert told == [False, False, True]
 
 
 def test_a_member_the_leader_forgot_gets_nothing(path: GroupPath) -> None:
