@@ -120,8 +120,8 @@ def complete_join(group: ClassicGroup, now_ms: int) -> Decision[None]:
         logger.info("group %s is empty in generation %d", group.group_id, group.generation)
         return Decision((group_record(group),), None, replays=False)
     logger.info("group %s has %d members in generation %d", group.group_id, len(group.members), group.generation)
-    # The leader hears of it last. Whoever gives partitions up (KIP-429) joins again as soon as the assignment is there: a
-    # member that was not told of its generation by then would sync too late for it, and all would have to begin anew.
+    # The leader hears of it last. Whoever gives partitions up (KIP-429) joins again as soon as the assignment is there:
+    # a member that was not told of its generation by then would sync too late, and all would have to begin anew.
     for member in sorted(group.members.values(), key=lambda member: group.is_leader(member.member_id)):
         group.answer_join(member, group.joined_response(member.member_id))
         expect_heartbeat(group, member)
