@@ -38,6 +38,7 @@ from ottla.wire.framing import parse_request_header, response_parts
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.broker.quick_waiting import Written
     from ottla.broker.statistics import ApiStatistics
 
 __all__ = ["Dispatcher"]
@@ -90,14 +91,18 @@ class Dispatcher:
                 if tag_count:
                     body_position = parse_request_header(frame).body_position
             handle: Callable[..., Any] = route.handle
+            request: Any = None
             if route.is_quick and (not started or REQUEST_LOGGER.level > DEBUG):
                 done = self._produce_quickly(frame, body_position, route, connection, correlation_id, started)
                 if type(done) is bytes:
                     return [done]
-                handle = partial(handle, outcomes=done)
+                if type(done) is list:
+                    handle = partial(handle, outcomes=done)
+                else:
+                    request, handle = done, _wait_for_followers
             if route.is_special:
                 request, handle, route = self._read_specially(frame, body_position, route, connection)
-            else:
+            elif request is None:
                 request, _ = route.decode(frame, body_position)
         except (MalformedMessage, struct.error, IndexError) as error:
             raise CloseConnection(f"a malformed {_described(frame)} request: {error}") from None
@@ -145,8 +150,10 @@ class Dispatcher:
         connection: ConnectionContext,
         correlation_id: int,
         started: float,
-    ) -> bytes | list[Any]:
-        """The whole answer; or what was done, perhaps nothing, when the usual way has to go on."""
+    ) -> bytes | list[Any] | Written:
+        """The whole answer, or that of which there will be one; or what was done, perhaps nothing, when the usual way
+        has to go on.
+        """
         try:
             produce = route.read_quickly(frame, body_position, route.version, connection, self._broker)
         except (IndexError, struct.error):
@@ -411,6 +418,11 @@ class _Route:
 def _not_quick(*_: object) -> None:
     """What is read by no other way than the usual one."""
     raise AssertionError("this route has no quick way")
+
+
+def _wait_for_followers(written: Written, context: RequestContext, broker: Broker) -> Any:
+    """The handler of requests that `quick_produce` has written."""
+    return written.wait(context, broker)
 
 
 def _is_from_follower(request: Any) -> bool:

@@ -5,6 +5,8 @@ are; where they belong to a transaction, it has mostly begun there already and n
 those, decoding into objects and encoding from objects costs as much as everything else that is done in Python. So the
 frame is read here in place, the batches are appended, and the answer is packed at once.
 
+Where followers have still to fetch what was written (acks=all), the request goes on in `quick_waiting`.
+
 Nothing is decided here that `ottla.broker.apis.produce` would decide otherwise. `read` looks at the whole frame before
 anything is written, and whatever is not of that shape, or malformed, is left to the usual way from the start. When a
 batch meets something unusual while it is written (it is refused, it has to wait for a flush), the outcomes so far are
@@ -17,8 +19,9 @@ import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.broker.apis.produce import INTERNAL_TOPICS, PRODUCER
+from ottla.broker.apis.produce import INTERNAL_TOPICS, PRODUCER, TOPIC_ID_VERSION
 from ottla.broker.authorization import AllowAll
+from ottla.broker.quick_waiting import Written
 from ottla.model.ids import Uuid
 from ottla.records.header import TRANSACTIONAL_BIT
 from ottla.records.validate import validate_produce
@@ -27,12 +30,12 @@ from ottla.replica.partition import ACKS_ALL
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.context import ConnectionContext
+    from ottla.replica.manager import HostedTopic
     from ottla.replica.partition import Partition
     from ottla.storage.log import AppendResult
 
 __all__ = ["UsualProduce", "append", "read"]
 
-_TOPIC_ID_VERSION = 13
 _TOPIC_ID_SIZE = 16
 # Acks, timeout, number of topics.
 _BEGINNING = struct.Struct(">hiB")
@@ -49,6 +52,8 @@ _SIZE_SHIFT_MAX = 28
 
 class UsualProduce(NamedTuple):
     acks: int
+    timeout_ms: int
+    hosted: HostedTopic
     # The beginning of the answer, as far as the first partition: the topic as the request names it.
     answer_head: bytes
     batches: list[tuple[int, Partition, memoryview]]
@@ -63,11 +68,11 @@ def read(
     # One byte for none, else one more than the length of what follows.
     transactional_id_size = frame[position]
     position += transactional_id_size or 1
-    acks, _, topics = _BEGINNING.unpack_from(frame, position)
+    acks, timeout_ms, topics = _BEGINNING.unpack_from(frame, position)
     if transactional_id_size > 127 or topics != _ONE_ELEMENT or (acks != 1 and acks != ACKS_ALL):
         return None
     topic_start = position = position + _BEGINNING.size
-    if version >= _TOPIC_ID_VERSION:
+    if version >= TOPIC_ID_VERSION:
         position += _TOPIC_ID_SIZE
         hosted = broker.replicas.by_id.get(Uuid(frame[topic_start:position]))
     else:
@@ -86,21 +91,26 @@ def read(
     batches: list[tuple[int, Partition, memoryview]] = []
     for _ in range(count - 1):
         position = _read_batch(frame, position, hosted.partitions, batches)
-        if position < 0 or not _is_usual(batches[-1], acks):
+        if position < 0 or not _is_usual(batches[-1]):
             return None
     # The tagged fields of the topic and of the request, and nothing after them.
     if len(frame) != position + 2 or frame[position] or frame[position + 1]:
         return None
     if not _may_be_written(batches, broker, is_transactional=transactional_id_size > 0):
         return None
-    return UsualProduce(acks, answer_head, batches)
+    return UsualProduce(acks, timeout_ms, hosted, answer_head, batches)
 
 
-def append(request: UsualProduce, now_ms: int, version: int) -> bytes | list[AppendResult | Exception]:
-    """The answer's body; or the outcomes of the first batches, when the last of these is not simply written."""
-    acks, answer_head, batches = request
+def append(request: UsualProduce, now_ms: int, version: int) -> bytes | Written | list[AppendResult | Exception]:
+    """The answer's body, or what still has to wait for followers.
+
+    Otherwise it is the outcomes of the first batches, the last of which was not simply written.
+    """
+    acks, timeout_ms, hosted, answer_head, batches = request
     pieces = [answer_head]
     outcomes: list[AppendResult | Exception] = []
+    written: list[tuple[int, Partition, AppendResult]] = []
+    is_committed = True
     for index, partition, records in batches:
         try:
             settings = partition.produce_settings
@@ -112,11 +122,16 @@ def append(request: UsualProduce, now_ms: int, version: int) -> bytes | list[App
             return outcomes
         outcomes.append(result)
         first_offset, last_offset, append_time_ms, log_start_offset, _, flushed = result
-        if flushed is not None or (acks == ACKS_ALL and partition.high_watermark <= last_offset):
+        if flushed is not None:
             return outcomes
+        if acks == ACKS_ALL:
+            written.append((index, partition, result))
+            if partition.high_watermark <= last_offset:
+                is_committed = False
         pieces.append(_PARTITION_ANSWER.pack(index, 0, first_offset, append_time_ms, log_start_offset, 1, 0, 0))
     pieces.append(_END)
-    return b"".join(pieces)
+    body = b"".join(pieces)
+    return body if is_committed else Written(hosted, written, timeout_ms=timeout_ms, body=body)
 
 
 def _read_batch(
@@ -148,16 +163,15 @@ def _read_batch(
     return end + 1
 
 
-def _is_usual(batch: tuple[int, Partition, memoryview], acks: int) -> bool:
-    """Whether it can be written as it is, and is safe with that."""
+def _is_usual(batch: tuple[int, Partition, memoryview]) -> bool:
+    """Whether it can be written as it is."""
     _, partition, records = batch
-    state, settings = partition.leader_state, partition.produce_settings
+    settings = partition.produce_settings
     return (
-        state is not None
+        partition.leader_state is not None
         and settings is not None
         and settings.opens_no_records
         and partition.append_queue is None
-        and (acks != ACKS_ALL or state.is_alone)
         and len(records) > _ATTRIBUTES_LOW_BYTE
     )
 

@@ -67,7 +67,7 @@ def fill_error(answer: PartitionProduceResponse, error: KafkaError, partition: P
 class WaitingProduce(Parked[ProduceResponse]):
     """A produce request of which some partitions are not decided yet."""
 
-    __slots__ = ("_committing", "_has_errors", "_on_lead_lost", "_required_acks", "_waits", "response")
+    __slots__ = ("_committing", "_on_lead_lost", "_required_acks", "_waits", "has_errors", "response")
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class WaitingProduce(Parked[ProduceResponse]):
         self.response = response
         # Called before the answer leaves when another broker has taken over meanwhile: who leads is told with it.
         self._on_lead_lost = on_lead_lost
-        self._has_errors = False
+        self.has_errors = False
         self._required_acks = required_acks
         # Partitions whose records are on a worker or on their way to the disk ...
         self._waits: set[_Wait] = set()
@@ -122,16 +122,17 @@ class WaitingProduce(Parked[ProduceResponse]):
                 if error is not ErrorCode.NONE:
                     fill_error(answer, KafkaError(error))
                     partition.failed_produces += 1
-                    self._has_errors = True
+                    self.has_errors = True
         for _, partition, _ in undecided:
             # A request may wait twice for one partition, once for each of its topics' names.
             partition.parked_produces[self] = None
         self._committing = undecided
         if not undecided and not self._waits:
-            self._finish()
+            self.finish()
 
     def on_timeout(self) -> None:
         error = KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+        self.has_errors = True
         for answer, partition, _ in self._committing:
             fill_error(answer, error)
             partition.failed_produces += 1
@@ -139,10 +140,10 @@ class WaitingProduce(Parked[ProduceResponse]):
             fill_error(wait.answer, error)
             wait.partition.failed_produces += 1
         self._waits.clear()
-        self._finish()
+        self.finish()
 
-    def _finish(self) -> None:
-        if self._has_errors and self._on_lead_lost is not None:
+    def finish(self) -> None:
+        if self.has_errors and self._on_lead_lost is not None:
             self._on_lead_lost()
         self.unpark(self.response)
 
@@ -168,7 +169,7 @@ class WaitingProduce(Parked[ProduceResponse]):
         self._waits.remove(wait)
         if isinstance(error, KafkaError):
             fill_error(wait.answer, error, wait.partition)
-            self._has_errors = True
+            self.has_errors = True
         elif error is not None:
             if self.is_parked:
                 self.fail(error)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.authorization import Operation, ResourceType
@@ -39,16 +40,24 @@ from ottla.wire.messages.produce import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.replica.manager import HostedTopic
+    from ottla.replica.manager import HostedTopic, ReplicaManager
     from ottla.storage.log import AppendResult
     from ottla.wire.message import Records
 
-__all__ = ["INTERNAL_TOPICS", "PRODUCER", "error_response", "handle"]
+__all__ = [
+    "INTERNAL_TOPICS",
+    "LEADER_HINT_VERSION",
+    "PRODUCER",
+    "TOPIC_ID_VERSION",
+    "add_leader_hints",
+    "error_response",
+    "handle",
+]
 
-_LEADER_HINT_VERSION = 10
+LEADER_HINT_VERSION = 10
 _ABORTABLE_VERSION = 11
 _ADDING_VERSION = 12
-_TOPIC_ID_VERSION = 13
+TOPIC_ID_VERSION = 13
 _ATTRIBUTES_LOW_BYTE = 22
 _TRANSACTIONAL_BIT = 0x10
 # Where a batch names its producer and that one's epoch.
@@ -90,8 +99,8 @@ def handle(
         if call.errors:
             raise CloseConnection(f"a produce request with acks=0 failed: {call.errors[0]}")
         return None
-    if context.api_version >= _LEADER_HINT_VERSION and call.errors:
-        call.add_leader_hints()
+    if context.api_version >= LEADER_HINT_VERSION and call.errors:
+        add_leader_hints(call.response, context, broker.replicas)
     waiting = call.waiting
     return call.response if waiting is None else waiting.start(request.timeout_ms)
 
@@ -107,6 +116,24 @@ def error_response(request: ProduceRequest, version: int, error: KafkaError) -> 
             fill_error(answer, error)
         responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
     return ProduceResponse(responses=responses)
+
+
+def add_leader_hints(response: ProduceResponse, context: RequestContext, replicas: ReplicaManager) -> None:
+    """KIP-951: who leads, for partitions that we do not lead, so that the client need not ask for metadata."""
+    uses_topic_ids = context.api_version >= TOPIC_ID_VERSION
+    known = {endpoint.node_id for endpoint in response.node_endpoints}
+    for topic in response.responses:
+        name = (replicas.topic_name(topic.topic_id) or "") if uses_topic_ids else topic.name
+        for answer in topic.partition_responses:
+            if answer.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                continue
+            leader_id, epoch, endpoint = replicas.leader_hint(name, answer.index, context.listener_name)
+            answer.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch)
+            if endpoint is not None and leader_id not in known:
+                known.add(leader_id)
+                response.node_endpoints.append(
+                    NodeEndpoint(node_id=leader_id, host=endpoint.host, port=endpoint.port, rack=endpoint.rack)
+                )
 
 
 class _ProduceCall:
@@ -132,7 +159,7 @@ class _ProduceCall:
         self.context = context
         self.broker = broker
         self.replicas = broker.replicas
-        self.uses_topic_ids = context.api_version >= _TOPIC_ID_VERSION
+        self.uses_topic_ids = context.api_version >= TOPIC_ID_VERSION
         self.response = ProduceResponse()
         self.waiting: WaitingProduce | None = None
         # What has become of the next batches, where that is known.
@@ -188,24 +215,6 @@ class _ProduceCall:
             if outcome.flushed is not None or (acks == ACKS_ALL and partition.high_watermark <= outcome.last_offset):
                 self._waiting().wait_for_safety(answer, partition, outcome)
 
-    def add_leader_hints(self) -> None:
-        """KIP-951: who leads, for partitions that we do not lead, so that the client need not ask for metadata."""
-        response = self.response
-        listener_name = self.context.listener_name
-        known = {endpoint.node_id for endpoint in response.node_endpoints}
-        for topic in response.responses:
-            name = (self.replicas.topic_name(topic.topic_id) or "") if self.uses_topic_ids else topic.name
-            for answer in topic.partition_responses:
-                if answer.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                    continue
-                leader_id, epoch, endpoint = self.replicas.leader_hint(name, answer.index, listener_name)
-                answer.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch)
-                if endpoint is not None and leader_id not in known:
-                    known.add(leader_id)
-                    response.node_endpoints.append(
-                        NodeEndpoint(node_id=leader_id, host=endpoint.host, port=endpoint.port, rack=endpoint.rack)
-                    )
-
     def _topic_error(self, topic: TopicProduceData, hosted: HostedTopic | None) -> KafkaError | None:
         name = topic.name if hosted is None else hosted.name
         if self.uses_topic_ids and hosted is None:
@@ -255,11 +264,11 @@ class _ProduceCall:
 
     def _waiting(self) -> WaitingProduce:
         if self.waiting is None:
+            on_lead_lost = None
+            if self.context.api_version >= LEADER_HINT_VERSION:
+                on_lead_lost = partial(add_leader_hints, self.response, self.context, self.replicas)
             self.waiting = WaitingProduce(
-                self.replicas.parking,
-                self.response,
-                required_acks=self.acks,
-                on_lead_lost=self.add_leader_hints if self.context.api_version >= _LEADER_HINT_VERSION else None,
+                self.replicas.parking, self.response, required_acks=self.acks, on_lead_lost=on_lead_lost
             )
         return self.waiting
 

@@ -1,0 +1,197 @@
+"""A produce request of the usual shape that waits for followers is answered as any other: see `broker.quick_waiting`.
+
+The same request with a tagged field that nobody knows goes the usual way, beside it in a topic of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ottla.broker.context import ConnectionContext
+from ottla.broker.dispatch import Dispatcher
+from ottla.broker.pending import PendingResponse
+from ottla.broker.quick_waiting import Written
+from ottla.broker.statistics import NodeStatistics
+from ottla.model.errors import ErrorCode
+from ottla.model.ids import Uuid
+from ottla.replica.producing import WaitingProduce
+from ottla.wire.codec import decode
+from ottla.wire.framing import request_parts
+from ottla.wire.messages import metadata_records as r
+from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from tests.support.data_path import LISTENER, DataPath, batch
+from tests.unit.replica.test_produce import register_another_broker
+
+PRODUCE = 0
+TIMEOUT_MS = 500
+NO_TAGS, A_TAG = b"\x00", b"\x01\x63\x01x"
+QUICK, USUAL = "quick", "usual"
+
+
+class Waiter:
+    times = 0
+
+    def response_ready(self) -> None:
+        self.times += 1
+
+
+class Pair:
+    """Two topics with followers, and a request to each: one on the quick way, one on the usual one."""
+
+    def __init__(self, node: DataPath, version: int) -> None:
+        self.node = node
+        self.version = version
+        broker: Any = SimpleNamespace(**vars(node.broker), world=node.virtual.world, statistics=NodeStatistics())
+        self.dispatcher = Dispatcher(broker)
+        self.frames: dict[str, bytearray] = {}
+        self.topic_ids = {
+            topic: node.create_topic(topic, 2, replicas=(1, 2, 3), min_insync_replicas="2") for topic in (QUICK, USUAL)
+        }
+
+    def produce(self) -> dict[str, PendingResponse]:
+        return {topic: self._send(topic, tags) for topic, tags in ((QUICK, NO_TAGS), (USUAL, A_TAG))}
+
+    def _send(self, topic: str, tags: bytes) -> PendingResponse:
+        data = TopicProduceData(
+            name=topic if self.version < 13 else "",
+            topic_id=self.topic_ids[topic] if self.version >= 13 else Uuid.ZERO,
+            partition_data=[PartitionProduceData(index=index, records=batch("a", "b")) for index in range(2)],
+        )
+        request = ProduceRequest(acks=-1, timeout_ms=TIMEOUT_MS, topic_data=[data])
+        parts = request_parts(PRODUCE, self.version, 7, "test", request)
+        frame = self.frames[topic] = bytearray(b"".join(bytes(part) for part in parts)[4:-1] + tags)  # type: ignore[arg-type]
+        connection = ConnectionContext(listener=LISTENER, client_host="127.0.0.1", client_port=50_000)
+        pending = self.dispatcher.dispatch(memoryview(frame), connection, Waiter())
+        assert isinstance(pending, PendingResponse)
+        return pending
+
+    def fetched(self, index: int, offset: int = 2) -> None:
+        """Both followers have come so far."""
+        for topic in self.topic_ids:
+            for follower in (2, 3):
+                self.node.partition(topic, index).on_follower_fetch(
+                    follower, fetch_offset=offset, log_start_offset=0, now_ms=1
+                )
+        self.node.virtual.scheduler.run()
+
+    def change(self, index: int, **changes: Any) -> None:
+        for topic_id in self.topic_ids.values():
+            self.node.commit(r.PartitionChangeRecord(partition_id=index, topic_id=topic_id, **changes))
+
+    def answers(self, pending: dict[str, PendingResponse]) -> tuple[list[ErrorCode], ProduceResponse]:
+        """The codes, once both have answered the same bytes but for the topic's name or id."""
+        received = []
+        for topic, each in pending.items():
+            assert each.parts is not None
+            name = topic.encode() if self.version < 13 else self.topic_ids[topic].bytes
+            frame = b"".join(bytes(part) for part in each.parts)  # type: ignore[arg-type]
+            assert name in frame
+            # Sentences about errors name it too.
+            received.append(frame.replace(name, b"topic").replace(topic.encode(), b"topic"))
+            response, _ = decode(ProduceResponse, memoryview(frame), self.version, 9)
+        assert received[0] == received[1]
+        return [ErrorCode(each.error_code) for each in response.responses[0].partition_responses], response
+
+    def is_left(self) -> bool:
+        """Nobody hangs on a partition any more."""
+        partitions = [self.node.partition(topic, index) for topic in self.topic_ids for index in range(2)]
+        return not any(partition.parked_produces for partition in partitions)
+
+
+@pytest.fixture(params=[9, 10, 12, 13])
+def pair(node: DataPath, request: pytest.FixtureRequest) -> Pair:
+    return Pair(node, request.param)
+
+
+def test_the_two_ways_are_taken(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[object] = []
+    make: Callable[..., None] = Written.__init__
+
+    def on_made(written: Written, *args: Any, **options: Any) -> None:
+        made.append(written)
+        make(written, *args, **options)
+
+    monkeypatch.setattr(Written, "__init__", on_made)
+    pair.produce()
+    assert len(made) == 1
+
+
+def test_the_frame_is_let_go_at_once(pair: Pair) -> None:
+    pair.produce()
+    # It cannot be resized while somebody looks into it.
+    pair.frames[QUICK].append(0)
+    with pytest.raises(BufferError):
+        pair.frames[USUAL].append(0)
+
+
+def test_answered_when_every_partition_is_committed(pair: Pair) -> None:
+    timers = pair.node.virtual.scheduler.timers
+    pending = pair.produce()
+    pair.fetched(0)
+    pair.fetched(1, offset=1)
+    assert not any(each.ready for each in pending.values())
+    pair.fetched(1)
+    codes, response = pair.answers(pending)
+    assert codes == [ErrorCode.NONE] * 2
+    assert [each.base_offset for each in response.responses[0].partition_responses] == [0, 0]
+    assert pair.is_left()
+    assert pair.node.virtual.scheduler.timers == timers
+
+
+def test_what_is_not_committed_in_time_is_told(pair: Pair) -> None:
+    pending = pair.produce()
+    pair.fetched(0)
+    pair.node.virtual.scheduler.advance(TIMEOUT_MS)
+    codes, _ = pair.answers(pending)
+    assert codes == [ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT]
+    assert pair.is_left()
+
+
+def test_a_lost_lead_is_told_with_the_others(pair: Pair) -> None:
+    pending = pair.produce()
+    register_another_broker(pair.node)
+    pair.change(1, leader=2, isr=[2, 3])
+    pair.node.virtual.scheduler.run()
+    assert not any(each.ready for each in pending.values())
+    pair.fetched(0)
+    codes, response = pair.answers(pending)
+    assert codes == [ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    # And who has it now (KIP-951).
+    assert [point.node_id for point in response.node_endpoints] == ([2] if pair.version >= 10 else [])
+
+
+def test_too_few_in_sync_once_it_is_written(pair: Pair) -> None:
+    pending = pair.produce()
+    pair.fetched(0)
+    for topic in pair.topic_ids:
+        # The high watermark has passed the records when those who fetched them have left.
+        for follower in (2, 3):
+            pair.node.partition(topic, 1).on_follower_fetch(follower, fetch_offset=2, log_start_offset=0, now_ms=1)
+    pair.change(1, isr=[1])
+    pair.node.virtual.scheduler.run()
+    codes, _ = pair.answers(pending)
+    assert codes == [ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
+
+
+def test_too_few_in_sync_from_the_start(pair: Pair) -> None:
+    pair.change(1, isr=[1])
+    pending = pair.produce()
+    pair.fetched(0)
+    codes, _ = pair.answers(pending)
+    assert codes == [ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS]
+
+
+def test_a_defect_is_answered_for_every_partition(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    def defect(_: object) -> None:
+        raise ArithmeticError
+
+    pending = pair.produce()
+    monkeypatch.setattr(WaitingProduce, "retry", defect)
+    pair.fetched(0)
+    codes, _ = pair.answers(pending)
+    assert codes == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
+    assert pair.is_left()
