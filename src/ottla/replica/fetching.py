@@ -37,6 +37,13 @@ __all__ = ["Fetch", "FetchLimits"]
 # A client that goes away leaves its parked fetch behind until its time is over: nobody may ask for days.
 WAIT_MS_MAX = 600_000
 
+# A follower that finds this much when it asks has a busy leader, which is about to have more. Every answer costs both
+# of them the same, whatever is in it, so that the leader waits for a moment, or until there is this much, and answers
+# then. A follower that has to wait for the next record gets it at once.
+GATHERED_BYTES_MIN = 16 * 1024
+GATHERED_BYTES = 1024 * 1024
+GATHERING_MS = 2
+
 _NO_RECORDS = b""
 _LEADER_HINT_VERSION = 16
 _STORAGE_ERROR_VERSION = 6
@@ -53,6 +60,14 @@ class FetchLimits:
         # More than fits into an answer would never be reached.
         self.min_bytes = min(min_bytes, max_bytes)
         self.max_wait_ms = min(max_wait_ms, WAIT_MS_MAX)
+
+    def gathering(self) -> FetchLimits:
+        """For a follower that could be answered now, but with more in a moment."""
+        return FetchLimits(
+            max_bytes=self.max_bytes,
+            min_bytes=max(self.min_bytes, GATHERED_BYTES),
+            max_wait_ms=min(self.max_wait_ms, GATHERING_MS),
+        )
 
 
 class Fetch(Parked[FetchResponse]):
@@ -123,6 +138,8 @@ class Fetch(Parked[FetchResponse]):
         limits = self.limits
         has_targets = bool(self.targets) or self.plan.has_quiet
         results, size, is_urgent = self._read()
+        if self.replica_id >= 0 and size >= GATHERED_BYTES_MIN and not any(map(_is_full, results)):
+            limits = self.limits = limits.gathering()
         if is_urgent or size >= limits.min_bytes or limits.max_wait_ms <= 0 or not has_targets or self.parking.is_full:
             return self._answer(results, size)
         self.missing_bytes = limits.min_bytes - size
@@ -372,6 +389,12 @@ class Fetch(Parked[FetchResponse]):
                 response.node_endpoints.append(
                     NodeEndpoint(node_id=leader_id, host=endpoint.host, port=endpoint.port, rack=endpoint.rack)
                 )
+
+
+def _is_full(result: FetchedPartition) -> bool:
+    """Whether the partition may have had more to give than it was asked for: its reader is behind."""
+    entry, data = result
+    return data.records is not None and 2 * len(data.records) > entry.max_bytes
 
 
 def _has_no_news(entry: FetchEntry, partition: Partition) -> bool:

@@ -12,6 +12,7 @@ from ottla.model.errors import ErrorCode
 from ottla.model.ids import Uuid
 from ottla.model.ports import FileRegion
 from ottla.records.control import build_end_transaction_marker
+from ottla.replica.fetching import GATHERED_BYTES, GATHERED_BYTES_MIN, GATHERING_MS
 from ottla.wire.messages import metadata_records as r
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
 from tests.support.data_path import DataPath, batch, values
@@ -327,6 +328,40 @@ class TestFollowers:
         node.virtual.scheduler.run()
         assert texts(poll.result()) == {0: ["a"]}
         assert not node.partition("t").parked_replica_fetches
+
+    def test_a_follower_of_a_busy_leader_gets_more_a_moment_later(self, node: DataPath) -> None:
+        node.create_topic("t", replicas=(1, 2))
+        node.append("t", "a" * GATHERED_BYTES_MIN)
+        poll = waiting(node.fetch("t", {0: 0}, max_wait_ms=500, replica_id=2))
+        node.append("t", "b")
+        node.virtual.scheduler.run()
+        assert not poll.done
+        node.virtual.scheduler.advance(GATHERING_MS)
+        assert texts(poll.result()) == {0: ["a" * GATHERED_BYTES_MIN, "b"]}
+        assert not node.partition("t").parked_replica_fetches
+
+    def test_a_moment_ends_when_there_is_enough(self, node: DataPath) -> None:
+        node.create_topic("t", 2, replicas=(1, 2))
+        half = "a" * (GATHERED_BYTES // 2)
+        limits = {"max_wait_ms": 500, "max_bytes": 10 << 20, "partition_max_bytes": 4 << 20}
+        node.append("t", half)
+        poll = waiting(node.fetch("t", {0: 0, 1: 0}, replica_id=2, **limits))
+        node.append("t", half, index=1)
+        node.virtual.scheduler.run()
+        assert texts(poll.result()) == {0: [half], 1: [half]}
+
+    def test_a_follower_that_is_behind_is_not_kept(self, node: DataPath) -> None:
+        node.create_topic("t", replicas=(1, 2))
+        node.append("t", "a" * GATHERED_BYTES_MIN)
+        node.append("t", "b" * GATHERED_BYTES_MIN)
+        limit = GATHERED_BYTES_MIN + 1000
+        response = answered(node.fetch("t", {0: 0}, max_wait_ms=500, partition_max_bytes=limit, replica_id=2))
+        assert texts(response) == {0: ["a" * GATHERED_BYTES_MIN]}
+
+    def test_a_consumer_of_a_busy_leader_is_not_kept(self, node: DataPath) -> None:
+        node.create_topic("t")
+        node.append("t", "a" * GATHERED_BYTES_MIN)
+        assert texts(answered(node.fetch("t", {0: 0}, max_wait_ms=500))) == {0: ["a" * GATHERED_BYTES_MIN]}
 
     def test_a_stranger_is_no_follower(self, node: DataPath) -> None:
         node.create_topic("t", replicas=(1, 2))
