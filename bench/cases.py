@@ -84,7 +84,7 @@ THROUGHPUT = Goal(ratio=1.0, at_most=False)
 LATENCY = Goal(ratio=1.0)
 PARTITIONS = Goal(ratio=1.0)
 
-# What the largest run writes, and some more.
+# What the largest run writes to one broker, and some more.
 TOUCHED_BYTES = 350_000_000
 
 topic_numbers = itertools.count()
@@ -300,7 +300,7 @@ def topic(broker: Broker, partitions: int) -> Iterator[str]:
     """A topic whose logs are all there. Apache Kafka answers the creation before that, and an idempotent producer that
     is quicker may have its second batch accepted where the first was turned away, and then never gets it in.
     """
-    touch_memory(broker.directory, TOUCHED_BYTES)
+    touch_memory(broker.directory, TOUCHED_BYTES * broker.replication_factor)
     name = f"bench-{next(topic_numbers)}"
     with temporary_topic(broker.bootstrap, name, partitions, replication_factor=broker.replication_factor):
         wait_for_directories(broker.log_directory, name, partitions)
