@@ -8,6 +8,9 @@ import pytest
 
 import ottla.testing
 
+# Says what differs, as in a test.
+pytest.register_assert_rewrite("tests.support.as_kafka")
+
 
 @pytest.fixture(scope="module")
 def shared_cluster() -> Iterator[ottla.testing.Cluster]:

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
 
-from ottla.testing import cluster
 from tests.data.make_transactional_data_answers import ANSWERS
+from tests.support.as_kafka import Answers, KafkasAnswers, played_with_ottla
 from tests.support.transactional_data_scenario import SETTINGS, play
 
-KAFKA: dict[str, Any] = json.loads(ANSWERS.read_text())
+KAFKA = KafkasAnswers(ANSWERS)
 
 
 @pytest.fixture(scope="module")
-def heard() -> dict[str, Any]:
-    with cluster(settings=SETTINGS) as running:
-        played: dict[str, Any] = json.loads(json.dumps(play(running.bootstrap)))
-    return played
+def heard() -> Answers:
+    return played_with_ottla(play, SETTINGS)
 
 
-def test_the_scenario_is_the_one_kafka_was_asked(heard: dict[str, Any]) -> None:
-    assert list(heard) == list(KAFKA)
+def test_the_scenario_is_the_one_kafka_was_asked(heard: Answers) -> None:
+    KAFKA.check_scenario(heard)
 
 
-@pytest.mark.parametrize("label", KAFKA)
-def test_the_same_answer(heard: dict[str, Any], label: str) -> None:
-    assert heard[label] == KAFKA[label]
+@pytest.mark.parametrize("label", KAFKA.labels)
+def test_the_same_answer(heard: Answers, label: str) -> None:
+    KAFKA.check(heard, label)

@@ -2,38 +2,28 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
 
-from ottla.testing import cluster
 from tests.data.make_transaction_answers import ANSWERS
+from tests.support.as_kafka import Answers, KafkasAnswers, played_with_ottla
 from tests.support.transaction_scenario import SETTINGS, play
-
-KAFKA: dict[str, Any] = json.loads(ANSWERS.read_text())
 
 # Where we differ on purpose, and why.
 _IN_WORDS = "Kafka says in words that there is no error"
-DIFFERENCES: dict[str, str] = dict.fromkeys(
-    ("coordinator, version 1", "level 1: downgrade", "level 0: downgrade"), _IN_WORDS
-)
+DIFFERENCES = dict.fromkeys(("coordinator, version 1", "level 1: downgrade", "level 0: downgrade"), _IN_WORDS)
+
+KAFKA = KafkasAnswers(ANSWERS, DIFFERENCES)
 
 
 @pytest.fixture(scope="module")
-def heard() -> dict[str, Any]:
-    with cluster(settings=SETTINGS) as running:
-        played: dict[str, Any] = json.loads(json.dumps(play(running.bootstrap)))
-    return played
+def heard() -> Answers:
+    return played_with_ottla(play, SETTINGS)
 
 
-def test_the_scenario_is_the_one_kafka_was_asked(heard: dict[str, Any]) -> None:
-    assert list(heard) == list(KAFKA)
+def test_the_scenario_is_the_one_kafka_was_asked(heard: Answers) -> None:
+    KAFKA.check_scenario(heard)
 
 
-@pytest.mark.parametrize("label", KAFKA)
-def test_the_same_answer_or_record(heard: dict[str, Any], label: str) -> None:
-    if label in DIFFERENCES:
-        assert heard[label] != KAFKA[label], f"no difference any more: {label}"
-    else:
-        assert heard[label] == KAFKA[label]
+@pytest.mark.parametrize("label", KAFKA.labels)
+def test_the_same_answer_or_record(heard: Answers, label: str) -> None:
+    KAFKA.check(heard, label)
