@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
-from ottla.model.errors import ErrorCode
+from ottla.broker.voter_changes import quorum_to_change
 from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 
 if TYPE_CHECKING:
@@ -24,10 +23,7 @@ __all__ = ["handle"]
 def handle(
     request: AddRaftVoterRequest, context: RequestContext, broker: Broker
 ) -> AddRaftVoterResponse | Deferred[AddRaftVoterResponse]:
-    if not context.allows(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
-        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        return AddRaftVoterResponse(error_code=code, error_message=code.message)
-    if not context.listener.is_controller and (broker.quorum is None or not broker.quorum.is_leading):
+    quorum = quorum_to_change(context, broker)
+    if quorum is None:
         return broker.controller.add_raft_voter(request, context.for_controller())
-    assert broker.quorum is not None, "only a controller has this listener"
-    return broker.quorum.reconfiguration.add_voter(request)
+    return quorum.reconfiguration.add_voter(request)

@@ -1,0 +1,26 @@
+"""What the requests that give and take votes have in common: who may, and where it is done (KIP-853)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
+from ottla.model.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.context import RequestContext
+    from ottla.quorum.replica import QuorumReplica
+
+__all__ = ["quorum_to_change"]
+
+
+def quorum_to_change(context: RequestContext, broker: Broker) -> QuorumReplica | None:
+    """None where a broker has to send the request on, for only the leader can. Raises unless the client may."""
+    if not context.allows(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    quorum = broker.quorum
+    if not context.listener.is_controller and (quorum is None or not quorum.is_leading):
+        return None
+    assert quorum is not None, "only a controller has this listener"
+    return quorum
