@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.model.deferred import Deferred
+from ottla.model.deferred import Deferred, gather
 
 
 def test_callbacks_run_in_order_when_the_value_comes() -> None:
@@ -60,3 +60,24 @@ def test_then_passes_failures_on() -> None:
         failed.then(str).result()
     with pytest.raises(ZeroDivisionError):
         Deferred.resolved(0).then(lambda value: 1 // value).result()
+
+
+def test_what_is_gathered_comes_in_order_when_all_is_there() -> None:
+    first, second = Deferred[int](), Deferred[int]()
+    gathered = gather([first, second])
+    second.resolve(2)
+    assert not gathered.done
+    first.resolve(1)
+    assert gathered.result() == [1, 2]
+    nothing: list[Deferred[int]] = []
+    assert gather(nothing).result() == []
+
+
+def test_gathering_fails_with_the_first_failure_when_all_is_done() -> None:
+    first, second, third = Deferred[int](), Deferred[int](), Deferred[int]()
+    gathered = gather([first, second, third])
+    third.fail(ValueError("third"))
+    second.fail(ValueError("second"))
+    assert not gathered.done
+    first.resolve(1)
+    assert str(gathered.error) == "second"
