@@ -11,6 +11,7 @@ import asyncio
 from collections import defaultdict, deque
 from collections.abc import Callable
 
+from ottla.client.aborted import AbortedTransactions
 from ottla.client.cluster import Cluster
 from ottla.client.consumer.decode import ConsumedBatch
 from ottla.client.consumer.fetch_session import FetchPlan, FetchSession
@@ -20,9 +21,8 @@ from ottla.client.errors import ClientError, ConnectionLost, error_of
 from ottla.client.measures import ConsumerMeasures
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition, Uuid
-from ottla.records.control import ControlType, read_control_type
 from ottla.records.errors import CorruptRecords
-from ottla.records.iterate import Batch, iterate_batches, iterate_records, verify_checksum
+from ottla.records.iterate import iterate_batches, verify_checksum
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, PartitionData
 
 __all__ = ["Fetcher"]
@@ -240,7 +240,7 @@ class Fetcher:
         records = data.records
         assert isinstance(records, memoryview)
         self.measures.fetched_bytes += len(records)
-        aborted = _Aborted(data) if self._settings.read_committed else None
+        aborted = AbortedTransactions(data) if self._settings.read_committed else None
         try:
             for batch in iterate_batches(records):
                 header = batch.header
@@ -280,28 +280,3 @@ class Fetcher:
     def _fail(self, error: Exception | None) -> None:
         self.failure = error
         self.arrived.set()
-
-
-class _Aborted:
-    """Which batches of one answer belong to aborted transactions (KIP-98)."""
-
-    __slots__ = ("_open", "_waiting")
-
-    def __init__(self, data: PartitionData) -> None:
-        listed = [(one.first_offset, one.producer_id) for one in data.aborted_transactions or ()]
-        self._waiting = deque(sorted(listed))
-        self._open: set[int] = set()
-
-    def covers(self, batch: Batch) -> bool:
-        header = batch.header
-        while self._waiting and self._waiting[0][0] <= header.last_offset:
-            self._open.add(self._waiting.popleft()[1])
-        return header.is_transactional and not header.is_control and header.producer_id in self._open
-
-    def on_control(self, batch: Batch) -> None:
-        # An abort marker ends what it aborts; the producer's next transaction is another one.
-        while self._waiting and self._waiting[0][0] <= batch.header.last_offset:
-            self._open.add(self._waiting.popleft()[1])
-        for record in iterate_records(batch):
-            if read_control_type(record.key) == ControlType.ABORT:
-                self._open.discard(batch.header.producer_id)

@@ -12,19 +12,18 @@ that broke are tried again for as long as the cluster's `default.api.timeout.ms`
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ottla.client.aborted import AbortedTransactions
 from ottla.client.connection import Connection
 from ottla.client.errors import ClientError, ConnectionLost, TimedOut, error_of
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition, Uuid
-from ottla.records.control import ControlType, read_control_type
 from ottla.records.errors import CorruptRecords
 from ottla.records.header import BatchHeader
-from ottla.records.iterate import Batch, iterate_batches, iterate_records, verify_checksum
+from ottla.records.iterate import Batch, iterate_batches, verify_checksum
 from ottla.spark.client import WaitingClient
 from ottla.spark.options import EARLIEST, LATEST, SourceOptions
 from ottla.spark.source.loss import on_loss
@@ -242,7 +241,7 @@ class RangeReader:
         """The batches of an answer that have records of the range, and the position behind them."""
         records = data.records
         assert isinstance(records, memoryview)
-        aborted = _Aborted(data) if self._options.read_committed else None
+        aborted = AbortedTransactions(data) if self._options.read_committed else None
         found: list[FetchedBatch] = []
         position, first = self._position, self._position
         taken = 0
@@ -288,33 +287,6 @@ _MOVED = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 }
 _UNKNOWN = _MOVED - {ErrorCode.OFFSET_OUT_OF_RANGE}
-
-
-class _Aborted:
-    """Which batches of one answer belong to aborted transactions (KIP-98)."""
-
-    __slots__ = ("_open", "_waiting")
-
-    def __init__(self, data: PartitionData) -> None:
-        listed = [(one.first_offset, one.producer_id) for one in data.aborted_transactions or ()]
-        self._waiting = deque(sorted(listed))
-        self._open: set[int] = set()
-
-    def covers(self, batch: Batch) -> bool:
-        header = batch.header
-        self._advance(header.last_offset)
-        return header.is_transactional and header.producer_id in self._open
-
-    def on_control(self, batch: Batch) -> None:
-        # An abort marker ends what it aborts; the producer's next transaction is another one.
-        self._advance(batch.header.last_offset)
-        for record in iterate_records(batch):
-            if read_control_type(record.key) == ControlType.ABORT:
-                self._open.discard(batch.header.producer_id)
-
-    def _advance(self, offset: int) -> None:
-        while self._waiting and self._waiting[0][0] <= offset:
-            self._open.add(self._waiting.popleft()[1])
 
 
 def _failed(loop: asyncio.AbstractEventLoop, reason: str) -> asyncio.Future[Any]:
