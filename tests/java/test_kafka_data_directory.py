@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,12 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from tests.data.make_kafka_directory import ARCHIVE, TOPICS
+from tests.data.make_kafka_directory import TOPICS
 from tests.java.conftest import require_java
 from tests.java.test_dump_log import dump
 from tests.support.brokers import ApacheKafka, Broker, OttlaFromFile
 from tests.support.java import ToolServer
+from tests.support.kafka_directory import unpack_kafka_directory
 from tests.support.reading import read_partition
 
 Expected = dict[str, list[dict[str, Any]]]
@@ -33,9 +33,7 @@ PARTITIONS = [(topic, partition) for topic in TOPICS for partition in range(2)]
 @pytest.fixture(scope="module")
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("kafka-directory")
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(place, filter="data")
-    (place / "kafka-directory").rename(place / "log")
+    unpack_kafka_directory(place).rename(place / "log")
     return place
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,16 +10,15 @@ import pytest
 
 from ottla.cli.app import run
 from ottla.cli.logic.dump import DumpOptions, Line, dump_file
+from tests.support.kafka_directory import unpack_kafka_directory
 
-ARCHIVE = Path(__file__).resolve().parents[2] / "data" / "kafka-directory.tar.xz"
 EVERYTHING = DumpOptions(records=True, payloads=True)
 
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("kafka")
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(place, filter="data")
+    unpack_kafka_directory(place)
     return place
 
 

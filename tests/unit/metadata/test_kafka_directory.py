@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -14,18 +13,15 @@ from ottla.model.errors import ErrorCode
 from ottla.quorum.voter_log import VoterLog
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tests.support.kafka_directory import unpack_kafka_directory
 from tests.support.quorum import open_single_voter
 from tests.support.virtual_world import VirtualWorld
 from tests.unit.metadata.harness import done, registration
 
-ARCHIVE = Path(__file__).parents[2] / "data" / "kafka-directory.tar.xz"
-
 
 @pytest.fixture
 def directory(tmp_path: Path) -> str:
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(tmp_path, filter="data")
-    return str(tmp_path / "kafka-directory")
+    return str(unpack_kafka_directory(tmp_path))
 
 
 def open_controller(virtual: VirtualWorld, directory: str) -> tuple[VoterLog, Controller]:
