@@ -1,6 +1,7 @@
 # Ottla. `make run` and `make test` do all set-up on a fresh machine that has Python 3.11 or newer.
 
-PYTHON ?= python3
+# Asked only where an environment is made; PYTHON=... decides otherwise.
+PYTHON ?= $(shell requirements/choose-python)
 PORT   ?= 9092
 DATA   ?= data
 JOBS   ?= 2
