@@ -372,6 +372,8 @@ class PartitionLog(LogFiles):
         if position is None:
             if offset < segment.base_offset:
                 segment = self.segments[self.segments.number_of(offset)]
+            position = segment.noted_start(offset)
+        if position is None:
             place = segment.find(offset)
             while place is None:
                 # Compaction may have left the end of a segment empty.

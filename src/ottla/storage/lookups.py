@@ -31,7 +31,10 @@ def cut_to_batches(segment: Segment, position: int, end: int, *, max_bytes: int,
     for place, header in scan_headers(segment.file, position, end):
         fits = place + header.size - position
         if fits > max_bytes:
-            return header.size if at_least_one_batch and length == 0 else length
+            if length == 0:
+                return header.size if at_least_one_batch else 0
+            segment.note_read_end(place, header)
+            break
         length = fits
     return length
 
@@ -71,6 +74,10 @@ def _is_batch_start(segment: Segment, position: int, end: int) -> bool:
     if position >= end:
         return position == end
     try:
-        return read_header_at(segment.file, position, segment.size).base_offset >= segment.base_offset
+        header = read_header_at(segment.file, position, segment.size)
     except CorruptLog:
         return False
+    if header.base_offset < segment.base_offset:
+        return False
+    segment.note_read_end(position, header)
+    return True

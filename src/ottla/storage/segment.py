@@ -29,6 +29,8 @@ _RELATIVE_OFFSET_MAX = (1 << 31) - 1
 _OFFSET_ENTRY_BYTES = OffsetIndex.ENTRY.size
 _TIME_ENTRY_BYTES = TimeIndex.ENTRY.size
 _REBUILD_INTERVAL_BYTES = 4096
+_READ_ENDS_MAX = 32
+_NO_READ_ENDS: dict[int, int] = {}
 
 BatchPlace = tuple[int, BatchHeader]
 """(position, header) of a batch in the segment's file."""
@@ -42,6 +44,7 @@ class Segment:
         "_first_timestamp",
         "_largest",
         "_pool",
+        "_read_ends",
         "base_offset",
         "bytes_since_index_entry",
         "created_ms",
@@ -80,6 +83,7 @@ class Segment:
         self._pool = pool
         self._file: File | None = None
         self._first_timestamp: int | None = None
+        self._read_ends: dict[int, int] = _NO_READ_ENDS
         self._largest: TimestampOffset | None = TimestampOffset(-1, -1) if is_new else None
         self.offset_index = OffsetIndex(self.path_of(INDEX_SUFFIX), base_offset, pool, is_new=is_new)
         self.time_index = TimeIndex(self.path_of(TIME_INDEX_SUFFIX), base_offset, pool, is_new=is_new)
@@ -211,6 +215,7 @@ class Segment:
         self.transaction_index.truncate_to(offset)
         self._largest = None
         self._first_timestamp = None
+        self._read_ends = _NO_READ_ENDS
         self.bytes_since_index_entry = 0
         return min(offset, header.base_offset)
 
@@ -226,6 +231,20 @@ class Segment:
             if header.base_offset + header.last_offset_delta >= offset:
                 return position, header
         return None
+
+    def note_read_end(self, position: int, header: BatchHeader) -> None:
+        """A read ends before this batch: whoever made it asks for the batch next, and need not look for it."""
+        if header.magic != 2:
+            return
+        if self._read_ends is _NO_READ_ENDS:
+            self._read_ends = {}
+        elif len(self._read_ends) >= _READ_ENDS_MAX:
+            del self._read_ends[next(iter(self._read_ends))]
+        self._read_ends[header.base_offset] = position
+
+    def noted_start(self, offset: int) -> int | None:
+        """The position of the batch that begins with `offset`, if a read has ended there not long ago."""
+        return self._read_ends.get(offset)
 
     def boundary_at_most(self, position: int) -> int:
         """A batch boundary at or before `position`, as near as the index knows; 0 when it knows none."""
