@@ -65,6 +65,7 @@ class Outbox:
         "_loop",
         "_owner",
         "_parts",
+        "_region_sent",
         "_region_warm_until",
         "_socket",
         "_waiting_for_disk",
@@ -84,6 +85,8 @@ class Outbox:
         # Bytes in memory; regions of files do not count.
         self.unsent_bytes = 0
         self._has_regions = False
+        # Of the large region at the head of the queue: what is sent, and up to where its file is known to be in memory.
+        self._region_sent = 0
         self._region_warm_until = -1
         self._waiting_for_writable = False
         self._waiting_since = 0.0
@@ -249,25 +252,33 @@ class Outbox:
     # -- regions of files ------------------------------------------------------------------------------------------
 
     def _send_region(self, region: FileRegion) -> int:
-        """One sendfile from the region at the head of the queue; 0 when it has to wait for the disk."""
-        position = region.position
-        length = min(region.length, REGION_RUN)
-        if position + length > self._region_warm_until:
-            if not _is_in_memory(region.file, position, length):
-                self._warm_on_worker(region.file, position, length)
+        """Sends a run of the region at the head of the queue; 0 when it has to wait for the disk."""
+        file = region.file
+        position = start = region.position + self._region_sent
+        end = self._region_warm_until
+        if start >= end:
+            end = min(start + REGION_RUN, region.position + region.length)
+            if not _is_in_memory(file, start, end - start):
+                self._warm_on_worker(file, start, end - start)
                 return 0
-            self._region_warm_until = position + length
-        sent = os.sendfile(self._fd, region.file.fileno(), position, length)
-        if sent == 0:
-            # The client was promised these bytes, and they are gone: there is no way to go on in this stream.
-            self._owner.outbox_failed(f"{region} ends before its announced length")
-            return 0
-        if sent == region.length:
+            self._region_warm_until = end
+        descriptor, file_descriptor = self._fd, file.fileno()
+        try:
+            # A client that reads meanwhile has mostly made room for more when a call returns with less.
+            while position < end:
+                sent = os.sendfile(descriptor, file_descriptor, position, end - position)
+                if sent == 0:
+                    # The client was promised these bytes, and they are gone: there is no way to go on in this stream.
+                    self._owner.outbox_failed(f"{region} ends before its announced length")
+                    return 0
+                position += sent
+        finally:
+            self._region_sent = position - region.position
+        if self._region_sent == region.length:
             self._parts.popleft()
+            self._region_sent = 0
             self._region_warm_until = -1
-        else:
-            self._parts[0] = FileRegion(region.file, position + sent, region.length - sent)
-        return sent
+        return position - start
 
     def _warm_on_worker(self, file: File, position: int, length: int) -> None:
         def on_warm(deferred: Deferred[int]) -> None:

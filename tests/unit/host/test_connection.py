@@ -361,7 +361,7 @@ class ColdFile:
     def __init__(self, file: object) -> None:
         self._file = file
         self.warm = False
-        self.reads = 0
+        self.positions_read: list[int] = []
         self.gate = threading.Event()
         self.gate.set()
 
@@ -369,7 +369,7 @@ class ColdFile:
         return getattr(self._file, name)
 
     def read(self, position: int, length: int) -> bytes:
-        self.reads += 1
+        self.positions_read.append(position)
         self.gate.wait(20)
         self.warm = True
         return self._file.read(position, length)  # type: ignore[attr-defined, no-any-return]
@@ -400,14 +400,14 @@ def test_other_requests_do_not_disturb_a_region_that_waits_for_the_disk(
     cold.gate.clear()
     peer.dispatcher.answers[b"fetch it"] = [struct.pack(">i", size), FileRegion(cold, 0, size)]  # type: ignore[arg-type]
     peer.send(b"fetch it")
-    peer.until(lambda: cold.reads)
+    peer.until(lambda: cold.positions_read)
     for number in range(3):
         peer.send(b"request %d" % number)
         peer.until(lambda number=number: len(peer.dispatcher.frames) == number + 2)
     cold.gate.set()
     assert peer.receive() == b"y" * size
     assert [peer.receive() for _ in range(3)] == [b"request 0", b"request 1", b"request 2"]
-    assert cold.reads == 1
+    assert cold.positions_read == [0]
 
 
 def test_each_region_is_asked_whether_it_is_cold(peer: Peer, world: World, tmp_path: Path) -> None:
@@ -421,6 +421,23 @@ def test_each_region_is_asked_whether_it_is_cold(peer: Peer, world: World, tmp_p
     peer.send(b"fetch it")
     assert peer.receive() == (b"one" * 40_000)[:100_000] + (b"two" * 40_000)[:100_000]
     assert [file.warm for file in files] == [True, True]
+
+
+def test_a_region_after_one_that_left_in_pieces_is_asked_too(
+    loop: asyncio.AbstractEventLoop, world: World, tmp_path: Path
+) -> None:
+    peer = new_peer(loop, world, send_buffer_bytes=4096)
+    files = []
+    for name in ("one", "two"):
+        file = world.files.open(str(tmp_path / name))
+        file.append(name.encode() * 50_000)
+        files.append(ColdFile(file))
+    parts: list[Part] = [struct.pack(">i", 250_000)]
+    parts += [FileRegion(files[0], 0, 150_000), FileRegion(files[1], 0, 100_000)]  # type: ignore[arg-type]
+    peer.dispatcher.answers[b"fetch it"] = parts
+    peer.send(b"fetch it")
+    assert peer.receive() == b"one" * 50_000 + (b"two" * 50_000)[:100_000]
+    assert [file.positions_read for file in files] == [[0], [0]]
 
 
 def test_small_answers_leave_in_pieces_when_the_socket_takes_no_more(
