@@ -119,6 +119,7 @@ class FetchSession:
     """What one consumer or follower reads, in the order in which its partitions are served."""
 
     __slots__ = (
+        "busy_ms",
         "created_ms",
         "entries",
         "epoch",
@@ -151,8 +152,9 @@ class FetchSession:
         # A follower's partitions that have to be looked at, in their order; None for consumers: then it is all of them.
         self.live: dict[FetchEntry, None] | None = dict.fromkeys(entries.values()) if is_follower else None
         self.swept_ms = now_ms
-        # When the follower asked last, in monotonic time, and the request that waits.
+        # When the follower asked last, in monotonic time, when it found much by that, and the request that waits.
         self.fetched_ms = NEVER_MS
+        self.busy_ms = NEVER_MS
         self.parked: ParkedFetch | None = None
 
     def on_news(self, entry: FetchEntry, partition: Partition, follower_id: int) -> None:

@@ -39,10 +39,11 @@ WAIT_MS_MAX = 600_000
 
 # A follower that finds this much when it asks has a busy leader, which is about to have more. Every answer costs both
 # of them the same, whatever is in it, so that the leader waits for a moment, or until there is this much, and answers
-# then. A follower that has to wait for the next record gets it at once.
+# then. A follower that has to wait for the next record gets it at once, unless it has found much a short while ago.
 GATHERED_BYTES_MIN = 16 * 1024
 GATHERED_BYTES = 1024 * 1024
-GATHERING_MS = 2
+GATHERING_MS = 3
+BUSY_MS = 10
 
 _NO_RECORDS = b""
 _LEADER_HINT_VERSION = 16
@@ -138,8 +139,10 @@ class Fetch(Parked[FetchResponse]):
         limits = self.limits
         has_targets = bool(self.targets) or self.plan.has_quiet
         results, size, is_urgent = self._read()
-        if self.replica_id >= 0 and size >= GATHERED_BYTES_MIN and not any(map(_is_full, results)):
+        if self._has_follower_that_keeps_up(results, size):
             limits = self.limits = limits.gathering()
+            if self.plan.session is not None:
+                self.plan.session.busy_ms = self._monotonic_ms()
         if is_urgent or size >= limits.min_bytes or limits.max_wait_ms <= 0 or not has_targets or self.parking.is_full:
             return self._answer(results, size)
         self.missing_bytes = limits.min_bytes - size
@@ -166,10 +169,29 @@ class Fetch(Parked[FetchResponse]):
 
     def retry(self) -> None:
         results, size, is_urgent = self._read()
+        if not is_urgent and self._is_worth_gathering(results, size):
+            self.limits = self.limits.gathering()
+            self.wait_again(self.limits.max_wait_ms)
         if is_urgent or size >= self.limits.min_bytes:
             self.unpark(self._answer(results, size))
         else:
             self.missing_bytes = self.limits.min_bytes - size
+
+    def _has_follower_that_keeps_up(self, results: list[FetchedPartition], size: int) -> bool:
+        return self.replica_id >= 0 and size >= GATHERED_BYTES_MIN and not any(map(_is_full, results))
+
+    def _is_worth_gathering(self, results: list[FetchedPartition], size: int) -> bool:
+        """Whether there will be more in a moment, and nobody has waited for that already."""
+        session = self.plan.session
+        return (
+            session is not None
+            and self.limits.max_wait_ms > GATHERING_MS
+            and self._monotonic_ms() - session.busy_ms <= BUSY_MS
+            and self._has_follower_that_keeps_up(results, size)
+        )
+
+    def _monotonic_ms(self) -> int:
+        return int(self.manager.clock.monotonic() * 1000)
 
     def on_timeout(self) -> None:
         results, size, _ = self._read()
@@ -191,7 +213,7 @@ class Fetch(Parked[FetchResponse]):
         is_urgent = False
         may_skip = self.plan.session is not None and not self.read_committed
         is_consumer = self.replica_id < 0
-        now_ms = 0 if is_consumer else int(self.manager.clock.monotonic() * 1000)
+        now_ms = 0 if is_consumer else self._monotonic_ms()
         quiet: dict[FetchEntry, Partition] = {}
         for entry, partition in self.targets:
             if may_skip and entry.fetch_offset == entry.sent_high_watermark:
@@ -316,7 +338,7 @@ class Fetch(Parked[FetchResponse]):
                 self.replica_id,
                 fetch_offset=offset,
                 log_start_offset=entry.replica_log_start_offset,
-                now_ms=int(self.manager.clock.monotonic() * 1000),
+                now_ms=self._monotonic_ms(),
                 replica_epoch=self.replica_epoch,
             )
             high_watermark = partition.high_watermark

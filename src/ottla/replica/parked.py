@@ -108,6 +108,12 @@ class Parked(Generic[T]):
         self.answer = Deferred()
         return self.answer
 
+    def wait_again(self, wait_ms: int) -> None:
+        """From now on it waits for so long, whatever it has waited before."""
+        assert self.timer is not None, "only who waits can wait again"
+        self.timer.cancel()
+        self.timer = self.parking.scheduler.call_later(wait_ms / 1000, self._time_out)
+
     def unpark(self, value: T) -> None:
         assert self.is_parked, "answered a request that does not wait"
         self._end()

@@ -12,7 +12,7 @@ from ottla.model.errors import ErrorCode
 from ottla.model.ids import Uuid
 from ottla.model.ports import FileRegion
 from ottla.records.control import build_end_transaction_marker
-from ottla.replica.fetching import GATHERED_BYTES, GATHERED_BYTES_MIN, GATHERING_MS
+from ottla.replica.fetching import BUSY_MS, GATHERED_BYTES, GATHERED_BYTES_MIN, GATHERING_MS
 from ottla.wire.messages import metadata_records as r
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
 from tests.support.data_path import DataPath, batch, values
@@ -339,6 +339,32 @@ class TestFollowers:
         node.virtual.scheduler.advance(GATHERING_MS)
         assert texts(poll.result()) == {0: ["a" * GATHERED_BYTES_MIN, "b"]}
         assert not node.partition("t").parked_replica_fetches
+
+    def test_who_waits_for_a_busy_leader_waits_a_moment_longer(self, node: DataPath) -> None:
+        node.create_topic("t", replicas=(1, 2))
+        scheduler, much = node.virtual.scheduler, "a" * GATHERED_BYTES_MIN
+        session_id = answered(node.fetch("t", {0: 0}, replica_id=2, session_epoch=0)).session_id
+
+        def ask(epoch: int) -> Deferred[FetchResponse]:
+            options = {"replica_id": 2, "session_id": session_id, "session_epoch": epoch, "max_wait_ms": 500}
+            return waiting(node.fetch("t", {0: node.partition("t").log.log_end_offset - (epoch == 1)}, **options))
+
+        node.append("t", much)
+        assert not ask(1).done
+        scheduler.advance(GATHERING_MS)
+        poll = ask(2)
+        node.append("t", much)
+        node.append("t", "b")
+        scheduler.run()
+        assert not poll.done
+        scheduler.advance(GATHERING_MS)
+        assert texts(poll.result()) == {0: [much, "b"]}
+        # The leader has been calm for a while.
+        poll = ask(3)
+        scheduler.advance(BUSY_MS)
+        node.append("t", much)
+        scheduler.run()
+        assert texts(poll.result()) == {0: [much]}
 
     def test_a_moment_ends_when_there_is_enough(self, node: DataPath) -> None:
         node.create_topic("t", 2, replicas=(1, 2))
