@@ -19,8 +19,8 @@ import java.util.Set;
  */
 public class GroupRebalance {
     private static final long TIMEOUT_NS = 60_000_000_000L;
-    private static final Duration POLL = Duration.ofMillis(20);
-    private static final long QUIET_MS = 200;
+    private static final Duration POLL = Duration.ofMillis(5);
+    private static final long QUIET_MS = 100;
 
     /** Who owns what, as the members' own callbacks tell it. */
     private static final class Owners {
