@@ -96,10 +96,7 @@ class Dispatcher:
                 done = self._produce_quickly(frame, body_position, route, connection, correlation_id, started)
                 if type(done) is bytes:
                     return [done]
-                if type(done) is list:
-                    handle = partial(handle, outcomes=done)
-                else:
-                    request, handle = done, _wait_for_followers
+                request, handle = _going_on(done, handle)
             if route.is_special:
                 request, handle, route = self._read_specially(frame, body_position, route, connection)
             elif request is None:
@@ -418,6 +415,11 @@ class _Route:
 def _not_quick(*_: object) -> None:
     """What is read by no other way than the usual one."""
     raise AssertionError("this route has no quick way")
+
+
+def _going_on(done: Any, handle: Callable[..., Any]) -> tuple[Any, Callable[..., Any]]:
+    """The request, where it need not be decoded any more, and who goes on with it after so much was done quickly."""
+    return (None, partial(handle, outcomes=done)) if type(done) is list else (done, _wait_for_followers)
 
 
 def _wait_for_followers(written: Written, context: RequestContext, broker: Broker) -> Any:
