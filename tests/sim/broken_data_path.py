@@ -6,26 +6,19 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.apis import produce, write_txn_markers
+from ottla.broker.apis import write_txn_markers
 from ottla.records.build import set_checksum
 from ottla.records.header import read_header
 from ottla.replica.isr import IsrKeeper
 from ottla.replica.partition import Partition
+from ottla.replica.producing import WaitingProduce
 from ottla.storage.log import PartitionLog
 from ottla.storage.producer_state import ProducerState
-from ottla.wire.messages.produce import ProduceRequest
 
 
 def answers_before_replication(patch: pytest.MonkeyPatch) -> None:
     """acks=all is answered as soon as the leader has the record."""
-
-    handle = produce.handle
-
-    def handle_in_haste(request: ProduceRequest, *arguments: Any, **more: Any) -> Any:
-        request.acks = 1
-        return handle(request, *arguments, **more)
-
-    patch.setattr(produce, "handle", handle_in_haste)
+    patch.setattr(WaitingProduce, "wait_for_safety", lambda *_: None)
 
 
 def serves_beyond_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
