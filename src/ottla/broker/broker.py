@@ -14,6 +14,7 @@ from ottla.broker.group_coordination import GroupCoordination
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.quotas.gate import Quotas
 from ottla.broker.statistics import NodeStatistics
+from ottla.broker.topic_answers import TopicAnswers
 from ottla.broker.transaction_coordination import TransactionCoordination
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class Broker:
         "replicas",
         "statistics",
         "supported_features",
+        "topic_answers",
         "topics_in_creation",
         "transaction_coordination",
         "world",
@@ -116,6 +118,8 @@ class Broker:
         self.on_config_changed: list[Callable[[BrokerConfig], object]] = []
         # Topics that the controller was asked to create because a client wants them, and that are not there yet.
         self.topics_in_creation: set[str] = set()
+        # What clients are told of large topics.
+        self.topic_answers = TopicAnswers()
         self._transactional_appends: TransactionalAppends | None = None
         # By listener name; filled in when the sockets are bound.
         self.listeners: dict[str, ListenerInfo] = {}

@@ -21,6 +21,7 @@ from ottla.broker.apis import (
 from ottla.broker.authorization import AllowAll, Operation, ResourceType
 from ottla.broker.context import ConnectionContext, ListenerInfo, RequestContext
 from ottla.broker.producer_ids import ProducerIds
+from ottla.broker.topic_answers import ANSWERS_MAX, TopicAnswers
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import Uuid
@@ -73,6 +74,7 @@ class Node:
             producer_ids=ProducerIds(self.harness.controller, self.harness.controller.publishers, 1),
             local_controller=self.harness.controller,
             topics_in_creation=set(),
+            topic_answers=TopicAnswers(),
             quorum=self.harness.quorum,
         )
 
@@ -260,6 +262,50 @@ def test_operations_are_told_on_demand(node: Node) -> None:
     assert response.topics[0].topic_authorized_operations == 3576
     assert response.cluster_authorized_operations > 0
     assert node.call(metadata, asked("orders"), 8).topics[0].topic_authorized_operations == -(1 << 31)
+
+
+def test_what_is_kept_of_a_large_topic_is_given_again_until_it_changes(node: Node) -> None:
+    node.harness.create("large", 40)
+    image, answers = node.harness.image, node.broker.topic_answers
+    topic = image.topics.by_name["large"]
+    first = answers.of(topic, image, "PLAINTEXT", 12)
+    assert answers.of(topic, image, "PLAINTEXT", 12) is first
+    assert [partition.leader_id for partition in first.partitions] == [1] * 40
+    # Each listener and version has its own.
+    elsewhere = answers.of(topic, image, "ELSEWHERE", 12)
+    assert {partition.error_code for partition in elsewhere.partitions} == {ErrorCode.LISTENER_NOT_FOUND}
+    assert answers.of(topic, image, "PLAINTEXT", 4).partitions[0].offline_replicas == []
+    # The only broker goes: the topic's leaders and who is offline are others now.
+    node.harness.beat(1, want_fence=True)
+    later = node.call(metadata, asked("large"), 12).topics[0]
+    assert {(partition.leader_id, *partition.offline_replicas) for partition in later.partitions} == {(-1, 1)}
+
+
+def test_brokers_that_change_change_what_is_kept(node: Node) -> None:
+    node.harness.create("large", 40)
+    assert node.call(metadata, asked("large"), 12).topics[0].partitions[0].offline_replicas == []
+    image, answers = node.harness.image, node.broker.topic_answers
+    gone = image._replace(cluster=image.cluster._replace(brokers={}))
+    answer = answers.of(image.topics.by_name["large"], gone, "PLAINTEXT", 12)
+    assert answer.partitions[0].offline_replicas == [1]
+
+
+def test_only_so_many_answers_are_kept(node: Node) -> None:
+    answers = node.broker.topic_answers
+    for number in range(ANSWERS_MAX + 1):
+        node.harness.create(f"large-{number}", 32)
+    image = node.harness.image
+    topics = [image.topics.by_name[f"large-{number}"] for number in range(ANSWERS_MAX + 1)]
+    made = [answers.of(topic, image, "PLAINTEXT", 12) for topic in topics]
+    assert answers.of(topics[-1], image, "PLAINTEXT", 12) is made[-1]
+    assert answers.of(topics[0], image, "PLAINTEXT", 12) is not made[0]
+
+
+def test_operations_are_told_to_whom_has_asked_for_them(node: Node) -> None:
+    node.harness.create("large", 40)
+    request = MetadataRequest(topics=[MetadataRequestTopic(name="large")], include_topic_authorized_operations=True)
+    assert node.call(metadata, request, 12).topics[0].topic_authorized_operations == 3576
+    assert node.call(metadata, asked("large"), 12).topics[0].topic_authorized_operations == -(1 << 31)
 
 
 def test_configurations_are_shown_to_whom_may_see_them(node: Node) -> None:

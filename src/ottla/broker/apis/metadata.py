@@ -13,22 +13,19 @@ Apache Kafka. Any live broker is given as the controller, since every broker tak
 
 from __future__ import annotations
 
+import copy
 import logging
 from typing import TYPE_CHECKING
 
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.cluster_view import (
-    NO_ID,
     alive_brokers,
     any_alive_broker,
-    endpoint_of,
     missing_topic_code,
-    offline_replicas,
-    reachable,
 )
 from ottla.broker.context import RequestContext
 from ottla.broker.internal_topics import automatic_topic
-from ottla.metadata.image import MetadataImage, PartitionImage, TopicImage
+from ottla.metadata.image import MetadataImage
 from ottla.metadata.topic_names import is_internal
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
@@ -38,7 +35,6 @@ from ottla.wire.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
-    MetadataResponsePartition,
     MetadataResponseTopic,
 )
 
@@ -74,18 +70,14 @@ def handle(request: MetadataRequest, context: RequestContext, broker: Broker) ->
     )
     if request.topics is None or (version == 0 and not request.topics):
         response.topics = [
-            _topic_answer(image.topics.by_name[name], image, listener, version)
+            broker.topic_answers.of(image.topics.by_name[name], image, listener, version)
             for name in sorted(image.topics.by_name)
             if context.allows(Operation.DESCRIBE, ResourceType.TOPIC, name)
         ]
     else:
         response.topics = _named_topics(request, context, broker, image)
     if request.include_topic_authorized_operations and version >= 8:
-        for topic in response.topics:
-            if topic.name is not None:
-                topic.topic_authorized_operations = context.authorizer.authorized_operations(
-                    context, ResourceType.TOPIC, topic.name
-                )
+        response.topics = [_with_operations(topic, context) for topic in response.topics]
     if request.include_cluster_authorized_operations and 8 <= version <= 10:
         response.cluster_authorized_operations = 0
         if context.allows(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
@@ -93,6 +85,15 @@ def handle(request: MetadataRequest, context: RequestContext, broker: Broker) ->
                 context, ResourceType.CLUSTER, CLUSTER_NAME
             )
     return response
+
+
+def _with_operations(topic: MetadataResponseTopic, context: RequestContext) -> MetadataResponseTopic:
+    """What the client may do with the topic, said in a copy: others get the same answer."""
+    if topic.name is None:
+        return topic
+    own = copy.copy(topic)
+    own.topic_authorized_operations = context.authorizer.authorized_operations(context, ResourceType.TOPIC, topic.name)
+    return own
 
 
 def error_response(request: MetadataRequest, version: int, error: KafkaError) -> MetadataResponse:  # noqa: ARG001
@@ -120,7 +121,7 @@ def _named_topics(
     asked = request.topics or []
     identities = list(dict.fromkeys(topic.topic_id for topic in asked if topic.topic_id))
     if identities:
-        return [_by_id(identity, context, image) for identity in identities]
+        return [_by_id(identity, context, broker, image) for identity in identities]
     names = list(dict.fromkeys(topic.name for topic in asked if topic.name is not None))
     may_create = broker.config.auto_create_topics_enable and request.allow_auto_topic_creation
     answers: list[MetadataResponseTopic] = []
@@ -130,7 +131,7 @@ def _named_topics(
         if not context.allows(Operation.DESCRIBE, ResourceType.TOPIC, name):
             answers.append(_error(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         elif topic is not None:
-            answers.append(_topic_answer(topic, image, context.listener_name, context.api_version))
+            answers.append(broker.topic_answers.of(topic, image, context.listener_name, context.api_version))
         elif may_create and not _may_create(name, context):
             answers.append(_error(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         else:
@@ -143,14 +144,14 @@ def _named_topics(
     return answers
 
 
-def _by_id(topic_id: Uuid, context: RequestContext, image: MetadataImage) -> MetadataResponseTopic:
+def _by_id(topic_id: Uuid, context: RequestContext, broker: Broker, image: MetadataImage) -> MetadataResponseTopic:
     topic = image.topics.by_id.get(topic_id)
     if topic is None:
         return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
     if not context.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
         # An id gives nothing away; the name would.
         return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=None, topic_id=topic_id)
-    return _topic_answer(topic, image, context.listener_name, context.api_version)
+    return broker.topic_answers.of(topic, image, context.listener_name, context.api_version)
 
 
 def _error(name: str, code: ErrorCode) -> MetadataResponseTopic:
@@ -194,41 +195,3 @@ def _log_failures(outcome: Deferred[CreateTopicsResponse]) -> None:
         more = f" (and {len(failed) - 1} others)" if len(failed) > 1 else ""
         name, message = failed[0].name, failed[0].error_message
         logger.warning("topic %r%s could not be created automatically: %s", name, more, message)
-
-
-def _topic_answer(topic: TopicImage, image: MetadataImage, listener: str, version: int) -> MetadataResponseTopic:
-    return MetadataResponseTopic(
-        error_code=ErrorCode.NONE,
-        name=topic.name,
-        topic_id=topic.topic_id,
-        is_internal=is_internal(topic.name),
-        partitions=[
-            _partition_answer(index, topic.partitions[index], image, listener, version)
-            for index in sorted(topic.partitions)
-        ],
-    )
-
-
-def _partition_answer(
-    index: int, partition: PartitionImage, image: MetadataImage, listener: str, version: int
-) -> MetadataResponsePartition:
-    replicas, isr = list(partition.replicas), list(partition.isr)
-    if version == 0:
-        replicas, isr = reachable(image, replicas, listener), reachable(image, isr, listener)
-    code = ErrorCode.NONE
-    leader = partition.leader
-    if endpoint_of(image, leader, listener) is None:
-        is_registered = leader in image.brokers
-        code = ErrorCode.LISTENER_NOT_FOUND if is_registered and version >= 6 else ErrorCode.LEADER_NOT_AVAILABLE
-        leader = NO_ID
-    elif len(replicas) < len(partition.replicas) or len(isr) < len(partition.isr):
-        code = ErrorCode.REPLICA_NOT_AVAILABLE
-    return MetadataResponsePartition(
-        error_code=code,
-        partition_index=index,
-        leader_id=leader,
-        leader_epoch=partition.leader_epoch,
-        replica_nodes=replicas,
-        isr_nodes=isr,
-        offline_replicas=offline_replicas(image, partition, listener) if version >= 5 else [],
-    )
