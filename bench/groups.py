@@ -43,7 +43,7 @@ AT_LEAST_PEER = Goal(ratio=1.0, at_most=False)
 
 MEMBERS = 10
 PARTITIONS = 900
-JOINS = 6
+JOINS = 15
 ROUNDS = 8
 # Few partitions with a record in each, for joining; many for rebalances; one name each, on every broker.
 SMALL_TOPIC, SMALL_PARTITIONS = "groups-small", 6
