@@ -91,7 +91,7 @@ def test_what_does_not_move_is_kept(run: Tool, topic: str, settings: tuple[str, 
     story = two_members(run, topic, *settings)
     everything = names(f"{topic}.1", 0, 1, 2) | names(f"{topic}.2", 0, 1, 2)
     told = events(story, "a")
-    if told[0] == ("assigned", set()):
+    if settings == (CONSUMER,) and told[0] == ("assigned", set()):
         # The client was given its partitions before it knew their topics' names, which it asks for elsewhere.
         del told[0]
     assert told[0] == ("assigned", everything)
