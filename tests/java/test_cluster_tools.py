@@ -166,6 +166,9 @@ def test_leaders_are_elected_with_the_tool(nodes: ottla.testing.Cluster, tool: R
     said = tool("LeaderElectionCommand", "--election-type", "preferred", "--topic", "elected", "--partition", 0).stdout
     assert "Successfully completed leader election (PREFERRED) for partitions elected-0" in said
     wait_until(lambda: replicas_and_isr(nodes, "elected")[2] == 2, "the first node has heard of it")
+    # All means other tests' topics, too, and 2 comes back to each of them at its own time.
+    behind = ("TopicCommand", "--describe", "--under-replicated-partitions")
+    wait_until(lambda: not tool(*behind).stdout.strip(), "every replica is in sync")
     tool("LeaderElectionCommand", "--election-type", "preferred", "--all-topic-partitions")
     named = tmp_path / "partitions.json"
     named.write_text(json.dumps({"partitions": [{"topic": "elected", "partition": 0}]}))
