@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.replica.fetch_sessions import FetchedPartition, FetchEntry, FetchPlan
+from ottla.replica.gathering import GATHERED_BYTES, GATHERING_MS, Gathering
 from ottla.replica.nearest import NO_PREFERENCE, preferred_replica
 from ottla.replica.parked import Parked
 from ottla.replica.partition import Partition
@@ -37,14 +38,6 @@ __all__ = ["Fetch", "FetchLimits"]
 # A client that goes away leaves its parked fetch behind until its time is over: nobody may ask for days.
 WAIT_MS_MAX = 600_000
 
-# A follower that finds this much when it asks has a busy leader, which is about to have more. Every answer costs both
-# of them the same, whatever is in it, so that the leader waits for a moment, or until there is this much, and answers
-# then. A follower that has to wait for the next record gets it at once, unless it has found much a short while ago.
-GATHERED_BYTES_MIN = 16 * 1024
-GATHERED_BYTES = 1024 * 1024
-GATHERING_MS = 3
-BUSY_MS = 10
-
 _NO_RECORDS = b""
 _LEADER_HINT_VERSION = 16
 _STORAGE_ERROR_VERSION = 6
@@ -63,7 +56,7 @@ class FetchLimits:
         self.max_wait_ms = min(max_wait_ms, WAIT_MS_MAX)
 
     def gathering(self) -> FetchLimits:
-        """For a follower that could be answered now, but with more in a moment."""
+        """For a follower that could be answered now, but with more in a moment: see `gathering`."""
         return FetchLimits(
             max_bytes=self.max_bytes,
             min_bytes=max(self.min_bytes, GATHERED_BYTES),
@@ -75,6 +68,7 @@ class Fetch(Parked[FetchResponse]):
     """Reads, waits, reads again, answers."""
 
     __slots__ = (
+        "gathering",
         "limits",
         "listener_name",
         "manager",
@@ -127,6 +121,7 @@ class Fetch(Parked[FetchResponse]):
         self.refused: list[FetchedPartition] = []
         self.missing_bytes = 0
         self.spans_segments = False
+        self.gathering = None if replica_id < 0 else Gathering(plan.session, manager.clock)
 
     def refuse(self, entry: FetchEntry, error: ErrorCode) -> None:
         """The partition is unknown or forbidden: it is named in the answer, but does not hasten it."""
@@ -139,10 +134,8 @@ class Fetch(Parked[FetchResponse]):
         limits = self.limits
         has_targets = bool(self.targets) or self.plan.has_quiet
         results, size, is_urgent = self._read()
-        if self._has_follower_that_keeps_up(results, size):
+        if self.gathering is not None and self.gathering.begins_on_arrival(results, size):
             limits = self.limits = limits.gathering()
-            if self.plan.session is not None:
-                self.plan.session.busy_ms = self._monotonic_ms()
         if is_urgent or size >= limits.min_bytes or limits.max_wait_ms <= 0 or not has_targets or self.parking.is_full:
             return self._answer(results, size)
         self.missing_bytes = limits.min_bytes - size
@@ -169,7 +162,11 @@ class Fetch(Parked[FetchResponse]):
 
     def retry(self) -> None:
         results, size, is_urgent = self._read()
-        if not is_urgent and self._is_worth_gathering(results, size):
+        if (
+            self.gathering is not None
+            and not is_urgent
+            and self.gathering.begins_after_waiting(results, size, max_wait_ms=self.limits.max_wait_ms)
+        ):
             self.limits = self.limits.gathering()
             self.wait_again(self.limits.max_wait_ms)
         if is_urgent or size >= self.limits.min_bytes:
@@ -177,21 +174,12 @@ class Fetch(Parked[FetchResponse]):
         else:
             self.missing_bytes = self.limits.min_bytes - size
 
-    def _has_follower_that_keeps_up(self, results: list[FetchedPartition], size: int) -> bool:
-        return self.replica_id >= 0 and size >= GATHERED_BYTES_MIN and not any(map(_is_full, results))
-
-    def _is_worth_gathering(self, results: list[FetchedPartition], size: int) -> bool:
-        """Whether there will be more in a moment, and nobody has waited for that already."""
-        session = self.plan.session
-        return (
-            session is not None
-            and self.limits.max_wait_ms > GATHERING_MS
-            and self._monotonic_ms() - session.busy_ms <= BUSY_MS
-            and self._has_follower_that_keeps_up(results, size)
-        )
-
     def _monotonic_ms(self) -> int:
         return int(self.manager.clock.monotonic() * 1000)
+
+    @property
+    def is_out_of_time(self) -> bool:
+        return self.gathering is None or not self.gathering.has_begun
 
     def on_timeout(self) -> None:
         results, size, _ = self._read()
@@ -411,12 +399,6 @@ class Fetch(Parked[FetchResponse]):
                 response.node_endpoints.append(
                     NodeEndpoint(node_id=leader_id, host=endpoint.host, port=endpoint.port, rack=endpoint.rack)
                 )
-
-
-def _is_full(result: FetchedPartition) -> bool:
-    """Whether the partition may have had more to give than it was asked for: its reader is behind."""
-    entry, data = result
-    return data.records is not None and 2 * len(data.records) > entry.max_bytes
 
 
 def _has_no_news(entry: FetchEntry, partition: Partition) -> bool:

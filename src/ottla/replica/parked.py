@@ -87,6 +87,11 @@ class Parked(Generic[T]):
         """Called after a wake-up: answers with `unpark`, or goes on waiting."""
         raise NotImplementedError
 
+    @property
+    def is_out_of_time(self) -> bool:
+        """Whether the end of the waiting is a time-out, and not a moment after which there is something to tell."""
+        return True
+
     def on_timeout(self) -> None:
         """Called when the request has waited long enough: answers with `unpark`."""
         raise NotImplementedError
@@ -146,5 +151,5 @@ class Parked(Generic[T]):
     def _time_out(self) -> None:
         self.timer = None
         if self.is_parked:
-            self.parking.timeouts += 1
+            self.parking.timeouts += self.is_out_of_time
             self.attempt(self.on_timeout)

@@ -12,7 +12,7 @@ from ottla.model.errors import ErrorCode
 from ottla.model.ids import Uuid
 from ottla.model.ports import FileRegion
 from ottla.records.control import build_end_transaction_marker
-from ottla.replica.fetching import BUSY_MS, GATHERED_BYTES, GATHERED_BYTES_MIN, GATHERING_MS
+from ottla.replica.gathering import BUSY_MS, GATHERED_BYTES, GATHERED_BYTES_MIN, GATHERING_MS
 from ottla.wire.messages import metadata_records as r
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
 from tests.support.data_path import DataPath, batch, values
@@ -329,6 +329,13 @@ class TestFollowers:
         assert texts(poll.result()) == {0: ["a"]}
         assert not node.partition("t").parked_replica_fetches
 
+    def test_a_follower_that_has_waited_for_nothing_has_timed_out(self, node: DataPath) -> None:
+        node.create_topic("t", replicas=(1, 2))
+        poll = waiting(node.fetch("t", {0: 0}, max_wait_ms=500, replica_id=2))
+        node.virtual.scheduler.advance(500)
+        assert poll.done
+        assert node.replicas.parking.timeouts == 1
+
     def test_a_follower_of_a_busy_leader_gets_more_a_moment_later(self, node: DataPath) -> None:
         node.create_topic("t", replicas=(1, 2))
         node.append("t", "a" * GATHERED_BYTES_MIN)
@@ -339,6 +346,8 @@ class TestFollowers:
         node.virtual.scheduler.advance(GATHERING_MS)
         assert texts(poll.result()) == {0: ["a" * GATHERED_BYTES_MIN, "b"]}
         assert not node.partition("t").parked_replica_fetches
+        # It was answered with something, when it was to be.
+        assert node.replicas.parking.timeouts == 0
 
     def test_who_waits_for_a_busy_leader_waits_a_moment_longer(self, node: DataPath) -> None:
         node.create_topic("t", replicas=(1, 2))
@@ -359,6 +368,7 @@ class TestFollowers:
         assert not poll.done
         scheduler.advance(GATHERING_MS)
         assert texts(poll.result()) == {0: [much, "b"]}
+        assert node.replicas.parking.timeouts == 0
         # The leader has been calm for a while.
         poll = ask(3)
         scheduler.advance(BUSY_MS)
