@@ -23,7 +23,7 @@ help:
 	@echo "make compat   Apache Kafka's own integration tests against Ottla"
 	@echo "make faults   kills, freezes, cuts and full disks under real clients (FAULTS_SECONDS=60 for each)"
 	@echo "make sim      whole clusters on virtual time, networks and disks (SEEDS=1000; repeats any of them)"
-	@echo "make bench    Apache Kafka and Ottla side by side (QUICK=1: about eight minutes; MINUTES=12: what fits)"
+	@echo "make bench    Apache Kafka and Ottla side by side (QUICK=1: every axis, about 25 minutes; MINUTES=15: what fits)"
 	@echo "make lint     ruff, mypy, import-linter, house rules"
 	@echo "make format   let ruff rewrite what it can"
 

@@ -19,6 +19,7 @@ from bench import clients, groups, lifecycle, metrics, pipelines, spark_read
 from bench.cases import Case, topic
 from bench.chart import write_chart
 from bench.curve import CURVE
+from bench.floor import Floor
 from bench.plan import START_S, by_settings, choose, planned_seconds
 from bench.publish import Circumstances, circumstances_now, read_results, write_readme, write_results
 from bench.report import print_header, print_progress, print_result, print_summary
@@ -148,6 +149,8 @@ class Run:
         settings = {**SETTINGS, **cases[0].settings}
         with ExitStack() as stack:
             brokers = {who: stack.enter_context(make(directory / who, settings)) for who, make in makers.items()}
+            floored = any(case.floor_metric for case in cases)
+            floor = stack.enter_context(Floor(directory / "floor", settings)) if floored else None
             warm_up(brokers, opened)
             for case in cases:
                 self._announce(case.title)
@@ -156,7 +159,7 @@ class Run:
                     continue
                 begun = time.monotonic()
                 try:
-                    result = run_case(case, brokers, opened, runs=self._runs)
+                    result = run_case(case, brokers, opened, runs=self._runs, floor=floor)
                 except CaseFailedError as error:
                     # One case that cannot be measured is reported; the others still are.
                     result = Result(case.group, case.name, error=str(error))
@@ -225,7 +228,7 @@ def selection_of(options: argparse.Namespace) -> str:
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="every axis, not every combination: about eight minutes")
+    parser.add_argument("--quick", action="store_true", help="every axis, not every combination: about 25 minutes")
     parser.add_argument("--minutes", type=float, metavar="N", help="as many cases as fit, every goal before the rest")
     parser.add_argument("--cases", "--only", default="", metavar="PATTERN", help="cases whose name matches")
     parser.add_argument("--runs", type=int, default=3, help="runs of each case on each broker (default: 3)")

@@ -69,7 +69,8 @@ def fitting(cases: Sequence[Case], essential: set[str], *, seconds: float, runs:
 
 
 def planned_seconds(case: Case, *, runs: int) -> float:
-    seconds = 2 * case.seconds * (runs + case.warm_up_runs)
+    contestants = 2 if case.floor_metric is None else 3
+    seconds = contestants * case.seconds * (runs + case.warm_up_runs)
     return seconds if case.limit_s is None else min(seconds, max(case.limit_s, 2 * case.seconds))
 
 

@@ -63,13 +63,19 @@ def tally(results: Sequence[Result]) -> tuple[int, int]:
 def loss_lines(results: Sequence[Result]) -> list[str]:
     """Every goal that was not met, farthest from its goal first, and every case that could not be measured."""
     lost = [
-        (figure.shortfall, f"{result.title}: {figure.metric} {figure.ratio:.2f} x Kafka, goal {figure.goal}")
+        (figure.shortfall, loss_line(result, figure))
         for result in results
         for figure in result.figures
         if figure.goal is not None and not figure.met
     ]
     failed = [f"{result.title}: not measured: {result.error}" for result in results if result.error]
     return [line for _, line in sorted(lost, key=lambda pair: -pair[0])] + failed
+
+
+def loss_line(result: Result, figure: Figure) -> str:
+    line = f"{result.title}: {figure.metric} {figure.ratio:.2f} x Kafka, goal {figure.goal}"
+    floor = result.floor_of(figure)
+    return line if floor is None else f"{line} (a server that is no broker: {floor.ratio:.2f})"
 
 
 def number(value: float) -> str:

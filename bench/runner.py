@@ -14,6 +14,7 @@ from bench.lifecycle import GOALS, GROUP, NAME, measure_lifecycle
 from tests.support.brokers import Broker
 
 __all__ = [
+    "FLOOR",
     "OURS",
     "PEER",
     "CaseFailedError",
@@ -26,6 +27,8 @@ __all__ = [
 ]
 
 PEER, OURS = "kafka", "ottla"
+# A third one, where a case asks for it; its figure is shown in our column, beside the peer's.
+FLOOR = "floor"
 
 
 class CaseFailedError(Exception):
@@ -75,6 +78,10 @@ class Result:
     def title(self) -> str:
         return f"{self.group}: {self.name}"
 
+    def floor_of(self, figure: Figure) -> Figure | None:
+        """What a server pays for the same that is no broker, if that was measured."""
+        return next((one for one in self.figures if one.metric == f"({FLOOR} of {figure.metric})"), None)
+
     @property
     def others_share(self) -> float | None:
         """How much of the machine went to neither contestant nor client, in the median run."""
@@ -90,22 +97,37 @@ def grouped(results: Sequence[Result]) -> dict[str, list[Result]]:
     return found
 
 
-def run_case(case: Case, brokers: Mapping[str, Broker], clients: Clients, *, runs: int) -> Result:
-    for broker in brokers.values():
+def run_case(
+    case: Case, brokers: Mapping[str, Broker], clients: Clients, *, runs: int, floor: Broker | None = None
+) -> Result:
+    contestants = dict(brokers)
+    if floor is not None and case.floor_metric is not None:
+        contestants[FLOOR] = floor
+    for broker in contestants.values():
         for _ in range(case.warm_up_runs):
             run_once(case, broker, clients)
-    measured: dict[str, list[Metrics]] = {name: [] for name in brokers}
+    measured: dict[str, list[Metrics]] = {name: [] for name in contestants}
     cut: str | None = None
     begun = time.monotonic()
     for number in range(runs):
         if not has_time_for_another(case.limit_s, rounds=number, spent_s=time.monotonic() - begun):
             cut = f"{number} of {runs} rounds: more would have taken over {case.limit_s:.0f} s"
             break
-        for name in alternating(list(brokers), number):
-            measured[name].append(run_once(case, brokers[name], clients))
+        for name in alternating(list(contestants), number):
+            measured[name].append(run_once(case, contestants[name], clients))
+    on_floor = measured.pop(FLOOR, [])
     result = as_result(case.group, case.name, case.goals, measured)
     result.cut = cut
+    if on_floor:
+        add_floor(result, case.floor_metric or "", on_floor)
     return result
+
+
+def add_floor(result: Result, metric: str, runs: Sequence[Metrics]) -> None:
+    """A figure behind the broker's own, so that its ratio is the best that anybody could reach."""
+    at, own = next((at, one) for at, one in enumerate(result.figures) if one.metric == metric)
+    floor = Figure(f"({FLOOR} of {metric})", None, {PEER: own.runs[PEER], OURS: [run[metric] for run in runs]})
+    result.figures.insert(at + 1, floor)
 
 
 def has_time_for_another(limit_s: float | None, *, rounds: int, spent_s: float) -> bool:
