@@ -8,6 +8,7 @@ away for deletion, the future one takes its name, and the log goes on with the f
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from ottla.model.byte_rate import ByteRate
@@ -15,6 +16,7 @@ from ottla.model.deferred import Deferred
 from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition, Uuid
 from ottla.model.ports import World
+from ottla.records.header import read_header
 from ottla.storage.directories import LogDirectory
 from ottla.storage.errors import StorageError
 from ottla.storage.log import PartitionLog
@@ -27,7 +29,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Mover"]
 
+logger = logging.getLogger(__name__)
+
 _CHUNK_BYTES = 1 << 20
+_NOTING_PAUSE_SECONDS = 0.1
 
 
 class _Move:
@@ -82,6 +87,7 @@ class Mover:
             move.future.take_offline(StorageError("the move was called off"))
             if move.directory.is_offline:
                 return
+            self._manager.cleaner.on_move_called_off(topic_partition, move.directory.path)
             # Renamed, so that a restart does not take up a move that was called off.
             name = delete_directory_name(topic_partition, Uuid.random(self._world.random))
             aside = f"{move.directory.path}/{name}"
@@ -140,17 +146,19 @@ class Mover:
             future.truncate_to(current.log_end_offset)
         try:
             read = current.read(future.log_end_offset, max_bytes=_CHUNK_BYTES, end_offset=current.log_end_offset)
-        except KafkaError:
-            self.cancel(move.topic_partition)
+        except KafkaError as error:
+            self._give_up(move, error)
             return
         if read.region is None and move.is_flushed:
-            self._swap(move, current)
+            if self._manager.cleaner.on_log_moving(current, move.directory.path):
+                self._swap(move, current)
+            else:
+                self._world.scheduler.call_later(_NOTING_PAUSE_SECONDS, self._copy_next, move)
             return
         if read.region is None:
             # The original goes soon after the swap, so the copy has to be durable first. What is appended while it is
             # being synced follows after, as volatile as any new record.
-            move.is_flushed = True
-            future.flush().when_done(lambda _: self._world.scheduler.call_soon(self._copy_next, move))
+            future.flush().when_done(lambda outcome: self._on_flushed(move, outcome))
             return
         self._world.workers.submit(read.region.read).when_done(lambda outcome: self._on_chunk(move, outcome))
 
@@ -158,16 +166,29 @@ class Mover:
         if move.is_cancelled:
             return
         if outcome.error is not None:
-            self.cancel(move.topic_partition)
+            self._give_up(move, outcome.error)
             return
         chunk = outcome.result()
         self._rate.record(len(chunk), self._world.clock.monotonic())
         try:
-            move.future.append_as_follower(chunk)
-        except StorageError:
-            self.cancel(move.topic_partition)
+            _append(move.future, chunk)
+        except KafkaError as error:
+            self._give_up(move, error)
             return
         self._world.scheduler.call_soon(self._copy_next, move)
+
+    def _on_flushed(self, move: _Move, outcome: Deferred[None]) -> None:
+        if move.is_cancelled:
+            return
+        if outcome.error is not None:
+            self._give_up(move, outcome.error)
+            return
+        move.is_flushed = True
+        self._world.scheduler.call_soon(self._copy_next, move)
+
+    def _give_up(self, move: _Move, error: BaseException) -> None:
+        logger.warning("The move of %s to %s is called off: %s", *(move.topic_partition, move.directory.path, error))
+        self.cancel(move.topic_partition)
 
     def _swap(self, move: _Move, current: PartitionLog) -> None:
         old_directory = self._manager.directory_of(move.topic_partition)
@@ -194,3 +215,11 @@ class Mover:
         current.sync_with_next_flush(target, move.directory.path)
         self._manager.moved(move.topic_partition, move.directory)
         self._manager.remove_tree_later(old_directory, aside)
+
+
+def _append(future: PartitionLog, chunk: bytes) -> None:
+    first = read_header(chunk)
+    if first.base_offset < future.log_end_offset == future.log_start_offset <= first.last_offset:
+        # The log begins in the middle of a batch (DeleteRecords), of which there are no halves.
+        future.truncate_fully_and_start_at(first.base_offset)
+    future.append_as_follower(chunk)

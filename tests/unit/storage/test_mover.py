@@ -8,7 +8,9 @@ import pytest
 
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
-from tests.unit.storage.helpers import offsets_of, values_of
+from ottla.records.build import build_batch
+from ottla.records.record import Record
+from tests.unit.storage.helpers import log_config, offsets_of, values_of
 from tests.unit.storage.test_manager import TOPIC_ID, Node
 
 PARTITION = TopicPartition("t", 0)
@@ -86,6 +88,75 @@ def test_records_deleted_during_the_move_are_not_copied() -> None:
     assert log.directory == "/d2/t-0"
     assert log.log_start_offset == 40
     assert offsets_of(log) == list(range(40, 50))
+
+
+def test_a_log_that_begins_inside_a_batch_moves_too() -> None:
+    node = started()
+    log = node.logs.get(PARTITION)
+    assert log is not None
+    node.append(log, b"one", b"two", b"three")
+    log.update_high_watermark(53)
+    log.advance_log_start_offset(51)
+    node.logs.move(PARTITION, "/d2")
+    node.world.scheduler.run()
+    assert log.directory == "/d2/t-0"
+    assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (51, 53, 53)
+    node.append(log, b"after")
+    assert values_of(log) == [b"one", b"two", b"three", b"after"]
+
+
+def test_what_the_log_refuses_ends_the_move_with_a_line(caplog: pytest.LogCaptureFixture) -> None:
+    node = started()
+    log = node.logs.get(PARTITION)
+    assert log is not None
+    # A batch that was let in before the segments became smaller than it.
+    log.config = log_config(segment_bytes=20)
+    node.logs.move(PARTITION, "/d2")
+    node.world.scheduler.run()
+    assert log.directory == "/d1/t-0"
+    assert not names(node, "/d2", "-future")
+    assert "The move of t-0 to /d2 is called off" in caplog.text
+
+
+def test_a_copy_that_could_not_be_made_durable_does_not_take_the_place() -> None:
+    node = Node("/d1", "/d2")
+    node.start()
+    log = node.create("t")
+    node.append(log, b"kept")
+    node.files.fail_next("sync", OSError(errno.EMFILE, "too many"), path_contains="-future/00000000000000000000.log")
+    node.logs.move(PARTITION, "/d2")
+    node.world.scheduler.run()
+    assert log.directory == "/d1/t-0"
+    assert not node.logs.directories[1].is_offline
+
+
+def test_gaps_of_the_cleaner_are_known_where_the_log_goes_before_it_is_there() -> None:
+    node = started()
+    log = node.logs.get(PARTITION)
+    assert log is not None
+    assert node.logs.cleaner.note_gaps(log)
+    # As it was copied from a leader that had cleaned it.
+    log.append_as_follower(
+        build_batch([Record(key=None, value=b"far", timestamp=1000)], base_offset=99, leader_epoch=0)
+    )
+    log.update_high_watermark(100)
+    real_rename = node.files.rename
+
+    def crash_after_swap(source: str, target: str) -> None:
+        real_rename(source, target)
+        if target == "/d2/t-0":
+            raise KeyboardInterrupt
+
+    node.files.rename = crash_after_swap  # type: ignore[method-assign]
+    node.logs.move(PARTITION, "/d2")
+    with pytest.raises(KeyboardInterrupt):
+        node.world.scheduler.advance(1000)
+    node.files.rename = real_rename  # type: ignore[method-assign]
+    node.kill()
+    found = node.start().get(PARTITION)
+    assert found is not None
+    assert found.directory == "/d2/t-0"
+    assert offsets_of(found) == [*range(50), 99]
 
 
 def test_a_move_cut_off_by_a_crash_goes_on_at_the_next_start() -> None:

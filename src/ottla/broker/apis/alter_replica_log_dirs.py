@@ -3,7 +3,7 @@
 - 2: flexible
 
 The answer says whether the move was begun; how far it is, DescribeLogDirs tells. A replica that is not here is answered
-with REPLICA_NOT_AVAILABLE; the directory is not remembered for later, as Apache Kafka does.
+with REPLICA_NOT_AVAILABLE; should it come to this node before the next restart, it goes to the directory asked for.
 """
 
 from __future__ import annotations

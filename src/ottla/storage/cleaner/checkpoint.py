@@ -36,7 +36,9 @@ class CleanerCheckpoint:
         self._on_disk = frozenset(self._offsets)
 
     def is_on_disk(self, topic_partition: TopicPartition) -> bool:
-        """Whether a crash from now on would find an entry, whatever its offset."""
+        """Whether a crash from now on would find an entry, whatever its offset; asking repeats a write that failed."""
+        if topic_partition in self._offsets and topic_partition not in self._on_disk and not self._is_writing:
+            self._write()
         return topic_partition in self._on_disk and topic_partition in self._offsets
 
     def get(self, topic_partition: TopicPartition) -> int | None:

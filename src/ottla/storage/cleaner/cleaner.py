@@ -205,6 +205,21 @@ class LogCleaner:
             checkpoint.set(log.topic_partition, log.log_start_offset)
         return checkpoint.is_on_disk(log.topic_partition)
 
+    def on_log_moving(self, log: PartitionLog, target: str) -> bool:
+        """A copy in another directory is about to take the log's place, with the gaps that the cleaner has left.
+
+        As in `note_gaps`, that directory has to know of them first; True when it does, or when there are none.
+        """
+        offset = self.cleaned_offset(log)
+        if offset is None:
+            return True
+        checkpoint = self._checkpoint(target)
+        checkpoint.set(log.topic_partition, offset)
+        return checkpoint.is_on_disk(log.topic_partition)
+
+    def on_move_called_off(self, topic_partition: TopicPartition, target: str) -> None:
+        self._checkpoint(target).remove(topic_partition)
+
     def on_log_moved(self, topic_partition: TopicPartition, *, source: str, target: str) -> None:
         """A partition has moved to another log directory, cleaned part and all."""
         self.abort(topic_partition)
