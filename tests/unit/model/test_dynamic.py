@@ -41,6 +41,9 @@ def test_what_may_change_passes(name: str, for_all_brokers: bool) -> None:
         ("message.max.bytes", "many"),
         ("leader.replication.throttled.rate", "-1"),
         ("listener.name.a.sasl.enabled.mechanisms", "PLAIN"),
+        ("max.connections", "0"),
+        ("listener.name.a.max.connections", "0"),
+        ("max.connection.creation.rate", "0"),
     ],
 )
 def test_impossible_values_are_refused(name: str, value: str) -> None:
@@ -77,6 +80,9 @@ def test_a_change_makes_a_new_configuration() -> None:
         ({"log.retention.ms": "0"}, "log.retention.ms is 0"),
         ({"num.io.threads": "17"}, "num.io.threads cannot change from 8 to 17 at once"),
         ({"num.io.threads": "3"}, "num.io.threads cannot change from 8 to 3 at once"),
+        ({"log.cleaner.threads": "0"}, "log.cleaner.threads cannot change from 1 to 0 at once"),
+        ({"cordoned.log.dirs": "/nowhere"}, "cordoned.log.dirs has /nowhere, but it must be among"),
+        ({"group.consumer.assignment.interval.ms": "15001"}, "(0 and 15000), but is 15001"),
         ({"listeners": "PLAINTEXT://a:1,CONTROLLER://a:2"}, "listeners cannot change while the node runs yet"),
     ],
 )
@@ -85,6 +91,12 @@ def test_a_change_must_leave_a_configuration_that_works(layer: dict[str, str], m
         check_dynamic_change(CONFIG, dynamic=layer)
     assert refusal.value.code is ErrorCode.INVALID_REQUEST
     assert message in refusal.value.message
+
+
+def test_no_reporters_of_metrics_are_what_there_is() -> None:
+    check_dynamic_values({"metric.reporters": ""})
+    with pytest.raises(KafkaError):
+        check_dynamic_values({"metric.reporters": "com.example.Reporter"})
 
 
 def test_a_pool_may_double_or_halve() -> None:

@@ -148,6 +148,7 @@ def _check_ports(config: BrokerConfig) -> None:
 
 def _check_log(config: BrokerConfig) -> None:
     _require(bool(config.log_dirs), "log.dirs or log.dir must name at least one directory.", "log.dirs")
+    _check_cordoned(config)
     _require(config.log_roll_ms >= 1, f"log.roll.ms is {config.log_roll_ms}, but it must be at least 1.", "log.roll.ms")
     _require(
         config.log_roll_jitter_ms >= 0,
@@ -165,6 +166,21 @@ def _check_log(config: BrokerConfig) -> None:
         f"log.cleaner.dedupe.buffer.size is {config.log_cleaner_dedupe_buffer_size}, but it must be more than 1 MiB "
         "for each of log.cleaner.threads.",
         "log.cleaner.dedupe.buffer.size",
+    )
+
+
+def _check_cordoned(config: BrokerConfig) -> None:
+    cordoned = config.cordoned_log_dirs
+    _require(
+        "*" not in cordoned or len(cordoned) == 1,
+        "cordoned.log.dirs has * for all log directories, so it must name no other.",
+        "cordoned.log.dirs",
+    )
+    unknown = [path for path in cordoned if path != "*" and path not in config.log_dirs]
+    _require(
+        not unknown,
+        f"cordoned.log.dirs has {', '.join(unknown)}, but it must be among the directories of log.dirs.",
+        "cordoned.log.dirs",
     )
 
 
@@ -224,27 +240,23 @@ def _check_groups(config: BrokerConfig) -> None:
             f"group.consumer.assignors names {name}, but only {' and '.join(_ASSIGNORS)} are available.",
             "group.consumer.assignors",
         )
-    for what, value, low, high in (
-        (
-            "session.timeout.ms",
-            config.group_consumer_session_timeout_ms,
-            config.group_consumer_min_session_timeout_ms,
-            config.group_consumer_max_session_timeout_ms,
-        ),
-        (
-            "heartbeat.interval.ms",
-            config.group_consumer_heartbeat_interval_ms,
-            config.group_consumer_min_heartbeat_interval_ms,
-            config.group_consumer_max_heartbeat_interval_ms,
-        ),
-    ):
-        _require(
-            low <= value <= high,
-            f"group.consumer.{what} must be between its minimum and maximum ({low} and {high}), but is {value}.",
-            f"group.consumer.{what}",
-        )
+    for kind in ("consumer", "share", "streams"):
+        for what in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"):
+            _check_between(config, f"group.{kind}", what)
     _require(
         config.group_consumer_heartbeat_interval_ms < config.group_consumer_session_timeout_ms,
         "group.consumer.heartbeat.interval.ms must be less than group.consumer.session.timeout.ms.",
         "group.consumer.heartbeat.interval.ms",
+    )
+
+
+def _check_between(config: BrokerConfig, prefix: str, what: str) -> None:
+    value, low, high = (config.get(f"{prefix}.{bound}{what}") for bound in ("", "min.", "max."))
+    assert isinstance(value, int)
+    assert isinstance(low, int)
+    assert isinstance(high, int)
+    _require(
+        low <= value <= high,
+        f"{prefix}.{what} must be between its minimum and maximum ({low} and {high}), but is {value}.",
+        f"{prefix}.{what}",
     )

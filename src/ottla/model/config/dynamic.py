@@ -29,6 +29,9 @@ _POOLS: Final = (
     "num.replica.fetchers",
 )
 
+# A node may be started with none of these, but whoever took the last one away could never give it back.
+_NEVER_NONE: Final = ("max.connections", "max.connection.creation.rate")
+
 # Sockets are opened at start; these keys could change in Apache Kafka and cannot here yet.
 _FIXED_AT_START: Final = ("listeners", "listener.security.protocol.map")
 
@@ -62,6 +65,8 @@ def check_dynamic_values(values: Mapping[str, str]) -> None:
             value = key.parse(text)
             if not is_tls_of_listener(name):
                 key.check_supported(value)
+            if value == 0 and name.endswith(_NEVER_NONE):
+                raise ConfigError(f"{name} cannot become 0 while the node runs: nobody could connect.", key=name)
         except ConfigError as error:
             raise _refused(error.message) from None
 
@@ -112,9 +117,10 @@ def usable_dynamic(
 def _check_pool(name: str, before: object, after: object) -> None:
     assert isinstance(before, int)
     assert isinstance(after, int)
-    if after != before and not before // 2 <= after <= before * 2:
+    if after != before and not max(before // 2, 1) <= after <= before * 2:
         raise _refused(
-            f"{name} cannot change from {before} to {after} at once: at most double and at least half is allowed."
+            f"{name} cannot change from {before} to {after} at once: at most double and at least half, and never 0, "
+            "is allowed."
         )
 
 

@@ -163,7 +163,8 @@ class ConfigKey(NamedTuple):
 
     def check_supported(self, value: ConfigValue) -> None:
         """Raises ConfigError when this node cannot do what the value asks for."""
-        if self.status.standing is Standing.REFUSED and value != self.default:
+        # An empty list asks for nothing.
+        if self.status.standing is Standing.REFUSED and value not in (self.default, ()):
             raise ConfigError(
                 f"{self.name} cannot be set to {_shown(self, value)}: {self.status.reason}.", key=self.name
             )
