@@ -76,6 +76,14 @@ class LogDirectory:
         else:
             self.fail(error)
 
+    def clear_away(self, path: str) -> None:
+        """Removes what could not be finished here: it may begin elsewhere, and must not be found twice."""
+        try:
+            if self._files.is_directory(path):
+                self._files.remove_tree(path)
+        except OSError as error:
+            self.tolerate(error)
+
     def open(self, world: World, *, cluster_id: str, node_id: int) -> None:
         """Locks the directory and holds its identity against ours; a new directory is given one.
 

@@ -25,6 +25,7 @@ from ottla.storage.names import (
     CLEANER_CHECKPOINT_FILE,
     CLUSTER_METADATA_TOPIC,
     LOG_START_OFFSET_FILE,
+    LOG_SUFFIX,
     RECOVERY_POINT_FILE,
     REPLICATION_OFFSET_FILE,
     DirectoryKind,
@@ -141,16 +142,36 @@ class Loader:
         return jobs
 
     def _refuse_twins(self, queues: list[deque[_Job]]) -> None:
-        seen: dict[TopicPartition, LogDirectory] = {}
+        seen: dict[TopicPartition, tuple[_Job, deque[_Job]]] = {}
         for queue in queues:
-            for job in queue:
-                other = seen.setdefault(job.topic_partition, job.directory)
-                if other is not job.directory:
+            for job in list(queue):
+                other, its_queue = seen.setdefault(job.topic_partition, (job, queue))
+                if other is job:
+                    continue
+                if not self._was_begun(job):
+                    self._leave_out(job, queue)
+                elif not self._was_begun(other):
+                    self._leave_out(other, its_queue)
+                    seen[job.topic_partition] = (job, queue)
+                else:
                     raise DirectoryRefused(
-                        f"{job.topic_partition} lies in both {other.path} and {job.directory.path}. A move between "
-                        f"them was probably cut off by a failing disk: remove one of the two, "
+                        f"{job.topic_partition} lies in both {other.directory.path} and {job.directory.path}. A move "
+                        f"between them was probably cut off by a failing disk: remove one of the two, "
                         f"best the one on the disk that failed."
                     )
+
+    def _was_begun(self, job: _Job) -> bool:
+        """A new log gets its first segment last: without one it was never used, and was begun again elsewhere."""
+        try:
+            names = self._world.files.list_directory(f"{job.directory.path}/{job.topic_partition}")
+        except OSError:
+            # Nobody knows: then it is for the operator to decide.
+            return True
+        return any(LOG_SUFFIX in name for name in names)
+
+    def _leave_out(self, job: _Job, queue: deque[_Job]) -> None:
+        queue.remove(job)
+        self.deleted.append((job.directory, str(job.topic_partition)))
 
     def _promote_lone_futures(self, queues: list[deque[_Job]]) -> None:
         """A copy without its original: the crash came in the middle of the swap, so the copy was complete."""

@@ -236,6 +236,7 @@ class LogManager:
         try:
             log = self._create(topic_partition, topic_id, config, directory)
         except OSError as error:
+            directory.clear_away(f"{directory.path}/{topic_partition}")
             # Who asked will say so, and ask again: a line here each time would bury the others.
             if not is_disk_full(error) and not is_shortage(error):
                 directory.fail(error)
@@ -248,7 +249,7 @@ class LogManager:
     ) -> PartitionLog:
         path = f"{directory.path}/{topic_partition}"
         files = self._world.files
-        # Left by an attempt before, which the disk had no room to finish.
+        # Left by an attempt before, which the disk had no room to finish, nor to clear away.
         had_directory = files.is_directory(path)
         if not had_directory:
             files.make_directories(path)

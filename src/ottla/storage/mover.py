@@ -72,9 +72,12 @@ class Mover:
         assert current is not None
         if self._manager.directory_of(topic_partition) is directory:
             return
+        name = future_directory_name(topic_partition, Uuid.random(self._world.random))
+        path = f"{directory.path}/{name}"
         try:
-            future = self._begin(topic_partition, current, directory)
+            future = self._begin(topic_partition, current, directory, path)
         except OSError as error:
+            directory.clear_away(path)
             directory.tolerate(error)
             raise StorageError(f"Could not begin the copy of {topic_partition} in {directory.path}: {error}") from error
         move = self._moves[topic_partition] = _Move(topic_partition, directory, future)
@@ -109,9 +112,9 @@ class Mover:
             move.is_cancelled = True
         self._moves.clear()
 
-    def _begin(self, topic_partition: TopicPartition, current: PartitionLog, directory: LogDirectory) -> PartitionLog:
-        name = future_directory_name(topic_partition, Uuid.random(self._world.random))
-        path = f"{directory.path}/{name}"
+    def _begin(
+        self, topic_partition: TopicPartition, current: PartitionLog, directory: LogDirectory, path: str
+    ) -> PartitionLog:
         self._world.files.make_directories(path)
         topic_id = self._manager.topic_id_of(topic_partition)
         unsynced = [write_topic_id(self._world.files, path, topic_id)] if topic_id else []

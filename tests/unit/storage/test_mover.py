@@ -223,6 +223,15 @@ def test_a_full_target_ends_the_move() -> None:
     assert not names(node, "/d2", "-future")
 
 
+def test_a_move_that_cannot_begin_is_refused_and_leaves_nothing_behind() -> None:
+    node = started()
+    node.files.fail_next("write_atomically", OSError(errno.ENOSPC, "full"), path_contains="/d2/")
+    with pytest.raises(KafkaError) as caught:
+        node.logs.move(PARTITION, "/d2")
+    assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert names(node, "/d2") == []
+
+
 def test_deleting_a_partition_ends_its_move() -> None:
     node = started()
     node.world.workers.immediate = False
