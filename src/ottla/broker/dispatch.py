@@ -100,7 +100,9 @@ class Dispatcher:
             if route.is_special:
                 request, handle, route = self._read_specially(frame, body_position, route, connection)
             elif request is None:
-                request, _ = route.decode(frame, body_position)
+                request, end = route.decode(frame, body_position)
+                if end > len(frame):
+                    raise MalformedMessage("client_id is longer than the frame")
         except (MalformedMessage, struct.error, IndexError) as error:
             raise CloseConnection(f"a malformed {_described(frame)} request: {error}") from None
         context = RequestContext(route.api_key, route.version, correlation_id, client_id, connection, self._now_ms())

@@ -6,8 +6,8 @@ finalized.
 - Version 0-2: the list alone, with a throttle time since version 1.
 - Version 3 (KIP-511): the client names its software, which must look like a name and a version; supported and
   finalized features (KIP-584) are answered.
-- Version 4: features whose lowest supported level is 0 are answered as they are. Older clients stumble over a level
-  of 0, so up to version 3 such features are shown from level 1.
+- Version 4: features whose lowest supported level is 0 are answered, too. Older clients stumble over a level of 0, so
+  up to version 3 such features are left out.
 - Any other version is answered in version 0 with UNSUPPORTED_VERSION and the versions of this API alone, so that the
   client can ask again; see `ottla.broker.dispatch`.
 """
@@ -77,10 +77,10 @@ def _finalized(broker: Broker) -> list[tuple[str, int]]:
 
 
 def _supported_features(broker: Broker, version: int) -> list[SupportedFeatureKey]:
-    features = broker.supported_features
     return [
-        SupportedFeatureKey(name=name, min_version=lowest if version >= 4 else max(lowest, 1), max_version=highest)
-        for name, (lowest, highest) in sorted(features.items())
+        SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
+        for name, (lowest, highest) in sorted(broker.supported_features.items())
+        if lowest > 0 or version >= 4
     ]
 
 
