@@ -469,7 +469,8 @@ class ProducerState:
         self._producers.clear()
         self._verifications.clear()
         self._ongoing.clear()
-        self._unreplicated.clear()
+        # No snapshot tells of transactions that ended but whose markers are not replicated: what is known stays known.
+        self._unreplicated = {first: marker for first, marker in self._unreplicated.items() if marker < end_offset}
         self.end_offset = end_offset
 
 

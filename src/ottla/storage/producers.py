@@ -127,6 +127,7 @@ class ProducerLedger:
         """The log begins anew at the offset."""
         self._forget(list(self._snapshots))
         self.begin_at(end_offset)
+        self.state.on_high_watermark(end_offset)
 
     def _load_latest(self, log_start_offset: int, now_ms: int) -> int:
         """Fills the state from the latest whole snapshot and returns its offset; damaged ones are removed."""

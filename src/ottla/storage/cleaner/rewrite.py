@@ -117,9 +117,10 @@ class Cleaning:
 
     def _build_map(self, aborted: list[AbortedTransaction]) -> Iterator[int]:
         plan = self._plan
-        transactions = CleanedTransactions()
-        transactions.add_aborted(aborted)
         start = plan.first_dirty_offset
+        transactions = CleanedTransactions()
+        # One that ended in the part that is not read here would seem to go on, and take later ones along.
+        transactions.add_aborted(each for each in aborted if each.last_offset >= start)
         self.map.latest_offset = start - 1
         for source in plan.sources:
             if source.end_offset <= start:

@@ -361,6 +361,28 @@ def test_committed_records_stay_and_their_marker_with_them(bench: Bench) -> None
     assert marker.delete_horizon_ms is None
 
 
+def test_what_a_producer_commits_after_an_abort_that_was_cleaned_long_ago_replaces_what_was(bench: Bench) -> None:
+    log = bench.log(delete_retention_ms="5000")
+    bench.put(log, [("a", "aborted")], producer_id=1, base_sequence=0, is_transactional=True)
+    bench.end_transaction(log, 1, is_commit=False)
+    bench.put(log, [("a", "old"), ("b", "old")])
+    log.roll()
+    bench.clean()
+    bench.put(log, [("a", None), ("b", "new")], producer_id=1, base_sequence=1, is_transactional=True)
+    bench.end_transaction(log, 1, is_commit=True)
+    log.roll()
+    bench.clean()
+    assert content_of(log) == [(4, "a", None), (5, "b", "new")]
+
+    # Nor does what was deleted come back when its tombstone goes.
+    for key in "xy":
+        bench.world.scheduler.advance(6000)
+        bench.put(log, [(key, "1")])
+        log.roll()
+        bench.clean()
+    assert [key for _, key, _ in content_of(log)] == ["b", "x", "y"]
+
+
 def test_undecided_transactions_are_not_cleaned(bench: Bench) -> None:
     log = bench.log()
     bench.put(log, [("a", "1"), ("a", "2")])
