@@ -19,8 +19,8 @@ from bisect import bisect_right
 from collections import deque
 from pathlib import Path
 
-from ottla.host.listener import UNSENT_BYTES_MAX
 from ottla.host.loop import new_event_loop
+from ottla.host.loopback import send_without_pacing
 from ottla.model.ports import FileRegion
 from ottla.records.checksum import crc32c
 from ottla.wire.framing import parse_request, parse_request_header, response_parts
@@ -169,7 +169,6 @@ class Connection:
         self._writing = False
         client.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES_MAX)
         loop.add_reader(client.fileno(), self._read)
 
     def _read(self) -> None:
@@ -267,6 +266,7 @@ def main() -> int:
     loop = new_event_loop()
     with socket.create_server(("127.0.0.1", options.port)) as listener:
         listener.setblocking(False)
+        send_without_pacing(listener)
         loop.add_reader(
             listener.fileno(), lambda: Connection(loop, listener.accept()[0], options.behind, files) and None
         )

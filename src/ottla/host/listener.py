@@ -15,6 +15,7 @@ from ottla.broker.context import ConnectionContext, ListenerInfo
 from ottla.host.admission import Admission
 from ottla.host.connection import Connection, ConnectionSettings, FrameHandler, SharedReadState
 from ottla.host.logs import RateLimit
+from ottla.host.loopback import is_loopback, send_without_pacing
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -32,8 +33,8 @@ ACCEPTS_PER_TURN = 64
 ACCEPT_RETRY_SECONDS = 0.2
 
 # So much of an answer is handed to the kernel ahead of what the client's window allows to be sent; there is no limit to
-# what is on its way. Given megabytes, the kernel sends most of them while it handles the client's acknowledgements, on
-# a nearby client's own processor: a consumer that reads 6 MB answers spends half the CPU time with this bound.
+# what is on its way. On the loopback device, where it takes no time to be on its way, this would be too little: a
+# consumer of 6 MB answers would have us woken up for every 100 KiB.
 UNSENT_BYTES_MAX = 64 * 1024
 
 # Idle connections are looked for at this distance at most, and not more often than the least of these.
@@ -81,6 +82,8 @@ def bind(host: str, port: int, options: SocketOptions) -> socket.socket:
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes)
         bound.setblocking(False)
         bound.bind(address)
+        if is_loopback(bound):
+            send_without_pacing(bound)
         # A second process could bind, though not listen, beside a bound socket; listening makes the claim exclusive.
         # Clients that come this early wait in the backlog until the node answers.
         bound.listen(options.backlog_size)
@@ -122,6 +125,7 @@ class Listener:
         self._broker = broker
         self._dispatcher = dispatcher
         self._socket = bound_socket
+        self._is_local = is_loopback(bound_socket)
         self._admission = admission
         self._shared = shared
         self._settings = settings
@@ -274,7 +278,7 @@ class Listener:
         accepted.setblocking(False)
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+        if not self._is_local and hasattr(socket, "TCP_NOTSENT_LOWAT"):
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES_MAX)
         if self._options.send_buffer_bytes > 0:
             accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._options.send_buffer_bytes)

@@ -18,7 +18,7 @@ from ottla.broker.pending import Part, ResponseWaiter
 from ottla.broker.statistics import NodeStatistics
 from ottla.host.admission import Admission, AdmissionLimits
 from ottla.host.connection import ConnectionSettings, SharedReadState
-from ottla.host.listener import BindError, Listener, SocketOptions, bind
+from ottla.host.listener import UNSENT_BYTES_MAX, BindError, Listener, SocketOptions, bind
 from ottla.model.ports import World
 
 
@@ -38,9 +38,11 @@ class Served:
         self.statistics = NodeStatistics()
         self.quota = Unlimited()
 
-    def listen(self, admission: Admission | None = None, *, idle_ms_max: int = -1, name: str = "A") -> Listener:
+    def listen(
+        self, admission: Admission | None = None, *, idle_ms_max: int = -1, name: str = "A", host: str = "127.0.0.1"
+    ) -> Listener:
         options = SocketOptions(send_buffer_bytes=50_000, receive_buffer_bytes=50_000)
-        bound = bind("127.0.0.1", 0, options)
+        bound = bind(host, 0, options)
         port = bound.getsockname()[1]
         info = ListenerInfo(
             name=name,
@@ -270,6 +272,26 @@ def test_stopping_closes_idle_connections_and_refuses_new_ones(served: Served) -
     assert listener.connections == 0
     with pytest.raises(ConnectionRefusedError):
         served.connect(listener)
+
+
+def accepted_by(served: Served, listener: Listener) -> socket.socket:
+    assert served.echoes(served.connect(listener))
+    (connection,) = listener._connections
+    return connection._socket
+
+
+def test_what_does_not_leave_the_machine_is_neither_paced_nor_held_back(served: Served) -> None:
+    accepted = accepted_by(served, served.listen())
+    assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0") == b"reno"
+    assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) != UNSENT_BYTES_MAX
+
+
+def test_where_clients_may_be_far_away_the_system_decides_how_to_send(served: Served) -> None:
+    with socket.socket() as usual:
+        expected = usual.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+    accepted = accepted_by(served, served.listen(host=""))
+    assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16) == expected
+    assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) == UNSENT_BYTES_MAX
 
 
 def test_a_taken_port_is_one_sentence() -> None:

@@ -1,4 +1,4 @@
-"""What an outbox holds in memory."""
+"""What an outbox holds in memory, and what it has brought there."""
 
 from __future__ import annotations
 
@@ -8,9 +8,46 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from ottla.host.files import OsFiles
-from ottla.host.outbox import GATHERED_BYTES_MAX, REGION_COPIED_MAX, Outbox
+from ottla.host.outbox import GATHERED_BYTES_MAX, REGION_COPIED_MAX, REGION_RUN, Outbox
 from ottla.model.ports import FileRegion
+
+PAGE = 4096
+
+
+class PartlyCached:
+    """A file of which some pages are on disk only."""
+
+    path = "segment"
+
+    def __init__(self, *, missing_start: int, missing_end: int, size: int) -> None:
+        self.missing_start, self.missing_end, self.size = missing_start, missing_end, size
+
+    def read_nowait(self, position: int, length: int) -> bytes | None:
+        if self.missing_start <= position < self.missing_end:
+            return None
+        return bytes(length)
+
+
+@pytest.mark.parametrize("size", [REGION_COPIED_MAX + PAGE, 3 * REGION_COPIED_MAX, REGION_RUN, 3 * REGION_RUN])
+def test_what_is_not_in_memory_is_read_by_a_worker_though_its_ends_are(size: int) -> None:
+    # Finding where the region begins and ends has brought these in.
+    file: Any = PartlyCached(missing_start=PAGE, missing_end=min(size, REGION_RUN) - PAGE, size=size)
+    submitted: list[tuple[int, int]] = []
+
+    def submit(_: Any, __: Any, position: int, length: int) -> Any:
+        submitted.append((position, length))
+        return SimpleNamespace(when_done=lambda _: None)
+
+    world: Any = SimpleNamespace(workers=SimpleNamespace(submit=submit))
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        outbox = Outbox(loop=None, world=world, connected_socket=ours, owner=None)  # type: ignore[arg-type]
+        outbox.put([FileRegion(file, 0, size)])
+        assert not outbox.flush()
+    assert submitted == [(0, min(size, REGION_RUN))]
 
 
 def test_small_regions_are_not_all_read_before_the_first_is_sent(tmp_path: Path) -> None:
