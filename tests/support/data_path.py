@@ -20,9 +20,11 @@ from ottla.model.ports import FileRegion
 from ottla.records.build import build_batch
 from ottla.records.iterate import iterate_batches, iterate_records
 from ottla.records.record import Record
+from ottla.replica.giant_fetch import PackedFetchResponse
 from ottla.replica.manager import ReplicaManager
 from ottla.replica.partition import Partition
 from ottla.storage.manager import LogManager
+from ottla.wire.codec import decode
 from ottla.wire.messages import metadata_records as r
 from ottla.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
@@ -68,6 +70,14 @@ def values(records: Any) -> list[str]:
         for found in iterate_batches(memoryview(bytearray(data)))
         for record in iterate_records(found)
     ]
+
+
+def unpacked(response: FetchResponse, version: int) -> FetchResponse:
+    """What a client reads in an answer that brings its bytes along; any other as it is."""
+    if not isinstance(response, PackedFetchResponse):
+        return response
+    data = b"".join(part.read() if isinstance(part, FileRegion) else part for part in response.body)
+    return decode(FetchResponse, memoryview(data), version)[0]
 
 
 class DataPath:

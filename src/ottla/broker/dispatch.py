@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ottla.broker.quick_waiting import Written
     from ottla.broker.statistics import ApiStatistics
 
-__all__ = ["Dispatcher"]
+__all__ = ["Dispatcher", "described", "is_from_follower"]
 
 logger = logging.getLogger("ottla.broker.dispatch")
 
@@ -51,6 +51,9 @@ _HEADER = struct.Struct(">Iih")
 # Size and correlation id, and an empty run of tagged fields.
 _RESPONSE_HEADER = struct.Struct(">ii")
 _FLEXIBLE_RESPONSE_HEADER = struct.Struct(">iix")
+# What is larger is read in slices, where its API can also be handled so: about as many partitions of a fetch as can be
+# served in one turn of the loop without anybody noticing.
+GIANT_BYTES_MIN = 160 * 1024
 # The first version of Produce that `quick_produce` reads.
 QUICK_PRODUCE_VERSION_MIN = 9
 
@@ -72,11 +75,9 @@ class Dispatcher:
         started = 0.0
         try:
             route_key, correlation_id, client_id_length = _HEADER.unpack_from(frame)
-            route = self._routes.get(route_key)
+            route = self._routes.get(route_key) or self._new_route(route_key)
             if route is None:
-                route = self._new_route(route_key)
-                if route is None:
-                    return self._unknown_api_versions(connection, correlation_id)
+                return self._unknown_api_versions(connection, correlation_id)
             route.seen += 1
             if route.seen >= route.timed_next or REQUEST_LOGGER.level <= DEBUG or connection.quota.is_set:
                 started = self._monotonic()
@@ -98,16 +99,20 @@ class Dispatcher:
                     return [done]
                 request, handle = _going_on(done, handle)
             if route.is_special:
+                if len(frame) > GIANT_BYTES_MIN and route.handle_giant is not None:
+                    return self._begin_giant(frame, body_position, route, connection, correlation_id, client_id, waiter)
                 request, handle, route = self._read_specially(frame, body_position, route, connection)
             elif request is None:
                 request, end = route.decode(frame, body_position)
                 if end > len(frame):
                     raise MalformedMessage("client_id is longer than the frame")
         except (MalformedMessage, struct.error, IndexError) as error:
-            raise CloseConnection(f"a malformed {_described(frame)} request: {error}") from None
+            raise CloseConnection(f"a malformed {described(frame)} request: {error}") from None
         context = RequestContext(route.api_key, route.version, correlation_id, client_id, connection, self._now_ms())
         try:
             response = handle(request, context, self._broker)
+            if type(response) is Deferred and response.done:
+                response = response.result()
         except Exception as error:  # noqa: BLE001 - answered as an error; a defect of ours is logged there
             return route.answer_failure(error, context, request, started, len(frame))
         finally:
@@ -118,15 +123,27 @@ class Dispatcher:
                 seconds = self._monotonic() - started
                 weight = statistics.count_timed(len(frame), seconds)
         if type(response) is Deferred:
-            if not response.done:
-                times = (started, seconds, weight) if started else None
-                return route.park(response, PendingResponse(route, request, context, waiter), times, len(frame))
-            if response.error is not None:
-                return route.answer_failure(response.error, context, request, started, len(frame))
-            response = response.result()
+            times = (started, seconds, weight) if started else None
+            return route.park(response, PendingResponse(route, request, context, waiter), times, len(frame))
         if started:
             return route.answer_timed(response, context, request, seconds, len(frame))
         return route.encode(response, context, request)
+
+    def _begin_giant(
+        self,
+        frame: memoryview,
+        body_position: int,
+        route: _Route,
+        connection: ConnectionContext,
+        correlation_id: int,
+        client_id: str | None,
+        waiter: ResponseWaiter,
+    ) -> PendingResponse:
+        """What does it is loaded with the first of them, which most nodes never see."""
+        from ottla.broker.giant_requests import begin
+
+        context = RequestContext(route.api_key, route.version, correlation_id, client_id, connection, self._now_ms())
+        return begin(route, frame, body_position, context, self._broker, waiter)
 
     def _read_specially(
         self, frame: memoryview, body_position: int, route: _Route, connection: ConnectionContext
@@ -137,7 +154,7 @@ class Dispatcher:
             if recognised is not None:
                 return (*recognised, route)
         request, _ = route.decode(frame, body_position)
-        if route.for_followers is not None and _is_from_follower(request):
+        if route.for_followers is not None and is_from_follower(request):
             route = route.for_followers
         return request, route.handle, route
 
@@ -223,6 +240,7 @@ class _Route:
         "decode",
         "for_followers",
         "handle",
+        "handle_giant",
         "is_flexible",
         "is_metered",
         "is_quick",
@@ -252,6 +270,10 @@ class _Route:
         self._encode = encoder(spec.response_class, version)
         self.decode = decoder(spec.request_class, version)
         self.handle: Callable[[Any, RequestContext, Broker], Any] = module.handle
+        # The same for requests that are too large for one turn of the loop, if there may be such.
+        self.handle_giant: Callable[[Any, RequestContext, Broker], Deferred[Any]] | None = getattr(
+            module, "handle_giant", None
+        )
         self._error_response: Callable[[Any, int, KafkaError], Any] | None = getattr(module, "error_response", None)
         self.statistics = statistics
         # Requests so far, and the number of the next one that is timed.
@@ -289,8 +311,12 @@ class _Route:
         try:
             # What `response_parts` does, with everything looked up beforehand: this is done for every request.
             if type(response) is not self._response_class:
-                # One that is given again and again brings its bytes along.
-                pieces.append(response.body)
+                # One that was made in another way brings its bytes along, or, where it is large, its parts.
+                body = response.body
+                if type(body) is list:
+                    parts += body
+                else:
+                    pieces.append(body)
             else:
                 self._encode(response, pieces, parts)
             tail = b"".join(pieces)
@@ -429,13 +455,13 @@ def _wait_for_followers(written: Written, context: RequestContext, broker: Broke
     return written.wait(context, broker)
 
 
-def _is_from_follower(request: Any) -> bool:
+def is_from_follower(request: Any) -> bool:
     """Whether a fetch is another broker's; from version 15 on that is said in another place (KIP-903)."""
     state = request.replica_state
     return bool(request.replica_id >= 0 or (state is not None and state.replica_id >= 0))
 
 
-def _described(frame: memoryview) -> str:
+def described(frame: memoryview) -> str:
     """An API's name and version, for the sentence about a request that cannot be read."""
     if len(frame) < 4:
         return "(much too short)"

@@ -90,6 +90,10 @@ class PendingResponse:
         pending.ready_since, pending.statistics, pending.weight = now, statistics, 1
         return pending
 
+    def belongs_to(self, route: Route, request: Any) -> None:
+        """It had its place before anybody could read the request."""
+        self._route, self._request = route, request
+
     def left(self, now: float) -> None:
         """Goes to the socket; `now` may be a little behind the clock, being that of the loop's turn."""
         if self.statistics is not None:

@@ -116,6 +116,13 @@ class ApiStatistics:
         self.handled_times[int(seconds * 1e6).bit_length()] += weight
         return weight
 
+    def count_alone(self, size: int, seconds: float) -> int:
+        """A request that is no measure for others, however many have come since one was timed."""
+        timed, self.requests_timed = self.requests_timed, self.requests - 1
+        weight = self.count_timed(size, seconds)
+        self.requests_timed = timed + weight
+        return weight
+
     def count_queue_wait(self, seconds: float, weight: int) -> None:
         self.queue_wait_seconds += seconds * weight
         self.queue_wait_times[int(seconds * 1e6).bit_length()] += weight

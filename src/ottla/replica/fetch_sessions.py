@@ -21,7 +21,7 @@ last the next time, so that a busy partition does not starve the others.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from random import Random
 from typing import TYPE_CHECKING, Protocol
 
@@ -33,14 +33,14 @@ from ottla.wire.messages.fetch import FetchPartition, FetchRequest, PartitionDat
 if TYPE_CHECKING:
     from ottla.replica.partition import Partition
 
-__all__ = ["FetchEntry", "FetchPlan", "FetchSession", "FetchSessions", "FetchedPartition"]
+__all__ = ["FetchEntry", "FetchPlan", "FetchSession", "FetchSessions", "FetchedPartition", "merge"]
 
 NO_SESSION_ID = 0
 EPOCH_INITIAL = 0
 EPOCH_FINAL = -1
 _EPOCH_MAX = 0x7FFFFFFF
 _SESSION_ID_MAX = 0x7FFFFFFF
-_TOPIC_ID_VERSION = 13
+TOPIC_ID_VERSION = 13
 _UNUSED_MS_MAX = 120_000
 
 # What consumers' sessions may hold together, some hundred bytes each. A consumer that finds no room is answered too,
@@ -176,7 +176,7 @@ class FetchSession:
         """Takes in what an incremental request lists and forgets."""
         live = self.live
         if request.topics:
-            changed = _merge(self.entries, request, uses_topic_ids=self.uses_topic_ids)
+            changed = merge(self.entries, request, uses_topic_ids=self.uses_topic_ids)
             if live is not None:
                 # Last of all, for they were served the last time.
                 for entry in changed:
@@ -229,7 +229,7 @@ class FetchPlan:
         return session is not None and session.live is not None and len(session.live) < len(session.entries)
 
     @property
-    def live_entries(self) -> Iterable[FetchEntry]:
+    def live_entries(self) -> Collection[FetchEntry]:
         """Those about which there may be something to tell."""
         session = self.session
         return self.entries.values() if session is None or session.live is None else session.live
@@ -258,13 +258,13 @@ class FetchSessions:
 
     def plan(self, request: FetchRequest, *, version: int, is_follower: bool, now_ms: int) -> FetchPlan:
         """Finds the request's session and brings it up to date with what the request says."""
-        uses_topic_ids = version >= _TOPIC_ID_VERSION
+        uses_topic_ids = version >= TOPIC_ID_VERSION
         session_id = request.session_id
         if request.session_epoch in (EPOCH_INITIAL, EPOCH_FINAL):
             if session_id != NO_SESSION_ID:
                 self._sessions.pop(session_id, None)
             entries: dict[EntryKey, FetchEntry] = {}
-            _merge(entries, request, uses_topic_ids=uses_topic_ids)
+            merge(entries, request, uses_topic_ids=uses_topic_ids)
             opens = request.session_epoch == EPOCH_INITIAL
             return FetchPlan(entries, uses_topic_ids=uses_topic_ids, is_follower=is_follower, opens_session=opens)
         session = self._sessions.get(session_id)
@@ -361,7 +361,7 @@ def _next_epoch(epoch: int) -> int:
     return 1 if epoch == _EPOCH_MAX else epoch + 1
 
 
-def _merge(entries: dict[EntryKey, FetchEntry], request: FetchRequest, *, uses_topic_ids: bool) -> list[FetchEntry]:
+def merge(entries: dict[EntryKey, FetchEntry], request: FetchRequest, *, uses_topic_ids: bool) -> list[FetchEntry]:
     """Takes over what the request lists, and returns it."""
     listed: list[FetchEntry] = []
     for topic in request.topics:

@@ -33,7 +33,7 @@ from ottla.wire.messages.fetch import (
 if TYPE_CHECKING:
     from ottla.replica.manager import ReplicaManager
 
-__all__ = ["Fetch", "FetchLimits"]
+__all__ = ["Fetch", "FetchLimits", "by_topic"]
 
 # A client that goes away leaves its parked fetch behind until its time is over: nobody may ask for days.
 WAIT_MS_MAX = 600_000
@@ -69,6 +69,7 @@ class Fetch(Parked[FetchResponse]):
 
     __slots__ = (
         "gathering",
+        "has_looked",
         "limits",
         "listener_name",
         "manager",
@@ -121,6 +122,8 @@ class Fetch(Parked[FetchResponse]):
         self.refused: list[FetchedPartition] = []
         self.missing_bytes = 0
         self.spans_segments = False
+        # However often we look for an answer, a follower asked once: only the first look counts for its progress.
+        self.has_looked = False
         self.gathering = None if replica_id < 0 else Gathering(plan.session, manager.clock)
 
     def refuse(self, entry: FetchEntry, error: ErrorCode) -> None:
@@ -133,11 +136,12 @@ class Fetch(Parked[FetchResponse]):
         """The answer, if there is enough to give."""
         limits = self.limits
         has_targets = bool(self.targets) or self.plan.has_quiet
-        results, size, is_urgent = self._read()
+        results, size, is_urgent = self._read(self.targets)
         if self.gathering is not None and self.gathering.begins_on_arrival(results, size):
             limits = self.limits = limits.gathering()
         if is_urgent or size >= limits.min_bytes or limits.max_wait_ms <= 0 or not has_targets or self.parking.is_full:
             return self._answer(results, size)
+        self.has_looked = True
         self.missing_bytes = limits.min_bytes - size
         for _, partition in self.targets:
             waiting = partition.parked_fetches if self.replica_id < 0 else partition.parked_replica_fetches
@@ -161,7 +165,7 @@ class Fetch(Parked[FetchResponse]):
             self.parking.wake(self)
 
     def retry(self) -> None:
-        results, size, is_urgent = self._read()
+        results, size, is_urgent = self._read(self.targets)
         if (
             self.gathering is not None
             and not is_urgent
@@ -182,7 +186,7 @@ class Fetch(Parked[FetchResponse]):
         return self.gathering is None or not self.gathering.has_begun
 
     def on_timeout(self) -> None:
-        results, size, _ = self._read()
+        results, size, _ = self._read(self.targets)
         self.unpark(self._answer(results, size))
 
     def leave(self) -> None:
@@ -193,17 +197,20 @@ class Fetch(Parked[FetchResponse]):
             waiting = partition.parked_fetches if self.replica_id < 0 else partition.parked_replica_fetches
             waiting.pop(self, None)
 
-    def _read(self) -> tuple[list[FetchedPartition], int, bool]:
-        """What there is now, its size, and whether somebody has to be told something at once."""
+    def _read(
+        self, targets: list[tuple[FetchEntry, Partition]], size: int = 0
+    ) -> tuple[list[FetchedPartition], int, bool]:
+        """What there is now, its size together with what was read before, and whether somebody has to be told
+        something at once.
+        """
         results: list[FetchedPartition] = []
-        size = 0
-        remaining = self.limits.max_bytes
+        remaining = max(0, self.limits.max_bytes - size)
         is_urgent = False
         may_skip = self.plan.session is not None and not self.read_committed
         is_consumer = self.replica_id < 0
         now_ms = 0 if is_consumer else self._monotonic_ms()
         quiet: dict[FetchEntry, Partition] = {}
-        for entry, partition in self.targets:
+        for entry, partition in targets:
             if may_skip and entry.fetch_offset == entry.sent_high_watermark:
                 if is_consumer:
                     if self._is_quiet_consumer(entry, partition):
@@ -220,7 +227,7 @@ class Fetch(Parked[FetchResponse]):
             elif data.error_code or data.diverging_epoch is not None or data.preferred_read_replica != NO_PREFERENCE:
                 is_urgent = True
             results.append((entry, data))
-        if not is_consumer and not self.is_parked:
+        if not is_consumer and not self.has_looked:
             self._note_quiet(quiet, now_ms)
         return results, size, is_urgent or self.spans_segments
 
@@ -234,7 +241,10 @@ class Fetch(Parked[FetchResponse]):
             for entry, partition in quiet.items():
                 session.live.pop(entry, None)
                 partition.quiet_followers[self.replica_id] = (session, entry)
-            self.targets = [target for target in self.targets if target[0] not in quiet]
+            self._leave_out(quiet)
+
+    def _leave_out(self, quiet: dict[FetchEntry, Partition]) -> None:
+        self.targets = [target for target in self.targets if target[0] not in quiet]
 
     def _is_quiet_consumer(self, entry: FetchEntry, partition: Partition) -> bool:
         """Whether there is nothing to tell: no record, and no better place to ask."""
@@ -258,7 +268,7 @@ class Fetch(Parked[FetchResponse]):
             or not _has_no_news(entry, partition)
         ):
             return False
-        if not self.is_parked:
+        if not self.has_looked:
             progress.caught_up_ms = progress.fetched_ms = now_ms
         return True
 
@@ -320,8 +330,7 @@ class Fetch(Parked[FetchResponse]):
             end_offset = stable_offset if self.read_committed else high_watermark
         if offset < log.log_start_offset or offset > log.log_end_offset:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
-        if is_follower and not self.is_parked:
-            # It asked once, however often we look for an answer.
+        if is_follower and not self.has_looked:
             partition.on_follower_fetch(
                 self.replica_id,
                 fetch_offset=offset,
@@ -366,9 +375,15 @@ class Fetch(Parked[FetchResponse]):
                 return FetchResponse(error_code=error, session_id=session_id, throttle_time_ms=throttle_ms)
         results = [*results, *self.refused] if self.refused else results
         error, session_id, told = manager.sessions.settle(self.plan, results, now_ms=manager.clock.now_ms())
-        response = FetchResponse(error_code=error, session_id=session_id, responses=_by_topic(told, self.plan))
+        response = FetchResponse(error_code=error, session_id=session_id, responses=by_topic(told, self.plan))
         if throttle_ms:
             response.throttle_time_ms = throttle_ms
+        self._count(told, response)
+        return response
+
+    def _count(self, told: list[FetchedPartition], response: FetchResponse) -> None:
+        """Counts what the answer gives, and says what there is to say about what it does not."""
+        manager = self.manager
         for entry, data in told:
             if data.records:
                 assert entry.partition is not None, "what was read was found"
@@ -381,7 +396,6 @@ class Fetch(Parked[FetchResponse]):
                         manager.throttles.on_sent(len(data.records))
             elif data.error_code:
                 self._finish_error(entry, data, response)
-        return response
 
     def _finish_error(self, entry: FetchEntry, data: PartitionData, response: FetchResponse) -> None:
         partition = entry.partition or self.manager.present(entry.topic, entry.index)
@@ -437,7 +451,7 @@ def _divergence(partition: Partition, entry: FetchEntry) -> PartitionData | None
     )
 
 
-def _by_topic(results: list[FetchedPartition], plan: FetchPlan) -> list[FetchableTopicResponse]:
+def by_topic(results: list[FetchedPartition], plan: FetchPlan) -> list[FetchableTopicResponse]:
     """Groups neighbours of one topic; the order of partitions is the order of service and is kept."""
     topics: list[FetchableTopicResponse] = []
     current: FetchableTopicResponse | None = None

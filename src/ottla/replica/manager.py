@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 from ottla.model.config import ConfigError, LogConfig
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition, Uuid
+from ottla.model.slices import Slices
 from ottla.records.validate import ProduceSettings
 from ottla.replica.directory_reporter import DirectoryChannel, DirectoryReporter
 from ottla.replica.fetch_sessions import FetchEntry, FetchSessions
@@ -94,6 +95,7 @@ class ReplicaManager:
         "parking",
         "reads_by_rack",
         "sessions",
+        "slices",
         "throttles",
         "workers",
     )
@@ -108,6 +110,8 @@ class ReplicaManager:
         self._world = world
         self._create_retry_planned = False
         self.parking = Parking(world.scheduler)
+        # Where fetches go on that are too large for one turn of the loop.
+        self.slices = Slices(world.scheduler)
         self.throttles = ReplicationThrottles(config, world.clock)
         self.sessions = FetchSessions(slots_max=config.max_incremental_fetch_session_cache_slots, random=world.random)
         # Whether consumers are sent to the replica of their rack (KIP-392).

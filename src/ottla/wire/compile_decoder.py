@@ -14,6 +14,8 @@ yields for a part of ProduceRequest version 9:
 No length is believed: a string or array is compared with the bytes that are left before anything is allocated for
 it, and what all arrays together may take in memory is bounded. Reads beyond the end raise IndexError or struct.error,
 and one `except` around it all makes that MalformedMessage.
+
+The same function can be had in slices, for messages that take long to read: see `slicing`.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from ottla.model.ids import Uuid
 from ottla.wire import primitives
 from ottla.wire.message import Message, Structure
 from ottla.wire.schema import FieldSpec, check_version, element_cost, fields_at, minimum_size
+from ottla.wire.slicing import ELEMENTS_PER_SLICE, write_end_of_element
 from ottla.wire.source import Source
 from ottla.wire.uniform import UNIFORM_COUNT_MIN, UniformReader
 
@@ -44,10 +47,10 @@ _OFTEN_UNIFORM = frozenset({"OffsetCommitRequestPartition"})
 _ARRAY_UNPACKERS: dict[str, Callable[[memoryview, int, int], list[Any]]] = {}
 
 
-def compile_decoder(cls: type[Structure], version: int) -> Decoder:
-    """A function `decode(buffer, position=0) -> (message, end_position)`."""
-    writer = _DecoderWriter(check_version(cls, version), version)
-    decode: Decoder = writer.source.compile("decode", f"decode {cls.__name__} version {version}")
+def compile_decoder(cls: type[Structure], version: int, *, in_slices: bool = False) -> Callable[..., Any]:
+    """A function `decode(buffer, position=0) -> (message, end_position)`, or a generator that returns the two."""
+    writer = _DecoderWriter(check_version(cls, version), version, in_slices=in_slices)
+    decode: Callable[..., Any] = writer.source.compile("decode", f"decode {cls.__name__} version {version}")
     return decode
 
 
@@ -57,9 +60,10 @@ def decoder_source(cls: type[Structure], version: int) -> str:
 
 
 class _DecoderWriter:
-    def __init__(self, cls: type[Message], version: int) -> None:
+    def __init__(self, cls: type[Message], version: int, *, in_slices: bool = False) -> None:
         self.version = version
         self.flexible = version >= cls.FLEXIBLE_SINCE
+        self.in_slices = in_slices
         self.source = source = Source()
         source.namespace.update(
             MalformedMessage=primitives.MalformedMessage,
@@ -81,6 +85,8 @@ class _DecoderWriter:
         source.indent()
         self.line("end = len(buffer)")
         self.line(f"budget = {DECODED_BYTES_MAX}")
+        if in_slices:
+            self.line(f"left = {ELEMENTS_PER_SLICE}")
         self.line("try:")
         source.indent()
         self.structure(cls, "m")
@@ -292,6 +298,8 @@ class _DecoderWriter:
             self.field(field.element(), item)
         self.flush()
         self.line(f"{items}.append({item})")
+        if self.in_slices:
+            write_end_of_element(self.source)
         self.source.dedent()
 
     def element_size(self, field: FieldSpec) -> int:

@@ -7,6 +7,8 @@ records, whatever they are, become parts of their own.
 
 A field that the version does not have is left out. When it holds something other than its default and was not
 declared ignorable, the receiver would misunderstand the message, so that is refused with `UnsupportedVersion`.
+
+The same function can be had in slices, for messages that take long to write: see `slicing`.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from ottla.model.ids import Uuid
 from ottla.wire import primitives
 from ottla.wire.message import Message, Structure
 from ottla.wire.schema import FieldSpec, UnsupportedVersion, check_version, fields_at
+from ottla.wire.slicing import ELEMENTS_PER_SLICE, write_end_of_element
 from ottla.wire.source import Source
 
 __all__ = ["Encoder", "compile_encoder", "encoder_source"]
@@ -28,14 +31,14 @@ Encoder = Callable[[Any, list[bytes], list[Any]], None]
 _ARRAY_PACKERS: dict[str, Callable[[Sequence[Any]], bytes]] = {}
 
 
-def compile_encoder(cls: type[Structure], version: int) -> Encoder:
-    """A function `encode(message, pieces, parts)`.
+def compile_encoder(cls: type[Structure], version: int, *, in_slices: bool = False) -> Callable[..., Any]:
+    """A function `encode(message, pieces, parts)`, or a generator.
 
     It appends to `pieces`; at a records field it joins them into `parts`, adds the records there and goes on with an
     empty `pieces`. What is in `pieces` when it returns belongs behind the last part.
     """
-    writer = _EncoderWriter(check_version(cls, version), version)
-    encode: Encoder = writer.source.compile("encode", f"encode {cls.__name__} version {version}")
+    writer = _EncoderWriter(check_version(cls, version), version, in_slices=in_slices)
+    encode: Callable[..., Any] = writer.source.compile("encode", f"encode {cls.__name__} version {version}")
     return encode
 
 
@@ -45,9 +48,10 @@ def encoder_source(cls: type[Structure], version: int) -> str:
 
 
 class _EncoderWriter:
-    def __init__(self, cls: type[Message], version: int) -> None:
+    def __init__(self, cls: type[Message], version: int, *, in_slices: bool = False) -> None:
         self.version = version
         self.flexible = version >= cls.FLEXIBLE_SINCE
+        self.in_slices = in_slices
         self.source = source = Source()
         source.namespace.update(
             ONE_BYTE=primitives.ONE_BYTE,
@@ -65,6 +69,8 @@ class _EncoderWriter:
         self.line("def encode(m, pieces, parts):")
         source.indent()
         self.line("append = pieces.append")
+        if in_slices:
+            self.line(f"left = {ELEMENTS_PER_SLICE}")
         self.structure(cls, "m")
         self.flush()
 
@@ -277,6 +283,8 @@ class _EncoderWriter:
         else:
             self.text_or_bytes(field.element(), item)
         self.flush()
+        if self.in_slices:
+            write_end_of_element(self.source)
         if self.source.line_count == lines_before:
             self.line("pass")
         self.source.dedent()

@@ -1,7 +1,9 @@
-"""Fetch, from the handler to the file."""
+"""Fetch, from the handler to the file: at once, and the same in slices, which is how giant ones are served."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,10 +14,35 @@ from ottla.model.errors import ErrorCode
 from ottla.model.ids import Uuid
 from ottla.model.ports import FileRegion
 from ottla.records.control import build_end_transaction_marker
-from ottla.replica.gathering import BUSY_MS, GATHERED_BYTES, GATHERED_BYTES_MIN, GATHERING_MS
+from ottla.replica import giant_fetch
 from ottla.wire.messages import metadata_records as r
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
-from tests.support.data_path import DataPath, batch, values
+from tests.support.data_path import DataPath, batch, unpacked, values
+
+AT_ONCE, IN_SLICES = "at once", "in slices"
+
+
+class SlicedDataPath(DataPath):
+    """Every fetch is taken for a giant one, and worked at in slices of one partition."""
+
+    def call(self, handler: Any, request: Any, version: int) -> Any:
+        if handler is not fetch:
+            return super().call(handler, request, version)
+        answer = fetch.handle_giant(request, self.context(request.API_KEY, version), self.broker)
+        assert not answer.done
+        self.virtual.scheduler.run()
+        read = answer.then(partial(unpacked, version=version))
+        return read.result() if read.done else read
+
+
+@pytest.fixture(params=[AT_ONCE, IN_SLICES])
+def node(request: Any, log_directory: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[DataPath]:
+    if request.param == IN_SLICES:
+        monkeypatch.setattr(fetch, "PARTITIONS_PER_TURN_MAX", 0)
+        monkeypatch.setattr(giant_fetch, "PARTITIONS_PER_SLICE", 1)
+    path = (SlicedDataPath if request.param == IN_SLICES else DataPath)(log_directory)
+    yield path
+    path.stop()
 
 
 def answered(response: object) -> FetchResponse:
@@ -335,69 +362,6 @@ class TestFollowers:
         node.virtual.scheduler.advance(500)
         assert poll.done
         assert node.replicas.parking.timeouts == 1
-
-    def test_a_follower_of_a_busy_leader_gets_more_a_moment_later(self, node: DataPath) -> None:
-        node.create_topic("t", replicas=(1, 2))
-        node.append("t", "a" * GATHERED_BYTES_MIN)
-        poll = waiting(node.fetch("t", {0: 0}, max_wait_ms=500, replica_id=2))
-        node.append("t", "b")
-        node.virtual.scheduler.run()
-        assert not poll.done
-        node.virtual.scheduler.advance(GATHERING_MS)
-        assert texts(poll.result()) == {0: ["a" * GATHERED_BYTES_MIN, "b"]}
-        assert not node.partition("t").parked_replica_fetches
-        # It was answered with something, when it was to be.
-        assert node.replicas.parking.timeouts == 0
-
-    def test_who_waits_for_a_busy_leader_waits_a_moment_longer(self, node: DataPath) -> None:
-        node.create_topic("t", replicas=(1, 2))
-        scheduler, much = node.virtual.scheduler, "a" * GATHERED_BYTES_MIN
-        session_id = answered(node.fetch("t", {0: 0}, replica_id=2, session_epoch=0)).session_id
-
-        def ask(epoch: int) -> Deferred[FetchResponse]:
-            options = {"replica_id": 2, "session_id": session_id, "session_epoch": epoch, "max_wait_ms": 500}
-            return waiting(node.fetch("t", {0: node.partition("t").log.log_end_offset - (epoch == 1)}, **options))
-
-        node.append("t", much)
-        assert not ask(1).done
-        scheduler.advance(GATHERING_MS)
-        poll = ask(2)
-        node.append("t", much)
-        node.append("t", "b")
-        scheduler.run()
-        assert not poll.done
-        scheduler.advance(GATHERING_MS)
-        assert texts(poll.result()) == {0: [much, "b"]}
-        assert node.replicas.parking.timeouts == 0
-        # The leader has been calm for a while.
-        poll = ask(3)
-        scheduler.advance(BUSY_MS)
-        node.append("t", much)
-        scheduler.run()
-        assert texts(poll.result()) == {0: [much]}
-
-    def test_a_moment_ends_when_there_is_enough(self, node: DataPath) -> None:
-        node.create_topic("t", 2, replicas=(1, 2))
-        half = "a" * (GATHERED_BYTES // 2)
-        limits = {"max_wait_ms": 500, "max_bytes": 10 << 20, "partition_max_bytes": 4 << 20}
-        node.append("t", half)
-        poll = waiting(node.fetch("t", {0: 0, 1: 0}, replica_id=2, **limits))
-        node.append("t", half, index=1)
-        node.virtual.scheduler.run()
-        assert texts(poll.result()) == {0: [half], 1: [half]}
-
-    def test_a_follower_that_is_behind_is_not_kept(self, node: DataPath) -> None:
-        node.create_topic("t", replicas=(1, 2))
-        node.append("t", "a" * GATHERED_BYTES_MIN)
-        node.append("t", "b" * GATHERED_BYTES_MIN)
-        limit = GATHERED_BYTES_MIN + 1000
-        response = answered(node.fetch("t", {0: 0}, max_wait_ms=500, partition_max_bytes=limit, replica_id=2))
-        assert texts(response) == {0: ["a" * GATHERED_BYTES_MIN]}
-
-    def test_a_consumer_of_a_busy_leader_is_not_kept(self, node: DataPath) -> None:
-        node.create_topic("t")
-        node.append("t", "a" * GATHERED_BYTES_MIN)
-        assert texts(answered(node.fetch("t", {0: 0}, max_wait_ms=500))) == {0: ["a" * GATHERED_BYTES_MIN]}
 
     def test_a_stranger_is_no_follower(self, node: DataPath) -> None:
         node.create_topic("t", replicas=(1, 2))

@@ -15,7 +15,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING, cast
 
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.context import RequestContext
@@ -26,22 +28,31 @@ from ottla.wire.messages.fetch import FetchRequest, FetchResponse
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.replica.fetch_sessions import FetchEntry, FetchPlan
+    from ottla.replica.giant_fetch import GiantFetch
+    from ottla.replica.manager import ReplicaManager
 
-__all__ = ["error_response", "handle"]
+__all__ = ["error_response", "handle", "handle_giant"]
+
+# A request for more is worked at in slices. Nothing is served besides while it lasts, some microseconds for each.
+PARTITIONS_PER_TURN_MAX = 5_000
 
 _READ_COMMITTED = 1
 _RACK_VERSION = 11
 _REPLICA_STATE_VERSION = 15
 
 
-def handle(request: FetchRequest, context: RequestContext, broker: Broker) -> FetchResponse | Deferred[FetchResponse]:
+def handle(
+    request: FetchRequest, context: RequestContext, broker: Broker, plan: FetchPlan | None = None
+) -> FetchResponse | Deferred[FetchResponse]:
     version = context.api_version
     replica_id, replica_epoch = request.replica_id, -1
     if version >= _REPLICA_STATE_VERSION and request.replica_state is not None:
         replica_id, replica_epoch = request.replica_state.replica_id, request.replica_state.replica_epoch
     is_follower = replica_id >= 0
     replicas = broker.replicas
-    plan = replicas.sessions.plan(request, version=version, is_follower=is_follower, now_ms=context.received_ms)
+    if plan is None:
+        plan = replicas.sessions.plan(request, version=version, is_follower=is_follower, now_ms=context.received_ms)
     max_bytes, min_bytes = min(request.max_bytes, broker.config.fetch_max_bytes), request.min_bytes
     quota = context.quota
     is_metered = quota.is_set and not is_follower
@@ -51,7 +62,8 @@ def handle(request: FetchRequest, context: RequestContext, broker: Broker) -> Fe
             max_bytes = min(max_bytes, allowed)
             min_bytes = min(min_bytes, max_bytes)
     limits = FetchLimits(max_bytes=max_bytes, min_bytes=min_bytes, max_wait_ms=request.max_wait_ms)
-    fetch = Fetch(
+    is_giant = len(plan.live_entries) > PARTITIONS_PER_TURN_MAX
+    fetch = (_giant_fetch() if is_giant else Fetch)(
         replicas,
         plan,
         limits,
@@ -64,10 +76,50 @@ def handle(request: FetchRequest, context: RequestContext, broker: Broker) -> Fe
         rack=request.rack_id if replicas.reads_by_rack else "",
         throttle=(lambda size: quota.fetched(context, size)) if is_metered else None,
     )
+    if is_giant:
+        return cast("GiantFetch", fetch).start_in_slices(partial(_find_targets, fetch, context, replicas))
+    _find_targets(fetch, context, replicas, plan.live_entries)
+    return fetch.start()
+
+
+def handle_giant(request: FetchRequest, context: RequestContext, broker: Broker) -> Deferred[FetchResponse]:
+    """`handle` for requests that name so many partitions that even to take note of them is work for many turns."""
+    from ottla.broker.dispatch import is_from_follower
+    from ottla.replica.giant_fetch import plan_in_slices
+
+    answer: Deferred[FetchResponse] = Deferred()
+
+    def on_planned(planned: Deferred[FetchPlan]) -> None:
+        try:
+            response = handle(request, context, broker, planned.result())
+        except Exception as error:  # noqa: BLE001 - whoever dispatched the request answers it with an error
+            answer.fail(error)
+            return
+        if isinstance(response, Deferred):
+            response.when_done(lambda done: answer.fail(done.error) if done.error else answer.resolve(done.result()))
+        else:
+            answer.resolve(response)
+
+    planning = plan_in_slices(
+        broker.replicas.sessions,
+        request,
+        version=context.api_version,
+        is_follower=is_from_follower(request),
+        now_ms=context.received_ms,
+    )
+    broker.replicas.slices.run(planning).when_done(on_planned)
+    return answer
+
+
+def _find_targets(
+    fetch: Fetch, context: RequestContext, replicas: ReplicaManager, entries: Iterable[FetchEntry]
+) -> None:
+    """Which of the entries are read, and which are refused."""
+    is_follower = fetch.replica_id >= 0
     may_read_all = is_follower and context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
     targets = fetch.targets
     topic, is_allowed = "", False
-    for entry in plan.live_entries:
+    for entry in entries:
         partition = entry.partition
         if partition is None or partition.refusal is not None:
             found = replicas.resolve(entry)
@@ -83,7 +135,13 @@ def handle(request: FetchRequest, context: RequestContext, broker: Broker) -> Fe
             targets.append((entry, partition))
         else:
             fetch.refuse(entry, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    return fetch.start()
+
+
+def _giant_fetch() -> type[GiantFetch]:
+    """Loaded with the first of them, which most nodes never see."""
+    from ottla.replica.giant_fetch import GiantFetch
+
+    return GiantFetch
 
 
 def error_response(request: FetchRequest, version: int, error: KafkaError) -> FetchResponse:  # noqa: ARG001

@@ -1,0 +1,305 @@
+"""Fetches of so many partitions that one turn of the loop is not enough: the same fetch, in slices.
+
+A broker may lead a hundred thousand partitions, and a consumer or a follower may ask for all of them: at five
+microseconds each nobody else would be served for half a second. So whatever is done for each partition is done here
+for some hundred of them at a time, and others have their turn in between (`model.slices`). What a slice does is what
+`Fetch` does. It differs in what may happen between two slices:
+
+- It is parked from the beginning, and hangs on each partition as soon as that has been read. What comes afterwards
+  wakes it, and it looks again when it is through. So nothing is missed that a smaller fetch would not miss.
+- It may be overtaken, by a request for the same session. Then its answer is an error, as for any that was parked.
+- Its answer has its bytes along when it is large, since to make them takes just as long. So does giving back what was
+  needed meanwhile, which is done before the answer leaves.
+
+For followers there is no gathering: who has so much to look at is late enough.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Any, TypeVar
+
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode
+from ottla.replica.fetch_sessions import (
+    EPOCH_FINAL,
+    EPOCH_INITIAL,
+    NO_SESSION_ID,
+    TOPIC_ID_VERSION,
+    FetchedPartition,
+    FetchEntry,
+    FetchPlan,
+    FetchSessions,
+    merge,
+)
+from ottla.replica.fetching import Fetch, by_topic
+from ottla.replica.partition import Partition
+from ottla.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, FetchTopic
+from ottla.wire.slicing import encode_in_slices
+
+__all__ = ["PARTITIONS_PER_SLICE", "GiantFetch", "plan_in_slices"]
+
+# Two or three milliseconds.
+PARTITIONS_PER_SLICE = 500
+
+_THROTTLE_TIME_BYTES = 4
+
+T = TypeVar("T")
+Steps = Generator[None, None, T]
+Looked = tuple[list[FetchedPartition], int, bool]
+
+
+def plan_in_slices(
+    sessions: FetchSessions, request: FetchRequest, *, version: int, is_follower: bool, now_ms: int
+) -> Steps[FetchPlan]:
+    """`FetchSessions.plan` for a request that names very many partitions, as if it came as several small ones."""
+    # Each is given back as soon as it has been taken note of: nobody asks for the whole list any more.
+    runs = deque(_runs(request.topics))
+    request.topics = []
+
+    def part(topics: list[FetchTopic], *, is_last: bool = False) -> FetchRequest:
+        return FetchRequest(
+            session_id=request.session_id,
+            session_epoch=request.session_epoch,
+            topics=topics,
+            forgotten_topics_data=request.forgotten_topics_data if is_last else [],
+        )
+
+    def plan(listed: FetchRequest) -> FetchPlan:
+        return sessions.plan(listed, version=version, is_follower=is_follower, now_ms=now_ms)
+
+    if request.session_epoch in (EPOCH_INITIAL, EPOCH_FINAL):
+        full = plan(part([]))
+        while runs:
+            merge(full.entries, part(runs.popleft()), uses_topic_ids=full.uses_topic_ids)
+            yield
+        return full
+    while len(runs) > 1:
+        session = sessions.get(request.session_id)
+        if (
+            session is None
+            or session.epoch != request.session_epoch
+            or session.uses_topic_ids != (version >= TOPIC_ID_VERSION)
+        ):
+            # What is planned in the end says so.
+            break
+        session.update(part(runs.popleft()), now_ms=now_ms)
+        yield
+    return plan(part(runs[-1] if runs else [], is_last=True))
+
+
+class GiantFetch(Fetch):
+    """Finds what it reads by itself, in slices too."""
+
+    __slots__ = ("_has_opened_session", "_has_to_look_again", "_is_busy", "_is_over", "_quiet")
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.gathering = None
+        # It is reading or answering; it has been woken meanwhile; its time is over.
+        self._is_busy = False
+        self._has_to_look_again = False
+        self._is_over = self.limits.max_wait_ms <= 0 or self.parking.is_full
+        self._has_opened_session = False
+        # Found to be quiet by the first look, as long as that lasts.
+        self._quiet: dict[FetchEntry, Partition] = {}
+
+    def start_in_slices(self, find_targets: Callable[[Iterable[FetchEntry]], None]) -> Deferred[FetchResponse]:
+        """`find_targets` fills `targets` and `refused` with what comes of some entries of the plan."""
+        answer = self.park(self.limits.max_wait_ms)
+        if self.plan.session is not None:
+            self.plan.session.parked = self
+        self._do(self._first_look(find_targets), self._on_looked)
+        return answer
+
+    # Called while parked.
+
+    def add_target(self, entry: FetchEntry, partition: Partition) -> None:
+        if self.is_parked:
+            if self._quiet.pop(entry, None) is None:
+                self.targets.append((entry, partition))
+            partition.parked_replica_fetches[self] = None
+
+    def retry(self) -> None:
+        self._has_to_look_again = True
+        if not self._is_busy:
+            self._look()
+
+    @property
+    def is_out_of_time(self) -> bool:
+        return self.limits.max_wait_ms > 0
+
+    def on_timeout(self) -> None:
+        self._is_over = True
+        if not self._is_busy:
+            self._look()
+
+    # Looking.
+
+    def _look(self) -> None:
+        self._has_to_look_again = False
+        self._do(self._look_in_slices(), self._on_looked)
+
+    def _do(self, steps: Steps[T], on_done: Callable[[T], None]) -> None:
+        self._is_busy = True
+
+        def on_end(end: Deferred[T]) -> None:
+            self._is_busy = False
+            # It may have been failed meanwhile; then there is nothing left to do.
+            if self.is_parked:
+                self.attempt(lambda: on_done(end.result()))
+
+        self.manager.slices.run(steps).when_done(on_end)
+
+    def _first_look(self, find_targets: Callable[[Iterable[FetchEntry]], None]) -> Steps[Looked]:
+        for entries in _portions(list(self.plan.live_entries)):
+            find_targets(entries)
+            yield
+        looked = yield from self._look_in_slices()
+        if self._quiet:
+            self.targets = [target for target in self.targets if target[0] not in self._quiet]
+            self._quiet = {}
+        self.has_looked = True
+        return looked
+
+    def _look_in_slices(self) -> Steps[Looked]:
+        found: list[FetchedPartition] = []
+        size, is_urgent, position = 0, False, 0
+        # There may become more of them while it lasts.
+        while position < len(self.targets):
+            targets = self.targets[position : position + PARTITIONS_PER_SLICE]
+            position += len(targets)
+            some, size, some_are_urgent = self._read(targets, size)
+            found += some
+            is_urgent = is_urgent or some_are_urgent
+            if not self.has_looked:
+                self._hang_on(targets)
+            yield
+        return found, size, is_urgent
+
+    def _hang_on(self, targets: list[tuple[FetchEntry, Partition]]) -> None:
+        is_consumer, quiet = self.replica_id < 0, self._quiet
+        for entry, partition in targets:
+            if entry not in quiet:
+                waiting = partition.parked_fetches if is_consumer else partition.parked_replica_fetches
+                waiting[self] = None
+
+    def _leave_out(self, quiet: dict[FetchEntry, Partition]) -> None:
+        self._quiet.update(quiet)
+
+    def _on_looked(self, looked: Looked) -> None:
+        found, size, is_urgent = looked
+        has_targets = bool(self.targets) or self.plan.has_quiet
+        if is_urgent or size >= self.limits.min_bytes or self._is_over or not has_targets:
+            self._do(self._answer_in_slices(found, size), self.unpark)
+        elif self._has_to_look_again:
+            self._look()
+        else:
+            self.missing_bytes = self.limits.min_bytes - size
+
+    # Answering.
+
+    def _answer_in_slices(self, found: list[FetchedPartition], size: int) -> Steps[FetchResponse]:
+        throttle_ms = 0
+        if self.throttle is not None and size:
+            throttle_ms, is_given = self.throttle(size)
+            if not is_given:
+                error, session_id = self.manager.sessions.settle_without_news(self.plan)
+                return FetchResponse(error_code=error, session_id=session_id, throttle_time_ms=throttle_ms)
+        found += self.refused
+        error, session_id, told = yield from self._settle_in_slices(found)
+        response = FetchResponse(error_code=error, session_id=session_id, throttle_time_ms=throttle_ms)
+        for some in _portions(told):
+            self._append(response.responses, by_topic(some, self.plan))
+            self._count(some, response)
+            yield
+        if len(told) > PARTITIONS_PER_SLICE:
+            response = PackedFetchResponse(response, (yield from encode_in_slices(response, self.version)))
+        yield from self._let_go(found, told)
+        return response
+
+    def _let_go(self, *lists: list[FetchedPartition]) -> Steps[None]:
+        """Gives back bit by bit what would otherwise be given back at once, and leaves the partitions likewise."""
+        is_consumer = self.replica_id < 0
+        while self.targets:
+            for _, partition in self.targets[-PARTITIONS_PER_SLICE:]:
+                waiting = partition.parked_fetches if is_consumer else partition.parked_replica_fetches
+                waiting.pop(self, None)
+            del self.targets[-PARTITIONS_PER_SLICE:]
+            yield
+        for each in (*lists, self.refused):
+            while each:
+                del each[-PARTITIONS_PER_SLICE:]
+                yield
+        if self.plan.session is None and not self._has_opened_session:
+            entries = self.plan.entries
+            while entries:
+                for _ in range(min(PARTITIONS_PER_SLICE, len(entries))):
+                    entries.popitem()
+                yield
+
+    def _settle_in_slices(self, found: list[FetchedPartition]) -> Steps[tuple[ErrorCode, int, list[FetchedPartition]]]:
+        sessions, plan, now_ms = self.manager.sessions, self.plan, self.manager.clock.now_ms()
+        told: list[FetchedPartition] = []
+        for some in _portions(found):
+            if plan.session is not None:
+                told += sessions.settle(plan, some, now_ms=now_ms)[2]
+            elif plan.opens_session:
+                for entry, data in some:
+                    entry.has_news(data)
+            yield
+        error, session_id, _ = sessions.settle(plan, [], now_ms=now_ms)
+        self._has_opened_session = session_id != NO_SESSION_ID
+        if plan.session is None:
+            told = found
+        return error, session_id, [] if error else told
+
+    def _append(self, topics: list[FetchableTopicResponse], more: list[FetchableTopicResponse]) -> None:
+        """As `by_topic` would have grouped them, had it seen all at once."""
+        if topics and more:
+            last, first = topics[-1], more[0]
+            if last.topic_id == first.topic_id if self.plan.uses_topic_ids else last.topic == first.topic:
+                last.partitions += more.pop(0).partitions
+        topics += more
+
+
+class PackedFetchResponse(FetchResponse):
+    """The parts that were made of a large answer; only the time of throttling is still to be known."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, response: FetchResponse, parts: list[Any]) -> None:
+        super().__init__(
+            error_code=response.error_code,
+            session_id=response.session_id,
+            throttle_time_ms=response.throttle_time_ms,
+        )
+        self._parts = parts
+
+    @property
+    def body(self) -> list[Any]:
+        first, *rest = self._parts
+        return [self.throttle_time_ms.to_bytes(_THROTTLE_TIME_BYTES, "big") + first[_THROTTLE_TIME_BYTES:], *rest]
+
+
+def _portions(items: list[T]) -> Iterable[list[T]]:
+    return (items[start : start + PARTITIONS_PER_SLICE] for start in range(0, len(items), PARTITIONS_PER_SLICE))
+
+
+def _runs(topics: Sequence[FetchTopic]) -> Iterable[list[FetchTopic]]:
+    """The same topics and partitions in the same order, some at a time."""
+    run: list[FetchTopic] = []
+    room = PARTITIONS_PER_SLICE
+    for topic in topics:
+        position = 0
+        while position < len(topic.partitions):
+            taken = topic.partitions[position : position + room]
+            run.append(FetchTopic(topic=topic.topic, topic_id=topic.topic_id, partitions=taken))
+            position += len(taken)
+            room -= len(taken)
+            if not room:
+                yield run
+                run, room = [], PARTITIONS_PER_SLICE
+    if run:
+        yield run
