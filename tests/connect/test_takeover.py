@@ -103,6 +103,29 @@ def test_a_batch_that_failed_after_it_was_written_comes_again_as_the_same(
     assert kept(target) == expected(100)
 
 
+def test_a_batch_that_costs_every_process_fails_its_task(topics: Topics, spark: SparkSession, tmp_path: Path) -> None:
+    topic, control = topics.create(partitions=1), tmp_path / "control"
+    control.mkdir()
+    (control / "die").touch()
+    with LiveWorker(properties(topics, "costs"), spark) as worker:
+        worker.put(
+            "count",
+            connector_class="CountingSource",
+            topic=topic,
+            until="40",
+            control=str(control),
+            errors_retry_delay_max_ms="100",
+            tasks_restart_max_attempts="0",
+        )
+        assert "LostAttemptError: This batch has cost the process that writes it 3 times" in worker.wait_for_failure(
+            "count"
+        )
+        (control / "die").unlink()
+        worker.request("POST", "/connectors/count/tasks/0/restart")
+        worker.wait(lambda: len(asyncio.run(committed_values(topics.bootstrap, topic))) >= 40, "count")
+    assert asyncio.run(committed_values(topics.bootstrap, topic)) == sorted(f"0-{number}" for number in range(40))
+
+
 def test_what_may_pass_by_itself_is_waited_for(topics: Topics, spark: SparkSession, tmp_path: Path) -> None:
     topic, target, control = topics.create(partitions=1), tmp_path / "kept", tmp_path / "control"
     control.mkdir()

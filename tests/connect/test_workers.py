@@ -312,6 +312,30 @@ async def test_fewer_tasks_fence_those_of_the_plan_before(broker: Cluster, tmp_p
 
 
 @on_loop
+async def test_what_a_dead_worker_has_open_is_ended_when_its_connector_is_deleted(
+    broker: Cluster, tmp_path: Path
+) -> None:
+    async with Team(broker, tmp_path, "deletes", task_shutdown_graceful_timeout_ms="300") as team:
+        for _ in range(2):
+            await team.join()
+        (_, api, _), _ = team.members
+        config = {**SOURCE, "tasks.max": "4", "plan.tasks": "4"}
+        await api.call("PUT", "/connectors/a/config", config)
+        await until(lambda: team.tasks() == [2, 2])
+        await team.die(team.leaders().index(False))
+        ((worker, api, _),) = team.members
+        assert worker.herder is not None
+        engine: Any = worker.herder._engine
+        assert (await api.call("DELETE", "/connectors/a"))[0] == 204
+        await until(lambda: len(engine.fenced) == 4)
+        assert engine.fenced == [f"deletes-a-{number}" for number in range(4)]
+        # One that is there again has ended by itself what was before, and is left alone.
+        await api.call("PUT", "/connectors/a/config", config)
+        await worker.herder.runner._fence_deleted("a", ["too late"])
+        assert "too late" not in engine.fenced
+
+
+@on_loop
 async def test_a_cluster_wide_logger_is_set_on_every_worker(broker: Cluster, tmp_path: Path) -> None:
     async with Team(broker, tmp_path, "logs") as team:
         _, api, _ = await team.join()

@@ -354,12 +354,30 @@ class Runner:
         state = self._store.state
         for name in self._status.connectors():
             if not state.contains(name):
+                self._fence_later(name)
                 await self._status.reset_topics(name)
                 await self._status.remove(name)
                 continue
             count = len(state.tasks.get(name, ()))
             extra = [TaskId(name, number) for number in self._status.tasks(name) if number >= count]
             await self._status.remove_tasks(extra)
+
+    def _fence_later(self, name: str) -> None:
+        """Ends the transactions of a connector that was deleted, where its worker is gone and cannot do so itself.
+
+        Readers of committed data would stand still there until the time-out. A worker that lives has so much time to
+        end its tasks in good order.
+        """
+        count = max([self._store.state.fencing.get(name, 0), *(number + 1 for number in self._status.tasks(name))])
+        ids = [self._transactional_id(TaskId(name, number)) for number in range(count)]
+        grace = self._config.settings.integer("task.shutdown.graceful.timeout.ms") / 1000
+        if ids:
+            asyncio.get_running_loop().call_later(grace, lambda: self._later(self._fence_deleted(name, ids)))
+
+    async def _fence_deleted(self, name: str, transactional_ids: list[str]) -> None:
+        # One that was created anew has fenced its forerunner by itself, and must not be fenced now.
+        if not self._closing and not self._store.state.contains(name):
+            await self._engine.fence(transactional_ids)
 
     # What tasks report.
 

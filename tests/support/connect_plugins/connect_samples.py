@@ -6,6 +6,7 @@ Files in the directory `control` tell them to misbehave.
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -89,6 +90,8 @@ class _CountingReader(SourceReader):
 
         if self._control is not None and (self._control / "retry").exists():
             raise RetriableError("come back later")
+        if self._control is not None and (self._control / "die").exists():
+            _die_at_the_first_attempt()
         if self._control is not None and (self._control / "retry-once").exists():
             (self._control / "retry-once").unlink()
             raise RetriableError("come back now")
@@ -97,6 +100,15 @@ class _CountingReader(SourceReader):
         keys = [f"{partition['counter']}" for _ in numbers]
         values = [f"{partition['counter']}-{number}" for number in numbers]
         yield pyarrow.RecordBatch.from_pydict({"value": values, "key": keys})
+
+
+def _die_at_the_first_attempt() -> None:
+    """As a batch does that is too large for the process that writes it: whoever only reads it survives."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is not None and context.attemptNumber() == 0:
+        os._exit(1)
 
 
 class KeepingSink(SinkConnector):

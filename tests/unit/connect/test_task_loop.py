@@ -8,7 +8,8 @@ from collections.abc import Callable
 from ottla.client.errors import ConnectionLost
 from ottla.connect.api import ReadLimit, RetriableError, SinkConnector, SinkWriter, Task
 from ottla.connect.engine import TaskSpec
-from ottla.connect.runtime.loop import TaskLoop, TaskStart
+from ottla.connect.runtime.jobs import LostAttemptError
+from ottla.connect.runtime.loop import LOST_ATTEMPTS_MAX, TaskLoop, TaskStart
 from ottla.connect.runtime.transactions import FencedError
 from ottla.model.errors import ErrorCode, KafkaError
 
@@ -116,6 +117,35 @@ def test_what_does_not_pass_ends_the_task_with_its_trace() -> None:
         assert events.heard == ["running", "failed: ValueError: no such column"]
         assert task.closed
         assert task.progress.last_error == "ValueError: no such column"
+
+    asyncio.run(run())
+
+
+def test_a_batch_that_ends_every_process_ends_the_task() -> None:
+    async def run() -> None:
+        events = Events()
+        lost = fails(LostAttemptError("it has ended"))
+        # A batch in between that works gives the next one all attempts.
+        some = [lost] * (LOST_ATTEMPTS_MAX - 1)
+        task = Scripted(events, [*some, works, *some, works, *some, lost, works], errors_retry_delay_max_ms="1")
+        task.start()
+        await until(lambda: len(events.heard) == 2)
+        assert events.heard[1].startswith("failed: ottla.connect.runtime.jobs.LostAttemptError: This batch has cost")
+        assert (task.done, task.progress.retries) == (2, 3 * (LOST_ATTEMPTS_MAX - 1))
+        assert task.closed
+
+    asyncio.run(run())
+
+
+def test_a_lost_process_is_replaced_for_as_long_as_somebody_says() -> None:
+    async def run() -> None:
+        events = Events()
+        script = [*[fails(LostAttemptError("it has ended"))] * (LOST_ATTEMPTS_MAX + 2), works]
+        task = Scripted(events, script, errors_retry_timeout="-1", errors_retry_delay_max_ms="1")
+        task.start()
+        await until(lambda: task.done == 1)
+        await task.stop(5_000)
+        assert events.heard == ["running"]
 
     asyncio.run(run())
 

@@ -25,7 +25,6 @@ from ottla.connect.api import (
     ConnectError,
     Connector,
     OffsetRange,
-    RetriableError,
     SourceConnector,
     SourceOffset,
     SourcePartition,
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ConnectorReference",
     "CreationRule",
+    "LostAttemptError",
     "SourcePiece",
     "WriteTarget",
     "Written",
@@ -55,6 +55,8 @@ __all__ = [
 _WRITTEN = "topics string, records bigint, bytes bigint"
 # In place of the number of records: the first column says why there is none.
 _FAILED = -1
+# The same for an attempt that came to no end, of which there is nothing to say.
+_LOST = -2
 _ROWS_MAX = 65_536
 _LOAD = "ottla.connect.load"
 
@@ -255,12 +257,18 @@ def writing(frame: DataFrame, target: WriteTarget | None = None) -> DataFrame:
     return frame.select(*outgoing_columns(frame)).coalesce(1).mapInArrow(partial(_write_rows, target), _WRITTEN)
 
 
+class LostAttemptError(ConnectError):
+    """Whoever wrote a batch is gone: with its machine, for want of memory, or because of what is in the batch."""
+
+
 def write(frame: DataFrame) -> Written:
     """Collects what `writing` made."""
     rows = frame.collect()
     for row in rows:
         if row.records == _FAILED:
             raise ConnectError(row.topics)
+        if row.records == _LOST:
+            raise LostAttemptError("The process that wrote this batch has ended without a word.")
     topics = {topic for row in rows for topic in row.topics.split("\x00") if topic}
     return Written(
         records=sum(row.records for row in rows), bytes=sum(row.bytes for row in rows), topics=tuple(sorted(topics))
@@ -303,9 +311,10 @@ def _write_rows(given: WriteTarget | None, batches: Iterator[pyarrow.RecordBatch
     try:
         if context is not None and context.attemptNumber() > 0:
             # It would write under the sequence numbers of the first attempt, which was lost or got no rows. What still
-            # fails where rows come from fails here again, and says why; all else has passed.
+            # fails where rows come from fails here again, and says why; all else may have passed.
             _drain(batches)
-            raise RetriableError("the first attempt to write this batch came to no end")
+            yield _result("", _LOST, 0)
+            return
         yield _written(target, batches)
     except Exception:  # noqa: BLE001 - it goes to the driver, which raises it
         failure = traceback.format_exc()

@@ -4,9 +4,10 @@ A subclass says how to open, what a batch is, and how to close. Everything else 
 again, reporting, and the end. `batch` does nothing when there is nothing to do and says so; then the loop waits for the
 next trigger, so that an idle task costs a question in a second.
 
-What fails ends the task, with two exceptions. A `RetriableError`, or brokers that are away, is tried again for as long
-as the task lives, with growing pauses: a database that restarts is no reason to call somebody. And
-`errors.retry.timeout` says for how long anything else is tried again.
+What fails ends the task, with three exceptions. A `RetriableError`, or brokers that are away, is tried again for as
+long as the task lives, with growing pauses: a database that restarts is no reason to call somebody. A batch whose
+process was lost is tried again a few times: a process may be lost for any reason, but a batch that costs each one is
+the reason itself. And `errors.retry.timeout` says for how long anything else is tried again.
 """
 
 from __future__ import annotations
@@ -24,15 +25,18 @@ from typing import Any, TypeVar
 from ottla.client.errors import ClusterUnreachable, ConnectionLost, TimedOut
 from ottla.connect.api import ReadLimit, RetriableError
 from ottla.connect.engine import TaskEvents, TaskProgress, TaskSpec
+from ottla.connect.runtime.jobs import LostAttemptError
 from ottla.model.errors import KafkaError
 
-__all__ = ["StoppedError", "TaskLoop", "TaskStart"]
+__all__ = ["LOST_ATTEMPTS_MAX", "StoppedError", "TaskLoop", "TaskStart"]
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 _RETRY_SECONDS_FIRST = 0.3
+# So often one batch may lose the process that writes it.
+LOST_ATTEMPTS_MAX = 3
 # The cluster does not answer at the moment.
 _AWAY = (ClusterUnreachable, ConnectionLost, TimedOut)
 
@@ -197,7 +201,7 @@ class TaskLoop(ABC):
     def _retrying(self, work: Callable[[], T]) -> T:
         timeout_ms = self.setting("errors.retry.timeout", 0)
         pause_max = self.setting("errors.retry.delay.max.ms", 60_000) / 1000
-        began, pause = time.monotonic(), _RETRY_SECONDS_FIRST
+        began, pause, lost = time.monotonic(), _RETRY_SECONDS_FIRST, 0
         while True:
             try:
                 return work()
@@ -209,7 +213,15 @@ class TaskLoop(ABC):
                 spent_ms = (time.monotonic() - began) * 1000
                 if getattr(error, "is_final", False):
                     raise
-                if not _is_retriable(error) and 0 <= timeout_ms <= spent_ms:
+                may_pass = _is_retriable(error)
+                if isinstance(error, LostAttemptError):
+                    lost += 1
+                    may_pass = lost < LOST_ATTEMPTS_MAX
+                if not may_pass and 0 <= timeout_ms <= spent_ms:
+                    if lost >= LOST_ATTEMPTS_MAX:
+                        raise LostAttemptError(
+                            f"This batch has cost the process that writes it {lost} times."
+                        ) from error
                     raise
                 self.progress.retries += 1
                 self.progress.on_error(_sentence(error))
