@@ -7,6 +7,7 @@ import os
 import socket
 import uuid
 from collections.abc import Coroutine, Iterator
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
@@ -369,6 +370,18 @@ def test_what_cannot_be_is_an_error_with_a_sentence(settings: ClientSettings, to
         async with AdminClient(nowhere) as admin:
             with pytest.raises(ClusterUnreachable, match=r"127\.0\.0\.1:1"):
                 await admin.topics.names()
+
+    run(whole())
+
+
+def test_one_address_that_answers_is_enough(settings: ClientSettings, topic: str) -> None:
+    async def whole() -> None:
+        dead = parse_bootstrap("127.0.0.1:1,127.0.0.1:2")
+        some = replace(settings, bootstrap_servers=(*dead, *settings.bootstrap_servers[:1]))
+        async with Producer(some) as producer:
+            deliveries = [await producer.send(topic, b"x", partition=number) for number in range(3)]
+            assert [(await each).offset for each in deliveries] == [0, 0, 0]
+        await read_all(some, topic, 3)
 
     run(whole())
 

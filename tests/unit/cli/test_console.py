@@ -12,6 +12,7 @@ from ottla.cli.logic.client_properties import consumer_settings, producer_settin
 from ottla.cli.logic.formatters import make_formatter
 from ottla.cli.logic.line_reader import line_format, parse_line
 from ottla.client.consumer import ConsumedRecord
+from ottla.client.metadata import PartitionInfo
 from ottla.records.compression import Codec
 
 
@@ -129,6 +130,10 @@ def test_formatters_that_are_not_there(name: str, properties: dict[str, str]) ->
 def test_java_properties_of_clients() -> None:
     producer = producer_settings({"acks": "all", "compression.type": "zstd", "linger.ms": "7", "client.id": "x"})
     assert (producer.acks, producer.compression, producer.linger_ms) == (-1, Codec.ZSTD, 7)
+    choose = producer_settings({"partitioner.ignore.keys": "true"}).partitioner
+    assert choose is not None
+    led = {number: PartitionInfo(number, 1, 0, (), (), ()) for number in range(100)}
+    assert len({choose(b"%d" % key, led) for key in range(50)}) == 1
     consumer = consumer_settings(
         {
             "isolation.level": "read_committed",

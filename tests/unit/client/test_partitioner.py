@@ -50,6 +50,18 @@ def test_a_partition_without_a_leader_is_avoided_by_records_without_a_key() -> N
     assert choose(b"foobar", partitions(-1, -1, -1)) == partition_of_key(b"foobar", 3)
 
 
+def test_frequent_keys_burden_no_partition_where_keys_do_not_count() -> None:
+    choose = StickyPartitioner(random.Random(3), ignores_keys=True)
+    counts = [0, 0, 0, 0]
+    for _ in range(1_000):
+        choose.next_batch()
+        # A batch of one key, again and again.
+        batch = {choose(b"the same", partitions(1, 1, 1, 1)) for _ in range(10)}
+        assert len(batch) == 1
+        counts[batch.pop()] += 10
+    assert min(counts) > 2_000
+
+
 def test_taking_turns() -> None:
     choose = round_robin()
     assert [choose(b"k", partitions(1, 1, 1)) for _ in range(5)] == [0, 1, 2, 0, 1]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ottla.client.consumer import ConsumerSettings
 from ottla.client.producer import ProducerSettings
-from ottla.client.producer.partitioner import round_robin
+from ottla.client.producer.partitioner import StickyPartitioner, round_robin
 from ottla.records.compression import Codec
 
 __all__ = ["consumer_settings", "known_to_consumers", "known_to_producers", "producer_settings"]
@@ -54,6 +54,9 @@ def producer_settings(properties: Mapping[str, str]) -> ProducerSettings:
             given["transactional_id"] = value
         elif name == "partitioner.class" and value.endswith("RoundRobinPartitioner"):
             given["partitioner"] = round_robin()
+        elif name == "partitioner.ignore.keys":
+            # What used to be UniformStickyPartitioner (KIP-794).
+            given.setdefault("partitioner", StickyPartitioner(ignores_keys=value.lower() == "true"))
         elif name in _PRODUCER_NUMBERS:
             given[_PRODUCER_NUMBERS[name]] = _number(name, value)
         elif name not in _SHARED:

@@ -42,14 +42,18 @@ def partition_of_key(key: bytes, partitions: int) -> int:
 
 
 class StickyPartitioner:
-    """The default. `next_batch` is called when a batch is full: the next one goes elsewhere."""
+    """The default. `next_batch` is called when a batch is full: the next one goes elsewhere.
 
-    def __init__(self, generator: random.Random | None = None) -> None:
+    With `ignores_keys` records with a key go the way of the others: a few frequent keys then burden no partition.
+    """
+
+    def __init__(self, generator: random.Random | None = None, *, ignores_keys: bool = False) -> None:
         self._random = generator or random.Random()
+        self._ignores_keys = ignores_keys
         self._current = -1
 
     def __call__(self, key: bytes | None, partitions: Mapping[int, PartitionInfo]) -> int:
-        if key is not None:
+        if key is not None and not self._ignores_keys:
             return partition_of_key(key, len(partitions))
         if self._current not in partitions:
             self._current = self._random.choice(_with_leader(partitions))

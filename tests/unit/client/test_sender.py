@@ -1,0 +1,265 @@
+"""What leaves a producer, when, and what comes of it; the broker's answers are given by a script."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+import pytest
+
+from ottla.client.metadata import MetadataCache, PartitionInfo, TopicInfo
+from ottla.client.producer.accumulator import Accumulator
+from ottla.client.producer.batch import Delivery
+from ottla.client.producer.partitioner import round_robin
+from ottla.client.producer.sender import Sender
+from ottla.client.producer.sequences import ProducerIdentity
+from ottla.client.producer.settings import ProducerSettings
+from ottla.client.producer.transactions import TransactionManager
+from ottla.client.settings import ClientSettings
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import Uuid
+from ottla.wire.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+
+NEVER_MS = 600_000
+Script = Callable[[int, int], ErrorCode]
+"""From the number of a request and a partition to what is answered."""
+
+
+class Connection:
+    """Takes requests down and answers by the script, at once or when told to."""
+
+    def __init__(self, script: Script, *, waits: bool = False) -> None:
+        self.script = script
+        self.requests: list[dict[int, int]] = []
+        self.answering = asyncio.Event()
+        if not waits:
+            self.answering.set()
+
+    async def post(self, request: ProduceRequest, **_: Any) -> ProduceResponse:
+        (topic,) = request.topic_data
+        self.requests.append({one.index: len(one.records or b"") for one in topic.partition_data})
+        number = len(self.requests) - 1
+        await self.answering.wait()
+        answers = [
+            PartitionProduceResponse(index=one.index, error_code=self.script(number, one.index), base_offset=number)
+            for one in topic.partition_data
+        ]
+        return ProduceResponse(responses=[TopicProduceResponse(name="t", partition_responses=answers)])
+
+
+class Cluster:
+    """Three partitions, led by one broker."""
+
+    def __init__(self, connection: Connection, **settings: int) -> None:
+        self.connection = connection
+        self.settings = ClientSettings(bootstrap_servers=(), **{"retry_backoff_ms": 0, **settings})
+        self.metadata = MetadataCache()
+        self.partitions = 3
+        self.refreshed = 0
+        self.tell()
+
+    def tell(self) -> None:
+        partitions = {number: PartitionInfo(number, 1, 0, (), (), ()) for number in range(self.partitions)}
+        self.metadata.topics["t"] = TopicInfo("t", Uuid.ZERO, False, partitions, None)
+
+    async def node_connection(self, node_id: int, purpose: str) -> Connection:
+        return self.connection
+
+    async def refresh(self, topics: list[str]) -> None:
+        self.refreshed += 1
+        self.tell()
+
+
+class Sending:
+    def __init__(self, cluster: Cluster, settings: ProducerSettings) -> None:
+        identity = ProducerIdentity()
+        if settings.uses_sequences:
+            identity.set(5, 0)
+        anything: Any = cluster
+        transactions = TransactionManager(anything, settings, identity)
+        self.cluster = cluster
+        self.batches = Accumulator(settings, transactions)
+        self.sender = Sender(anything, settings, self.batches, identity, transactions)
+
+    def send(self, value: bytes, partition: int | None = 0) -> Delivery:
+        return self.batches.append(self.cluster.metadata.topics["t"], value, None, (), partition, None)
+
+
+def run(
+    script: Script,
+    work: Callable[[Sending], Coroutine[Any, Any, None]],
+    *,
+    waits: bool = False,
+    cluster: Mapping[str, int] | None = None,
+    **settings: Any,
+) -> Connection:
+    async def whole() -> Connection:
+        connection = Connection(script, waits=waits)
+        sending = Sending(Cluster(connection, **(cluster or {})), ProducerSettings(**{"linger_ms": 0, **settings}))
+        await sending.sender.start()
+        try:
+            async with asyncio.timeout(30):
+                await work(sending)
+        finally:
+            await sending.sender.stop()
+        return connection
+
+    return asyncio.run(whole())
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():
+        await asyncio.sleep(0)
+
+
+def accepts(_number: int, _partition: int) -> ErrorCode:
+    return ErrorCode.NONE
+
+
+async def failure(delivery: Delivery) -> ErrorCode:
+    with pytest.raises(KafkaError) as raised:
+        await delivery
+    return raised.value.code
+
+
+def test_what_may_pass_is_told_only_when_all_retries_are_spent() -> None:
+    async def work(sending: Sending) -> None:
+        assert await failure(sending.send(b"x")) == ErrorCode.NOT_ENOUGH_REPLICAS
+
+    assert len(run(lambda *_: ErrorCode.NOT_ENOUGH_REPLICAS, work, retries=3).requests) == 4
+
+
+def test_what_has_passed_is_not_told() -> None:
+    async def work(sending: Sending) -> None:
+        assert (await sending.send(b"x")).offset == 2
+
+    def script(number: int, _partition: int) -> ErrorCode:
+        return ErrorCode.LEADER_NOT_AVAILABLE if number < 2 else ErrorCode.NONE
+
+    assert len(run(script, work).requests) == 3
+
+
+@pytest.mark.parametrize("code", [ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_RECORD])
+def test_what_does_not_pass_is_told_at_once(code: ErrorCode) -> None:
+    async def work(sending: Sending) -> None:
+        assert await failure(sending.send(b"x")) == code
+
+    assert len(run(lambda *_: code, work).requests) == 1
+
+
+def test_a_batch_shares_its_fate_and_no_other_does() -> None:
+    async def work(sending: Sending) -> None:
+        bad = [sending.send(b"x", 0) for _ in range(3)]
+        good = [sending.send(b"x", 1) for _ in range(3)]
+        assert [await failure(each) for each in bad] == [ErrorCode.INVALID_RECORD] * 3
+        assert [(await each).offset for each in good] == [0, 1, 2]
+
+    def script(_number: int, partition: int) -> ErrorCode:
+        return ErrorCode.NONE if partition else ErrorCode.INVALID_RECORD
+
+    assert len(run(script, work).requests) == 1
+
+
+def test_a_full_batch_leaves_at_once_and_others_linger() -> None:
+    async def work(sending: Sending) -> None:
+        lingering = sending.send(b"x", 1)
+        full = [sending.send(bytes(60), 0) for _ in range(10)]
+        await full[0]
+        assert not lingering.done
+        assert all(1 not in request for request in sending.cluster.connection.requests)
+        # Nobody lingers any more.
+        sending.sender.flushing = 1
+        sending.batches.wake.set()
+        await lingering
+
+    run(accepts, work, linger_ms=NEVER_MS, batch_size=600)
+
+
+def test_without_lingering_a_single_record_leaves_whatever_room_there_is() -> None:
+    async def work(sending: Sending) -> None:
+        await sending.send(b"x")
+
+    assert len(run(accepts, work, linger_ms=0, batch_size=10_000_000).requests) == 1
+
+
+def test_a_request_has_a_largest_size_too() -> None:
+    async def work(sending: Sending) -> None:
+        deliveries = [sending.send(bytes(500), partition) for partition in range(3)]
+        for each in deliveries:
+            await each
+        # The same limit holds for a single record.
+        with pytest.raises(KafkaError) as raised:
+            sending.send(bytes(1_300))
+        assert raised.value.code == ErrorCode.MESSAGE_TOO_LARGE
+
+    requests = run(accepts, work, request_bytes_max=1_300, linger_ms=0).requests
+    assert [len(each) for each in requests] == [2, 1]
+    assert all(sum(each.values()) <= 1_300 for each in requests)
+
+
+@pytest.mark.parametrize(
+    ("in_flight_max", "sent"),
+    [
+        # The second is on its way before the first is known to be lost, and gets there before it.
+        (5, ["first", "second", "first"]),
+        (1, ["first", "first", "second"]),
+    ],
+)
+def test_order_without_sequence_numbers(in_flight_max: int, sent: list[str]) -> None:
+    async def work(sending: Sending) -> None:
+        connection = sending.cluster.connection
+        deliveries = [sending.send(bytes(60)), sending.send(bytes(90))]
+        await until(lambda: len(connection.requests) == min(in_flight_max, 2))
+        connection.answering.set()
+        for each in deliveries:
+            await each
+
+    def script(number: int, _partition: int) -> ErrorCode:
+        return ErrorCode.NETWORK_EXCEPTION if number == 0 else ErrorCode.NONE
+
+    options = {"idempotent": False, "in_flight_max": in_flight_max, "batch_size": 100}
+    requests = run(script, work, waits=True, **options).requests
+    sizes = [next(iter(each.values())) for each in requests]
+    assert ["first" if size == min(sizes) else "second" for size in sizes] == sent
+
+
+def test_a_partition_that_is_given_is_taken_without_a_question() -> None:
+    def never(*_: object) -> int:
+        raise AssertionError("asked for a partition that was given")
+
+    async def work(sending: Sending) -> None:
+        await sending.send(b"x", 2)
+
+    assert [set(each) for each in run(accepts, work, partitioner=never).requests] == [{2}]
+
+
+def test_partitions_that_come_later_are_noticed() -> None:
+    async def work(sending: Sending) -> None:
+        for _ in range(3):
+            await sending.send(b"x", None)
+        sending.cluster.partitions = 5
+        await until(lambda: len(sending.cluster.metadata.topics["t"].partitions) == 5)
+        for _ in range(5):
+            await sending.send(b"x", None)
+
+    # Whatever is known is too old at once.
+    requests = run(accepts, work, partitioner=round_robin(), cluster={"metadata_age_max_ms": 0}).requests
+    assert {partition for each in requests for partition in each} == set(range(5))
+
+
+def test_what_is_known_is_not_asked_for_again_before_its_time() -> None:
+    asked: list[int] = []
+
+    async def work(sending: Sending) -> None:
+        for _ in range(5):
+            await sending.send(b"x")
+        asked.append(sending.cluster.refreshed)
+
+    run(accepts, work, cluster={"metadata_age_max_ms": NEVER_MS})
+    assert asked == [0]
