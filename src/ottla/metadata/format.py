@@ -19,11 +19,14 @@ from ottla.metadata.bootstrap import write_bootstrap, write_first_voters
 from ottla.metadata.versions import DEFAULT_FEATURE_LEVELS
 from ottla.model.ids import Uuid
 from ottla.model.ports import Files
+from ottla.quorum.local_log import METADATA_DIRECTORY
+from ottla.quorum.quorum_state import FILE_NAME as QUORUM_STATE_FILE
 from ottla.quorum.snapshots import BOOTSTRAP_FILE
 from ottla.quorum.voters import VoterSet
 from ottla.storage.directories import lock_directory
 from ottla.storage.errors import DirectoryRefused
 from ottla.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
+from ottla.storage.names import LOG_SUFFIX
 
 __all__ = ["FormattedStorage", "StorageNotFormattedError", "format_storage"]
 
@@ -115,6 +118,8 @@ def _format(
         raise StorageNotFormattedError(
             f"{missing[0]} is not formatted: it has no meta.properties; format it with the cluster's id first"
         )
+    if metadata_log_dir in missing:
+        _check_is_new(files, metadata_log_dir)
     is_new = not found
     known = next((meta.cluster_id for meta in found.values() if meta.cluster_id is not None), cluster_id)
     cluster_id = known or str(Uuid.random(random))
@@ -138,6 +143,17 @@ def _format(
                 continue
             found[directory] = meta
     return FormattedStorage(cluster_id, _directory_ids(found), is_new)
+
+
+def _check_is_new(files: Files, directory: str) -> None:
+    """A metadata log says that the directory had a name before: with a new one its cluster would be lost."""
+    path = f"{directory}/{METADATA_DIRECTORY}"
+    names = files.list_directory(path) if files.is_directory(path) else []
+    if any(name == QUORUM_STATE_FILE or name.endswith(LOG_SUFFIX) for name in names):
+        raise DirectoryRefused(
+            f"{directory} has a metadata log but no meta.properties, which says whose it is: put the file back "
+            f"(version=1, cluster.id, node.id, directory.id), or move {METADATA_DIRECTORY} away to begin a new cluster."
+        )
 
 
 def _directory_ids(found: Mapping[str, MetaProperties]) -> dict[str, Uuid]:

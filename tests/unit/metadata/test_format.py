@@ -48,6 +48,21 @@ def test_formatting_again_changes_nothing() -> None:
     assert again == first._replace(is_new=False)
 
 
+@pytest.mark.parametrize("name", ["quorum-state", "00000000000000000000.log"])
+def test_a_metadata_log_without_an_owner_is_not_formatted_over(name: str) -> None:
+    files = MemoryFiles()
+    format_(files, "/a", "/b")
+    files.make_directories("/a/__cluster_metadata-0")
+    # What is there before the first start may be made anew.
+    files.remove("/a/meta.properties")
+    format_(files, "/a", "/b")
+    files.write_atomically(f"/a/__cluster_metadata-0/{name}", b"")
+    files.remove("/a/meta.properties")
+    with pytest.raises(DirectoryRefused, match=r"/a has a metadata log but no meta\.properties"):
+        format_(files, "/a", "/b")
+    assert not files.exists("/a/meta.properties")
+
+
 def test_a_directory_added_later_joins_the_cluster() -> None:
     files = MemoryFiles()
     first = format_(files, "/a")
