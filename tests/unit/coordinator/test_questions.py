@@ -1,4 +1,7 @@
-"""A coordinator that may have been replaced answers nothing from memory: its successor may have acknowledged more."""
+"""What a coordinator answers from memory: nothing that may still be lost, and nothing once it may have been replaced.
+
+Its successor may have acknowledged more then, or may never have heard of what was not committed yet.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,11 @@ from ottla.wire.messages.describe_groups import DescribeGroupsRequest
 from ottla.wire.messages.describe_transactions import DescribeTransactionsRequest
 from ottla.wire.messages.list_groups import ListGroupsRequest
 from ottla.wire.messages.list_transactions import ListTransactionsRequest
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from ottla.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from tests.support.group_path import OFFSETS_TOPIC, GroupPath, Member, stable_group
 from tests.support.transaction_path import STATE_TOPIC, Producer, TransactionPath
@@ -123,3 +131,84 @@ def test_a_list_waits_for_what_is_not_committed_yet(log_directory: str) -> None:
     path.run()
     assert listed.done
     path.stop()
+
+
+def shared_offsets(log_directory: str) -> GroupPath:
+    """Offsets that a second replica, in sync, has to have before they count."""
+    path = GroupPath(log_directory)
+    path.create_topic("t", 1)
+    path.create_topic(OFFSETS_TOPIC, 1, replicas=(1, 2), isr=(1, 2))
+    path.run()
+    return path
+
+
+def follow(path: GroupPath, topic: str, index: int = 0) -> None:
+    """The second replica has everything."""
+    partition = path.partition(topic, index)
+    partition.on_follower_fetch(
+        2, fetch_offset=partition.log.log_end_offset, log_start_offset=0, now_ms=path.virtual.clock.ms
+    )
+    path.run()
+
+
+def test_a_commit_whose_time_is_over_is_not_told_before_it_counts(log_directory: str) -> None:
+    """It stays in the log and in memory, and whoever leads next may never have seen it."""
+    path = shared_offsets(log_directory)
+    committing = path.begin(commit_request(7), 9)
+    path.advance(5_000)
+    assert committing.done, "nobody waits for ever"
+    fetching = path.begin(fetch_request(), 8)
+    path.run()
+    assert not fetching.done
+    path.advance(5_000)
+    assert fetching.result().groups[0].error_code == NOT_COORDINATOR
+    again = path.begin(fetch_request(), 8)
+    follow(path, OFFSETS_TOPIC)
+    assert again.result().groups[0].topics[0].partitions[0].committed_offset == 7
+    assert path.fetch_offsets("g") == {T0: 7}
+    path.stop()
+
+
+def test_what_was_loaded_is_not_told_before_it_counts(log_directory: str) -> None:
+    """The end of the log may not be on the other replicas yet: one of them may still lead without it."""
+    path = shared_offsets(log_directory)
+    path.begin(commit_request(7), 9)
+    path.run()
+    topic_id = path.image.topics.by_name[OFFSETS_TOPIC].topic_id
+    for leader in (2, 1):
+        path.commit(r.PartitionChangeRecord(partition_id=0, topic_id=topic_id, leader=leader))
+        path.run()
+    fetching = path.begin(fetch_request(), 8)
+    path.run()
+    assert not fetching.done
+    follow(path, OFFSETS_TOPIC)
+    assert fetching.result().groups[0].topics[0].partitions[0].committed_offset == 7
+    path.stop()
+
+
+def test_a_transaction_whose_beginning_may_be_lost_is_not_confirmed(path: TransactionPath) -> None:
+    """Records of a transaction that the next coordinator does not know would never be ended."""
+    producer = Producer(path, "x", version=1)
+    producer.init()
+    topic = path.image.topics.by_name[STATE_TOPIC]
+    index = path.transactions.runtime.partition_of("x")
+    path.commit(r.PartitionChangeRecord(topic_id=topic.topic_id, partition_id=index, replicas=[1, 2], isr=[1, 2]))
+    adding = path.begin(producer.add_request(T0), 3)
+    path.advance(30_000)
+    assert producer.added(adding.result()) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    repeated = path.begin(producer.add_request(T0), 3)
+    verifying = path.begin(producer.add_request(T0, verify=True), 5)
+    path.run()
+    assert not repeated.done
+    assert not verifying.done
+    follow(path, STATE_TOPIC, index)
+    assert [producer.added(answer.result()) for answer in (repeated, verifying)] == [NONE, NONE]
+
+
+def commit_request(offset: int) -> OffsetCommitRequest:
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+    return OffsetCommitRequest(group_id="g", topics=[OffsetCommitRequestTopic(name="t", partitions=[partition])])
+
+
+def fetch_request() -> OffsetFetchRequest:
+    return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])

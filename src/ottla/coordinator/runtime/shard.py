@@ -61,6 +61,7 @@ class Shard(Generic[S]):
         "_settings",
         "_timeout_timer",
         "_turn",
+        "_uncertain_end",
         "_waiting",
         "_watch",
         "_world",
@@ -101,6 +102,9 @@ class Shard(Generic[S]):
         self._written_in = -1
         # Appended, and not committed yet.
         self._waiting: deque[Batch] = deque()
+        # Up to here the state rests on records that nobody waits for, and that may not be committed: what was loaded,
+        # and what took too long.
+        self._uncertain_end = 0
         self._timeout_timer: Timer | None = None
         self._watch = CommitWatch(self.on_progress, partition.parking)
         # Called when the state has to be loaded again.
@@ -251,6 +255,7 @@ class Shard(Generic[S]):
     def activate(self) -> None:
         """Everything in the log has been replayed."""
         self._become(ShardStatus.ACTIVE)
+        self._uncertain_end = self.partition.log.log_end_offset
         self.state.on_loaded(self._world.clock.now_ms())
 
     def fail(self) -> None:
@@ -386,6 +391,10 @@ class Shard(Generic[S]):
         batch = self._open
         if batch is None and self._waiting:
             batch = self._waiting[-1]
+        if batch is None and self.partition.high_watermark < self._uncertain_end:
+            batch = Batch(self._world.clock.now_ms())
+            batch.end_offset = self._uncertain_end
+            self._wait(batch)
         if batch is None:
             if decision.on_settled is not None:
                 decision.on_settled(None)
@@ -437,7 +446,9 @@ class Shard(Generic[S]):
         self._timeout_timer = None
         now = self._world.clock.monotonic()
         while self._waiting and self._waiting[0].deadline <= now:
-            self._waiting.popleft().settle(meaning_of(KafkaError(ErrorCode.REQUEST_TIMED_OUT)))
+            batch = self._waiting.popleft()
+            self._uncertain_end = batch.end_offset
+            batch.settle(meaning_of(KafkaError(ErrorCode.REQUEST_TIMED_OUT)))
         if self._waiting:
             self._plan_timeout()
         else:
