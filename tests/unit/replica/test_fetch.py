@@ -356,6 +356,19 @@ class TestFollowers:
         assert texts(poll.result()) == {0: ["a"]}
         assert not node.partition("t").parked_replica_fetches
 
+    def test_a_follower_that_waits_has_asked_once(self, node: DataPath) -> None:
+        node.create_topic("t", replicas=(1, 2))
+        node.virtual.scheduler.advance(1_000)
+        poll = waiting(node.fetch("t", {0: 0}, max_wait_ms=500, replica_id=2))
+        progress = node.partition("t").follower_progress(2)
+        assert progress is not None
+        asked_ms = progress.fetched_ms
+        node.virtual.scheduler.advance(100)
+        node.append("t", "a")
+        node.virtual.scheduler.run()
+        assert texts(poll.result()) == {0: ["a"]}
+        assert progress.fetched_ms == asked_ms
+
     def test_a_follower_that_has_waited_for_nothing_has_timed_out(self, node: DataPath) -> None:
         node.create_topic("t", replicas=(1, 2))
         poll = waiting(node.fetch("t", {0: 0}, max_wait_ms=500, replica_id=2))
