@@ -174,11 +174,14 @@ class Loader:
         self.deleted.append((job.directory, str(job.topic_partition)))
 
     def _promote_lone_futures(self, queues: list[deque[_Job]]) -> None:
-        """A copy without its original: the crash came in the middle of the swap, so the copy was complete."""
+        """A copy whose original is on its way out: the crash came in the middle of the swap, so the copy was complete.
+
+        Where there is no trace of the original, its disk is away, and the copy may be anything.
+        """
         current = {job.topic_partition for queue in queues for job in queue}
         for future in list(self.futures):
             found, directory, name = future
-            if found not in current:
+            if found not in current and self._has_deleted_original(found, directory):
                 self.futures.remove(future)
                 current.add(found)
                 try:
@@ -187,6 +190,13 @@ class Loader:
                     directory.fail(error)
                     continue
                 queues.append(deque([_Job(found, directory, self._config_of(found.topic), False, 0, 0, 0, True)]))
+
+    def _has_deleted_original(self, topic_partition: TopicPartition, copied_to: LogDirectory) -> bool:
+        for directory, name in self.deleted:
+            parsed = parse_directory_name(name)
+            if directory is not copied_to and parsed is not None and parsed[0] == topic_partition:
+                return True
+        return False
 
     def _config_of(self, topic: str) -> LogConfig:
         config = self._topic_configs.get(topic)

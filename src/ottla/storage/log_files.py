@@ -56,6 +56,7 @@ class LogFiles:
         "high_watermark",
         "last_flush_ms",
         "log_start_offset",
+        "on_cut",
         "producers",
         "recovery_point",
         "segments",
@@ -89,6 +90,8 @@ class LogFiles:
         self.log_start_offset = log_start_offset
         self.high_watermark = log_start_offset
         self.recovery_point = recovery_point
+        # Told where the log ends after each truncation: whoever copies it has to follow.
+        self.on_cut: Callable[[int], None] | None = None
         self.last_flush_ms = world.clock.now_ms()
         self._next_offset = next_offset
         self._on_failure = on_failure
@@ -306,6 +309,8 @@ class LogFiles:
         self.high_watermark = min(self.high_watermark, offset)
         # A flush on its way has synced bytes that are gone: it may not move the recovery point past the cut.
         self._flush_target = min(self._flush_target, offset)
+        if self.on_cut is not None:
+            self.on_cut(offset)
 
     # ---- taking segments out
 
@@ -375,6 +380,9 @@ class LogFiles:
             segment.discard()
         self.directory = future.directory
         self.segments = future.segments
+        # The copy has seen the same batches, but neither the high watermark, nor what is asked of coordinators, nor
+        # producers whose batches were deleted.
+        future.producers.state = self.producers.state
         self.producers = future.producers
         self.epochs = future.epochs
         self.log_start_offset = max(self.log_start_offset, future.log_start_offset)

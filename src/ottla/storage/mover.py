@@ -4,6 +4,9 @@ A copy, the *future* replica, grows in `<topic>-<partition>.<uuid>-future` of th
 written on a worker; between two chunks the loop goes on as ever. When the copy has caught up with the end of the log,
 both are on the loop's thread with nothing between them, so the swap is one step: the old directory is renamed
 away for deletion, the future one takes its name, and the log goes on with the files of the copy.
+
+A follower may have to cut its log meanwhile, and go on with other records at the same offsets: the copy is cut at the
+same place, and a chunk that was read before is thrown away.
 """
 
 from __future__ import annotations
@@ -33,10 +36,11 @@ logger = logging.getLogger(__name__)
 
 _CHUNK_BYTES = 1 << 20
 _NOTING_PAUSE_SECONDS = 0.1
+_NOT_CUT = (1 << 63) - 1
 
 
 class _Move:
-    __slots__ = ("directory", "future", "is_cancelled", "is_flushed", "topic_partition")
+    __slots__ = ("cut_at", "directory", "future", "is_cancelled", "is_flushed", "topic_partition")
 
     def __init__(self, topic_partition: TopicPartition, directory: LogDirectory, future: PartitionLog) -> None:
         self.topic_partition = topic_partition
@@ -44,6 +48,18 @@ class _Move:
         self.future = future
         self.is_cancelled = False
         self.is_flushed = False
+        # The lowest offset at which the original was cut since the last chunk was asked for.
+        self.cut_at = _NOT_CUT
+
+    def on_cut(self, offset: int) -> None:
+        self.cut_at = min(self.cut_at, offset)
+
+    def follow_cut(self) -> None:
+        if self.cut_at != _NOT_CUT:
+            self.is_flushed = False
+            if self.cut_at < self.future.log_end_offset:
+                self.future.truncate_to(self.cut_at)
+            self.cut_at = _NOT_CUT
 
 
 class Mover:
@@ -81,12 +97,16 @@ class Mover:
             directory.tolerate(error)
             raise StorageError(f"Could not begin the copy of {topic_partition} in {directory.path}: {error}") from error
         move = self._moves[topic_partition] = _Move(topic_partition, directory, future)
+        current.on_cut = move.on_cut
         self._world.scheduler.call_soon(self._copy_next, move)
 
     def cancel(self, topic_partition: TopicPartition) -> None:
         move = self._moves.pop(topic_partition, None)
         if move is not None:
             move.is_cancelled = True
+            current = self._manager.get(topic_partition)
+            if current is not None:
+                current.on_cut = None
             move.future.take_offline(StorageError("the move was called off"))
             if move.directory.is_offline:
                 return
@@ -142,12 +162,11 @@ class Mover:
             self._world.scheduler.call_later(pause_seconds, self._copy_next, move)
             return
         future = move.future
-        if future.log_end_offset < current.log_start_offset:
-            # Retention has overtaken the copy.
-            future.truncate_fully_and_start_at(current.log_start_offset)
-        elif future.log_end_offset > current.log_end_offset:
-            future.truncate_to(current.log_end_offset)
         try:
+            move.follow_cut()
+            if future.log_end_offset < current.log_start_offset:
+                # Retention has overtaken the copy.
+                future.truncate_fully_and_start_at(current.log_start_offset)
             read = current.read(future.log_end_offset, max_bytes=_CHUNK_BYTES, end_offset=current.log_end_offset)
         except KafkaError as error:
             self._give_up(move, error)
@@ -174,7 +193,8 @@ class Mover:
         chunk = outcome.result()
         self._rate.record(len(chunk), self._world.clock.monotonic())
         try:
-            _append(move.future, chunk)
+            if move.cut_at == _NOT_CUT:
+                _append(move.future, chunk)
         except KafkaError as error:
             self._give_up(move, error)
             return
@@ -214,6 +234,7 @@ class Mover:
             move.directory.fail(error)
             return
         future.relocate(target)
+        current.on_cut = None
         current.adopt(future)
         current.sync_with_next_flush(target, move.directory.path)
         self._manager.moved(move.topic_partition, move.directory)

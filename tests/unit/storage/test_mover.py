@@ -9,8 +9,11 @@ import pytest
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 from ottla.records.build import build_batch
+from ottla.records.control import build_end_transaction_marker
 from ottla.records.record import Record
-from tests.unit.storage.helpers import log_config, offsets_of, values_of
+from ottla.storage.leader_epochs import EpochStart
+from ottla.storage.log import PartitionLog
+from tests.unit.storage.helpers import batch, log_config, offsets_of, values_of
 from tests.unit.storage.test_manager import TOPIC_ID, Node
 
 PARTITION = TopicPartition("t", 0)
@@ -288,3 +291,76 @@ def test_a_move_takes_the_time_that_its_rate_asks_for() -> None:
     assert names(node, "/d2") == ["t-0"]
     assert offsets_of(log) == list(range(50))
     node.stop()
+
+
+def rewrite(log: PartitionLog, offset: int, count: int) -> None:
+    """A new leader does not have what comes after the offset, and writes something else there."""
+    log.truncate_to(offset)
+    for number in range(count):
+        built = build_batch([Record(key=None, value=b"new-%02d" % number, timestamp=1000)])
+        log.append_built(built, leader_epoch=1, now_ms=1000)
+
+
+@pytest.mark.parametrize("steps", range(16))
+@pytest.mark.parametrize(("offset", "count"), [(30, 5), (30, 40), (0, 60)])
+def test_what_is_cut_off_during_the_move_is_not_in_the_copy(steps: int, offset: int, count: int) -> None:
+    node = started()
+    log = node.logs.get(PARTITION)
+    assert log is not None
+    node.world.workers.immediate = False
+    node.logs.move(PARTITION, "/d2")
+    for _ in range(steps):
+        node.world.scheduler.run()
+        if node.world.workers.tasks:
+            node.world.workers.run_one()
+    rewrite(log, offset, count)
+    for _ in range(100):
+        node.world.workers.run_all()
+        node.world.scheduler.run()
+    assert log.directory == "/d2/t-0"
+    expected = [b"value-%02d" % number for number in range(offset)] + [b"new-%02d" % number for number in range(count)]
+    assert values_of(log) == expected
+    assert log.epochs.entries == tuple(EpochStart(*entry) for entry in [(0, 0), (1, offset)] if offset or entry[0])
+
+
+def test_producers_are_known_after_a_move_as_before() -> None:
+    node = started()
+    log = node.logs.get(PARTITION)
+    assert log is not None
+    # Its records are deleted, but it may still send its last batch again.
+    log.append_built(batch(b"plain", producer_id=8, producer_epoch=0, sequence=0), leader_epoch=0, now_ms=1000)
+    log.update_high_watermark(log.log_end_offset)
+    log.advance_log_start_offset(log.log_end_offset)
+    log.append_built(
+        batch(b"aborted", producer_id=7, producer_epoch=0, sequence=0, transactional=True), leader_epoch=0, now_ms=1000
+    )
+    marker = build_end_transaction_marker(
+        is_commit=False, coordinator_epoch=0, producer_id=7, producer_epoch=0, timestamp_ms=1000
+    )
+    log.append_built(marker, leader_epoch=0, now_ms=1000)
+    log.update_high_watermark(log.log_end_offset)
+    state = log.producers.state
+    state.verifies_transactions = True
+    assert log.last_stable_offset == log.log_end_offset
+    node.logs.move(PARTITION, "/d2")
+    node.world.scheduler.run()
+    assert log.directory == "/d2/t-0"
+    assert log.last_stable_offset == log.log_end_offset
+    assert log.producers.state.verifies_transactions
+    assert {entry.producer_id for entry in log.active_producers()} == {7, 8}
+
+
+def test_a_copy_is_not_taken_for_the_log_while_the_disk_of_the_original_is_away() -> None:
+    node = started()
+    node.world.workers.immediate = False
+    node.logs.move(PARTITION, "/d2")
+    node.world.scheduler.run()
+    assert names(node, "/d2", "-future")
+    node.kill()
+    node.paths = ("/d2",)
+    assert node.start().get(PARTITION) is None
+    node.kill()
+    node.paths = ("/d1", "/d2")
+    log = node.start().get(PARTITION)
+    assert log is not None
+    assert offsets_of(log) == list(range(50))
