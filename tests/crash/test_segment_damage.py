@@ -125,6 +125,25 @@ def test_what_lies_behind_a_damaged_batch_is_not_served() -> None:
     assert bench.log.log_end_offset == second + 1
 
 
+@pytest.mark.parametrize("batches_left", [None, 0, 1])
+def test_a_segment_that_lost_its_end_at_the_end_of_a_batch_leaves_no_hole(batches_left: int | None) -> None:
+    bench = LogBench(segment_bytes=400)
+    for number in range(12):
+        bench.append(b"value-%02d" % number * 5)
+    second, third = bench.bases()[1:3]
+    assert third - second == 3
+    path = f"{DIRECTORY}/{second:020d}.log"
+    if batches_left is None:
+        bench.files.remove(path)
+    else:
+        data = bytes(bench.files.nodes[path].data)
+        bench.files.write_atomically(path, data[: batches_left * len(data) // 3])
+    bench.restart(clean=False, recovery_point=0)
+    assert bench.log.log_end_offset == second + (batches_left or 0)
+    assert [record.offset for record in read_all(bench.log)] == list(range(bench.log.log_end_offset))
+    assert bench.report.segments_dropped > 0
+
+
 def test_segments_below_the_recovery_point_are_not_read_again() -> None:
     bench = LogBench(segment_bytes=400)
     for number in range(12):

@@ -155,11 +155,18 @@ class _Recovery:
         self._read_epochs = [entry for entry in self._epochs.entries if entry.start_offset < base]
         number = first
         while number < len(self._segments):
-            whole = self._check_segment(self._segments[number])
+            segment = self._segments[number]
+            whole = self._check_segment(segment)
             number += 1
-            if not whole:
+            if not whole or self._misses_its_end(segment, self._segments[number:]):
                 self._drop(self._segments[number:])
         self._epochs.replace(self._read_epochs)
+
+    def _misses_its_end(self, segment: Segment, later: list[Segment]) -> bool:
+        """Whether the next segment begins behind a gap: what was lost ended where a batch ends."""
+        if self._may_have_gaps or not later or self._last_magic < 2:
+            return False
+        return segment.next_offset() < later[0].base_offset
 
     def rebuild_missing_indexes(self, names: set[str]) -> None:
         """For segments that were not checked, which would have given them new indexes anyway."""
@@ -212,6 +219,7 @@ class _Recovery:
         self._segments_checked += 1
         end = 0
         expected = segment.base_offset
+        self._last_magic = 2
         previous: BatchHeader | None = None
         previous_position = 0
         for batch in scan_checked(segment.file, 0, segment.size):
@@ -225,6 +233,7 @@ class _Recovery:
                 break
             self._left_gap = header.base_offset > expected
             self._note_epoch(header)
+            self._last_magic = header.magic
             previous, previous_position = header, batch.position
             end = batch.position + header.size
             expected = header.next_offset
@@ -240,6 +249,7 @@ class _Recovery:
         return cut == 0
 
     _left_gap = False
+    _last_magic = 2
 
     def _is_plausible(self, segment: Segment, header: BatchHeader, expected: int) -> bool:
         if header.magic < 2:
