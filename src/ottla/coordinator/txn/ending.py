@@ -75,14 +75,24 @@ def has_timed_out(transaction: Transaction, now_ms: int) -> bool:
 
 
 def decide_complete(
-    shard: TransactionShard, transactional_id: str, *, producer_id: int, producer_epoch: int, now_ms: int
+    shard: TransactionShard,
+    transactional_id: str,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    prepared_ms: int,
+    now_ms: int,
 ) -> Decision[None]:
-    """All markers of this transaction are written."""
+    """All markers of the transaction that was prepared then are written.
+
+    In the first version the next one has the same epoch: its end is not this one's, which may be tried again late.
+    """
     transaction = shard.transactions.get(transactional_id)
     if (
         transaction is None
         or transaction.status not in PREPARED
         or (transaction.producer_id, transaction.producer_epoch) != (producer_id, producer_epoch)
+        or transaction.last_update_ms != prepared_ms
     ):
         return Decision((), None)
     is_commit = transaction.status is _S.PREPARE_COMMIT
@@ -128,7 +138,8 @@ def _decide_end_second_version(
     if status in PREPARED:
         # Before anything else: the producer may have been told of a producer id that becomes its own only at the end.
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
-    is_repeated = status in (_S.COMPLETE_COMMIT, _S.COMPLETE_ABORT) and _is_repeated(transaction, request)
+    has_raised_the_epoch = transaction.is_second_version and status in (_S.COMPLETE_COMMIT, _S.COMPLETE_ABORT)
+    is_repeated = has_raised_the_epoch and _is_repeated(transaction, request)
     if transaction.producer_id != request.producer_id and not is_repeated:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if epoch != request.producer_epoch and not is_repeated:

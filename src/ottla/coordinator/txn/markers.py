@@ -70,6 +70,7 @@ class Marker:
         "is_cancelled",
         "is_commit",
         "missing",
+        "prepared_ms",
         "producer_epoch",
         "producer_id",
         "shard_index",
@@ -84,6 +85,7 @@ class Marker:
         transactional_id: str,
         producer_id: int,
         producer_epoch: int,
+        prepared_ms: int,
         is_commit: bool,
         coordinator_epoch: int,
         transaction_version: int,
@@ -93,6 +95,8 @@ class Marker:
         self.transactional_id = transactional_id
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
+        # When the end was decided.
+        self.prepared_ms = prepared_ms
         self.is_commit = is_commit
         self.coordinator_epoch = coordinator_epoch
         self.transaction_version = transaction_version

@@ -308,6 +308,7 @@ class TransactionCoordinator:
                 transactional_id=transaction.transactional_id,
                 producer_id=transaction.producer_id,
                 producer_epoch=transaction.producer_epoch,
+                prepared_ms=transaction.last_update_ms,
                 is_commit=transaction.status is TransactionStatus.PREPARE_COMMIT,
                 coordinator_epoch=self.runtime.shard_of(transaction.transactional_id).partition.leader_epoch,
                 transaction_version=transaction.client_version,
@@ -324,6 +325,7 @@ class TransactionCoordinator:
                 marker.transactional_id,
                 producer_id=marker.producer_id,
                 producer_epoch=marker.producer_epoch,
+                prepared_ms=marker.prepared_ms,
                 now_ms=now_ms,
             )
 

@@ -257,6 +257,18 @@ def test_a_repeated_init_gets_the_same_answer_until_somebody_newer_comes(path: T
 # Exhausted epochs.
 
 
+def test_a_fenced_producer_does_not_take_its_successors_end_for_its_own(path: TransactionPath) -> None:
+    """Only where each end raises the epoch is the epoch before it that of a repeated request."""
+    older, newer = Producer(path, "x"), Producer(path, "x", version=1)
+    older.init()
+    assert newer.init() is NONE
+    assert newer.add(T0) is NONE
+    assert newer.commit() is NONE
+    path.run()
+    assert path.status("x") == "CompleteCommit"
+    assert older.commit() is ErrorCode.PRODUCER_FENCED
+
+
 def test_a_producer_id_is_used_up_by_instances(path: TransactionPath) -> None:
     producer = Producer(path, "x")
     producer.init()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from ottla.coordinator.runtime import ShardStatus
+from ottla.coordinator.txn.state import RETRY_MS
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode
 from ottla.model.ids import TopicPartition
@@ -279,6 +280,44 @@ def test_a_completion_that_finds_too_few_replicas_is_tried_again(path: Transacti
     path.advance(1_000)
     assert path.status("x") == "CompleteCommit"
     assert len(path.leaders.requests) == 2, "the markers were written: only the end is written again"
+
+
+def test_a_completion_that_is_tried_again_ends_no_other_transaction(
+    make_path: Callable[..., TransactionPath],
+) -> None:
+    """With the first version the next transaction has the same producer id and epoch; its markers are still to come."""
+    path = make_path(request_timeout_ms="3000")
+    producer = prepared(path, 1)
+    topic = path.image.topics.by_name[STATE_TOPIC]
+    index = path.transactions.runtime.partition_of("x")
+    path.commit(r.PartitionChangeRecord(topic_id=topic.topic_id, partition_id=index, replicas=[1, 2], isr=[1, 2]))
+    ending = producer.begin_end(commits=True)
+    path.run()
+    follow(path, index)
+    assert ending.result().error_code == NONE
+    assert path.status("x") == "CompleteCommit", "which the follower does not know yet"
+    path.advance(2_990)
+    adding = path.begin(producer.add_request(T0, T1), 3)
+    path.advance(20)
+    follow(path, index)
+    assert producer.added(adding.result()) is NONE
+    second = producer.begin_end(commits=False)
+    path.advance(RETRY_MS)
+    assert path.status("x") == "PrepareAbort"
+    follow(path, index)
+    assert second.result().error_code == NONE
+    path.advance(1_000)
+    assert path.status("x") == "CompleteAbort"
+    assert [each.is_commit for each in path.leaders.written if each.partition == T0] == [True, False]
+
+
+def follow(path: TransactionPath, index: int) -> None:
+    """The second replica has everything."""
+    partition = path.partition(STATE_TOPIC, index)
+    partition.on_follower_fetch(
+        2, fetch_offset=partition.log.log_end_offset, log_start_offset=0, now_ms=path.virtual.clock.ms
+    )
+    path.run()
 
 
 @pytest.mark.parametrize(("level", "version"), [(0, 0), (1, 1), (2, 1)])
