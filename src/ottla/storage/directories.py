@@ -16,6 +16,7 @@ from ottla.storage.errors import DirectoryRefused, is_disk_full, is_shortage
 from ottla.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from ottla.storage.names import (
     CLEAN_SHUTDOWN_FILE,
+    CLEANER_CHECKPOINT_FILE,
     LOCK_FILE,
     LOG_START_OFFSET_FILE,
     RECOVERY_POINT_FILE,
@@ -118,6 +119,13 @@ class LogDirectory:
             return read_offsets(self._files, f"{self.path}/{name}")
         except CorruptCheckpoint:
             return {}
+
+    def read_cleaned(self) -> dict[TopicPartition, int] | None:
+        """Which logs the cleaner has been at; None when that cannot be read: then it may have been at all of them."""
+        try:
+            return read_offsets(self._files, f"{self.path}/{CLEANER_CHECKPOINT_FILE}")
+        except CorruptCheckpoint:
+            return None
 
     def write_checkpoint(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Replaces a checkpoint file, unless it says the same already. May run on a worker."""

@@ -22,7 +22,6 @@ from ottla.storage.directories import LogDirectory
 from ottla.storage.errors import DirectoryRefused, StorageError
 from ottla.storage.log import PartitionLog
 from ottla.storage.names import (
-    CLEANER_CHECKPOINT_FILE,
     CLUSTER_METADATA_TOPIC,
     LOG_START_OFFSET_FILE,
     LOG_SUFFIX,
@@ -115,7 +114,7 @@ class Loader:
         recovery_points = directory.read_checkpoint(RECOVERY_POINT_FILE)
         start_offsets = directory.read_checkpoint(LOG_START_OFFSET_FILE)
         high_watermarks = directory.read_checkpoint(REPLICATION_OFFSET_FILE)
-        cleaned = directory.read_checkpoint(CLEANER_CHECKPOINT_FILE)
+        cleaned = directory.read_cleaned()
         jobs: list[_Job] = []
         for name in self._world.files.list_directory(directory.path):
             parsed = parse_directory_name(name)
@@ -136,7 +135,7 @@ class Loader:
                         recovery_points.get(found, 0),
                         start_offsets.get(found, 0),
                         high_watermarks.get(found, 0),
-                        found in cleaned,
+                        cleaned is None or found in cleaned,
                     )
                 )
         return jobs

@@ -306,6 +306,20 @@ def test_maintenance_flushes_checkpoints_expires_and_deletes() -> None:
     assert node.world.scheduler.timers < timers
 
 
+def test_where_the_cleaner_has_been_cannot_be_read_so_that_gaps_are_no_damage() -> None:
+    node = Node()
+    node.start()
+    log = node.create("t")
+    for offset in (0, 7):
+        built = build_batch([Record(key=None, value=b"a", timestamp=1000)], base_offset=offset, leader_epoch=0)
+        log.append_as_follower(built)
+    node.files.write_atomically("/d1/cleaner-offset-checkpoint", b"0\nhalf")
+    node.kill()
+    found = node.start().get(TopicPartition("t", 0))
+    assert found is not None
+    assert found.log_end_offset == 8
+
+
 def test_recovery_uses_no_more_workers_than_configured() -> None:
     node = Node(num_recovery_threads_per_data_dir="2")
     node.start()
