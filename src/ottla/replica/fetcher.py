@@ -216,6 +216,9 @@ class ReplicaFetcher:
                 topic = topics[partition.topic_id] = FetchTopic(topic=partition.topic, topic_id=partition.topic_id)
             topic.partitions.append(followed.wanted(max_bytes=settings.max_bytes))
         request.topics = list(topics.values())
+        if self._session.has_untold:
+            # The others wait to be fetched, too.
+            request.max_wait_ms = 0
         self._send(request, settings.socket_timeout_ms + settings.wait_max_ms, self._on_fetched)
 
     def _send(self, request: Message, timeout_ms: int, on_answer: Callable[[Message], None]) -> None:

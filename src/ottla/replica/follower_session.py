@@ -3,18 +3,23 @@
 The first request of a session lists everything. Afterwards only what changed is listed: partitions whose position
 moved, that are new, or that are to be left out. `FollowerSession` keeps count of that; it holds no state of partitions
 beyond their keys.
+
+Of very many partitions some thousand are listed in the first request, and as many in each of the next ones: both
+brokers would have nothing else to do for a second if it were a hundred thousand at once. What has not been told yet
+waits its turn. Only what the leader knows nothing of may wait: of the others it would send again what it has sent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import Generic, TypeVar
 
 from ottla.model.errors import ErrorCode
 from ottla.model.ids import Uuid
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse, ForgottenTopic
 
-__all__ = ["FollowerSession", "PartitionKey"]
+__all__ = ["NEW_IN_REQUEST_MAX", "FollowerSession", "PartitionKey"]
 
 PartitionKey = tuple[Uuid, int]
 
@@ -22,20 +27,28 @@ NO_SESSION = 0
 EPOCH_INITIAL = 0
 _EPOCH_MAX = 0x7FFFFFFF
 
+# Partitions that are listed for the first time in one request: a few milliseconds of work for each side.
+NEW_IN_REQUEST_MAX = 5_000
+
 T = TypeVar("T")
 
 
 class FollowerSession(Generic[T]):
     """What the leader has been told, and what it has still to be told."""
 
-    __slots__ = ("_changed", "_epoch", "_forgotten", "_id", "_members")
+    __slots__ = ("_changed", "_epoch", "_forgotten", "_id", "_is_refused", "_members", "_untold")
 
     def __init__(self) -> None:
         self._id = NO_SESSION
         self._epoch = EPOCH_INITIAL
         self._members: dict[PartitionKey, T] = {}
+        # Of these the leader is told with the next request, ...
         self._changed: dict[PartitionKey, T] = {}
         self._forgotten: set[PartitionKey] = set()
+        # ... and of these it has not been told yet, those that have waited longest first.
+        self._untold: dict[PartitionKey, T] = {}
+        # Without a session everything has to be in each request.
+        self._is_refused = False
 
     def __len__(self) -> int:
         return len(self._members)
@@ -44,17 +57,23 @@ class FollowerSession(Generic[T]):
     def is_incremental(self) -> bool:
         return self._epoch != EPOCH_INITIAL
 
+    @property
+    def has_untold(self) -> bool:
+        """Whether the next request has partitions to list that this one had no room for."""
+        return bool(self._untold)
+
     def set(self, key: PartitionKey, value: T) -> None:
         """The partition is to be fetched, from a position that the leader does not know yet."""
+        is_told = key in self._members and key not in self._untold
         self._members[key] = value
-        self._changed[key] = value
-        self._forgotten.discard(key)
+        (self._changed if is_told else self._untold)[key] = value
 
     def remove(self, key: PartitionKey) -> None:
         """The partition is not to be fetched for now."""
         if self._members.pop(key, None) is not None:
             self._changed.pop(key, None)
-            self._forgotten.add(key)
+            if self._untold.pop(key, None) is None:
+                self._forgotten.add(key)
 
     def get(self, key: PartitionKey) -> T | None:
         return self._members.get(key)
@@ -67,18 +86,28 @@ class FollowerSession(Generic[T]):
         """Fills in the session's fields, and returns which partitions the request has to list."""
         request.session_id = self._id
         request.session_epoch = self._epoch
-        listed = self._changed if self.is_incremental else self._members
+        if self.is_incremental:
+            listed = self._changed
+        else:
+            listed = {}
+            self._untold = {**self._untold, **self._members}
+        if self._untold:
+            listed.update(self._take_untold())
         if self.is_incremental and self._forgotten:
-            topics: dict[Uuid, ForgottenTopic] = {}
-            for topic_id, index in sorted(self._forgotten, key=lambda key: (key[0].bytes, key[1])):
-                topic = topics.get(topic_id)
-                if topic is None:
-                    topic = topics[topic_id] = ForgottenTopic(topic_id=topic_id)
-                topic.partitions.append(index)
-            request.forgotten_topics_data = list(topics.values())
+            # What has left and come back is listed, and not left out.
+            request.forgotten_topics_data = _by_topic(self._forgotten - listed.keys())
         self._forgotten = set()
         self._changed = {}
         return list(listed.values())
+
+    def _take_untold(self) -> dict[PartitionKey, T]:
+        if self._is_refused or len(self._untold) <= NEW_IN_REQUEST_MAX:
+            taken, self._untold = self._untold, {}
+        else:
+            taken = dict(islice(self._untold.items(), NEW_IN_REQUEST_MAX))
+            for key in taken:
+                del self._untold[key]
+        return taken
 
     def end_request(self, response: FetchResponse) -> bool:
         """Takes note of the answer; False when the leader does not know the session, and the request has to be made
@@ -92,8 +121,20 @@ class FollowerSession(Generic[T]):
         if response.session_id == NO_SESSION:
             # No room for a session there, or it went empty: every request lists everything.
             self._id = NO_SESSION
+            self._is_refused = True
             self.restart()
         else:
+            self._is_refused = False
             self._id = response.session_id
             self._epoch = 1 if self._epoch == _EPOCH_MAX else self._epoch + 1
         return True
+
+
+def _by_topic(keys: Iterable[PartitionKey]) -> list[ForgottenTopic]:
+    topics: dict[Uuid, ForgottenTopic] = {}
+    for topic_id, index in sorted(keys, key=lambda key: (key[0].bytes, key[1])):
+        topic = topics.get(topic_id)
+        if topic is None:
+            topic = topics[topic_id] = ForgottenTopic(topic_id=topic_id)
+        topic.partitions.append(index)
+    return list(topics.values())

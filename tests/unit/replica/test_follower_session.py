@@ -6,6 +6,7 @@ import pytest
 
 from ottla.model.errors import ErrorCode
 from ottla.model.ids import Uuid
+from ottla.replica import follower_session
 from ottla.replica.follower_session import FollowerSession
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
 
@@ -57,7 +58,7 @@ def test_what_left_and_came_back_is_listed_and_not_forgotten(session: FollowerSe
 def test_what_came_and_left_is_not_listed(session: FollowerSession[str]) -> None:
     session.set(C, "c")
     session.remove(C)
-    assert ask(session) == ([], [2], 9, 1)
+    assert ask(session) == ([], [], 9, 1)
 
 
 def test_a_restart_lists_everything_and_closes_the_old_session(session: FollowerSession[str]) -> None:
@@ -89,3 +90,59 @@ def test_epochs_begin_again_after_the_largest(session: FollowerSession[str]) -> 
     ask(session)
     session.end_request(FetchResponse(session_id=9))
     assert ask(session)[2:] == (9, 1)
+
+
+class TestVeryMany:
+    @pytest.fixture(autouse=True)
+    def two_at_a_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(follower_session, "NEW_IN_REQUEST_MAX", 2)
+
+    @pytest.fixture
+    def many(self) -> FollowerSession[str]:
+        """Open as number 9, with five in it of which two are told."""
+        many: FollowerSession[str] = FollowerSession()
+        for number in range(5):
+            many.set((TOPIC, number), f"{number}")
+        assert ask(many) == (["0", "1"], [], 0, 0)
+        assert many.has_untold
+        assert many.end_request(FetchResponse(session_id=9))
+        return many
+
+    def test_are_told_by_and_by(self, many: FollowerSession[str]) -> None:
+        # What has moved is told at any rate, what has not been told yet in its turn.
+        many.set((TOPIC, 1), "1b")
+        many.set((TOPIC, 4), "4b")
+        assert ask(many) == (["1b", "2", "3"], [], 9, 1)
+        assert many.has_untold
+        many.end_request(FetchResponse(session_id=9))
+        assert ask(many) == (["4b"], [], 9, 2)
+        assert not many.has_untold
+        many.end_request(FetchResponse(session_id=9))
+        assert ask(many) == ([], [], 9, 3)
+
+    def test_a_new_session_begins_with_those_that_have_waited(self, many: FollowerSession[str]) -> None:
+        many.restart()
+        assert ask(many)[0] == ["2", "3"]
+        many.restart()
+        assert ask(many)[0] == ["4", "0"]
+
+    def test_without_a_session_everything_is_in_each_request(self, many: FollowerSession[str]) -> None:
+        ask(many)
+        many.end_request(FetchResponse(session_id=0))
+        assert ask(many)[0] == ["4", "0", "1", "2", "3"]
+        assert not many.has_untold
+        # There is room again.
+        many.end_request(FetchResponse(session_id=7))
+        many.restart()
+        assert len(ask(many)[0]) == 2
+
+    def test_what_leaves_before_it_was_told_is_nobodys_business(self, many: FollowerSession[str]) -> None:
+        many.remove((TOPIC, 2))
+        assert ask(many) == (["3", "4"], [], 9, 1)
+
+    def test_what_comes_back_while_others_wait_is_left_out_first(self, many: FollowerSession[str]) -> None:
+        many.remove((TOPIC, 0))
+        many.set((TOPIC, 0), "0b")
+        assert ask(many) == (["2", "3"], [0], 9, 1)
+        many.end_request(FetchResponse(session_id=9))
+        assert ask(many) == (["4", "0b"], [], 9, 2)

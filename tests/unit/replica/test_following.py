@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ottla.model.errors import ErrorCode
+from ottla.replica import follower_session
 from ottla.storage.errors import DiskFull, LogDirectoryOffline
 from ottla.wire.messages import metadata_records as r
 from ottla.wire.messages.fetch import FetchRequest
@@ -121,6 +122,17 @@ class TestCopying:
         assert len(cluster[2].replicas.fetchers) == 3
         assert sorted(len(fetcher) for fetcher in cluster[2].replicas.fetchers.fetchers) == [2, 2, 2]
         assert [cluster[2].values(index=index) for index in range(6)] == [[f"p{index}"] for index in range(6)]
+
+    def test_very_many_partitions_are_followed_by_and_by(
+        self, pair: ReplicaCluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(follower_session, "NEW_IN_REQUEST_MAX", 2)
+        pair.create_topic(partitions=9)
+        for index in range(9):
+            pair[1].produce(f"p{index}", index=index)
+        # None of them waits for a long poll of the others.
+        pair.run()
+        assert [pair[2].values(index=index) for index in range(9)] == [[f"p{index}"] for index in range(9)]
 
     def test_the_number_of_loops_changes_while_running(self, pair: ReplicaCluster) -> None:
         pair.create_topic(partitions=4)
