@@ -191,14 +191,14 @@ class LogFiles:
         self._unsynced_paths.extend(paths)
 
     def _collect_flush(self) -> Callable[[], None]:
-        self._flush_target = self._next_offset
-        self._flush_started = self._world.clock.monotonic()
-        paths, self._unsynced_paths = self._unsynced_paths, []
         active = self.segments.active
-        open_files = [active.file]
+        open_files = active.undoubted_files()
         for segment in self.segments.from_offset(self.recovery_point):
             if segment is not active:
                 open_files.extend(segment.syncable_files())
+        self._flush_target = self._next_offset
+        self._flush_started = self._world.clock.monotonic()
+        paths, self._unsynced_paths = self._unsynced_paths, []
         return sync_job(self._world.files, open_files, list(dict.fromkeys(paths)))
 
     def _on_flush_done(self, error: BaseException | None) -> BaseException | None:
@@ -272,6 +272,7 @@ class LogFiles:
             self._remove_later(mark_deleted(later, self.producers))
         # Inside a batch there is no end: then the log ends before that batch.
         offset = keep.truncate_to(offset)
+        self._unsynced_paths += [keep.path, keep.transaction_index.path]
         self.epochs.truncate_from_end(offset)
         self._reset_end(offset)
         self.producers.rebuild(

@@ -96,15 +96,17 @@ class ProducerLedger:
         Transaction indexes of segments from `rebuild_transactions_from` on are written anew on the way.
         """
         self._forget([offset for offset in self._snapshots if offset > end_offset])
-        start = self._load_latest(log_start_offset, now_ms)
-        for number, segment in enumerate(segments):
-            follows = segments[number + 1].base_offset if number + 1 < len(segments) else end_offset
-            if follows <= start:
-                continue
-            is_indexed_anew = segment.base_offset >= rebuild_transactions_from
-            if is_indexed_anew:
-                segment.transaction_index.truncate_to(max(start, segment.base_offset))
-            self._replay_segment(segment, start=start, end_offset=end_offset, writes_index=is_indexed_anew)
+        start = self._load_latest(log_start_offset, now_ms, at_most=end_offset)
+        indexed = [segment for segment in segments if segment.base_offset >= rebuild_transactions_from]
+        for segment in indexed:
+            segment.transaction_index.reset()
+        if indexed and indexed[0].base_offset < start:
+            # The snapshot makes reading what is before it needless for the state, but not for the indexes.
+            state, self.state = self.state, ProducerState()
+            before = self._load_latest(log_start_offset, now_ms, at_most=indexed[0].base_offset)
+            self._replay(segments, indexed, start=before, end_offset=start)
+            self.state, self._saved_offset = state, start
+        self._replay(segments, indexed, start=start, end_offset=end_offset)
         self.state.end_offset = end_offset
 
     def remove_strays(self, segment_bases: Collection[int]) -> None:
@@ -129,10 +131,9 @@ class ProducerLedger:
         self.begin_at(end_offset)
         self.state.on_high_watermark(end_offset)
 
-    def _load_latest(self, log_start_offset: int, now_ms: int) -> int:
+    def _load_latest(self, log_start_offset: int, now_ms: int, *, at_most: int) -> int:
         """Fills the state from the latest whole snapshot and returns its offset; damaged ones are removed."""
-        while self._snapshots:
-            offset = self._snapshots[-1]
+        for offset in [offset for offset in reversed(self._snapshots) if offset <= at_most]:
             try:
                 entries = decode_snapshot(self._files.read_bytes(snapshot_path(self.directory, offset)))
             except CorruptSnapshot:
@@ -145,6 +146,15 @@ class ProducerLedger:
             return offset
         self.begin_at(log_start_offset)
         return log_start_offset
+
+    def _replay(
+        self, segments: Sequence[Segment], indexed: Collection[Segment], *, start: int, end_offset: int
+    ) -> None:
+        """Takes in the batches from one offset to another; aborted transactions in `indexed` segments are noted."""
+        for number, segment in enumerate(segments):
+            follows = segments[number + 1].base_offset if number + 1 < len(segments) else end_offset
+            if follows > start and segment.base_offset < end_offset:
+                self._replay_segment(segment, start=start, end_offset=end_offset, writes_index=segment in indexed)
 
     def _replay_segment(self, segment: Segment, *, start: int, end_offset: int, writes_index: bool) -> None:
         place = segment.find(max(start, segment.base_offset))

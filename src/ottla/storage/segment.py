@@ -310,10 +310,11 @@ class Segment:
 
     def syncable_files(self) -> list[File]:
         """Everything to be made durable when the segment closes."""
-        files = [self.file, self.offset_index.sync_file(), self.time_index.sync_file()]
-        if self._pool.files.exists(self.transaction_index.path):
-            files.append(self._pool.files.open(self.transaction_index.path))
-        return files
+        return [*self.undoubted_files(), self.offset_index.sync_file(), self.time_index.sync_file()]
+
+    def undoubted_files(self) -> list[File]:
+        """What is believed once it is durable: the log, and what was aborted. The other indexes are checked on use."""
+        return [self.file, *self.transaction_index.open_files()]
 
     def relocate(self, *, directory: str | None = None, suffix: str | None = None) -> None:
         """The files were renamed, or are about to be: `paths` says what they are called from now on."""

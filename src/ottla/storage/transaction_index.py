@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
+from ottla.model.ports import File
 from ottla.storage.open_files import OpenFiles
 
 __all__ = ["AbortedTransaction", "TransactionIndex"]
@@ -65,6 +66,12 @@ class TransactionIndex:
             for fields in _ENTRY.iter_unpack(data):
                 yield AbortedTransaction(*fields[1:])
             low += _ENTRIES_PER_READ
+
+    def open_files(self) -> list[File]:
+        """The file, to be synced, if there is one."""
+        if self._is_empty or not self._pool.files.exists(self.path):
+            return []
+        return [self._pool.files.open(self.path, create=False)]
 
     def entries(self) -> list[AbortedTransaction]:
         if not self._pool.files.exists(self.path):

@@ -256,6 +256,61 @@ def test_the_transaction_index_is_rebuilt_after_a_crash(bench: LogBench) -> None
         assert bench.files.read_bytes(path) == whole
 
 
+@pytest.mark.parametrize("damage", [b"", None, bytes(34), b"cut"], ids=["empty", "gone", "zeros", "cut"])
+def test_the_transaction_index_is_rebuilt_below_the_latest_snapshot_too(damage: bytes | None) -> None:
+    """What was not flushed may be lost, whichever of the files reached the disk."""
+    bench = LogBench()
+    for producer_id in (1, 2):
+        transact(bench, producer_id, 0)
+    bench.end_transaction(1, commit=False)
+    bench.log.roll()
+    bench.end_transaction(2, commit=False)
+    # A snapshot in the middle of the second segment.
+    bench.restart(clean=True)
+    transact(bench, 1, 1)
+    bench.end_transaction(1, commit=False)
+    aborted = bench.log.aborted_transactions(0, 100)
+    assert len(aborted) == 3
+    for name in bench.names(".txnindex"):
+        path = f"{DIRECTORY}/{name}"
+        if damage is None:
+            bench.files.remove(path)
+        else:
+            bench.files.write_atomically(path, damage)
+    bench.restart(clean=False, recovery_point=0)
+    assert bench.log.aborted_transactions(0, 100) == aborted
+    assert [entry.last_sequence for entry in bench.log.active_producers()] == [1], "what has expired stays so"
+    # The index is durable like the log it belongs to.
+    bench.restart(clean=True)
+    bench.files.lose_unsynced()
+    bench.restart(clean=False)
+    assert bench.log.aborted_transactions(0, 100) == aborted
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("rolls", [True, False])
+def test_aborted_transactions_survive_a_power_cut_after_a_flush(clean: bool, rolls: bool) -> None:
+    bench = LogBench()
+    transact(bench, 1, 0)
+    bench.end_transaction(1, commit=False)
+    bench.log.flush()
+    aborted = bench.log.aborted_transactions(0, 100)
+    if rolls:
+        bench.log.roll()
+        bench.append(b"plain")
+        bench.log.flush()
+    assert bench.log.recovery_point == bench.log.log_end_offset
+    if clean:
+        # Whatever closing writes is synced by whoever closes.
+        for path in bench.log.close():
+            if not bench.files.is_directory(path):
+                bench.files.open(path).sync()
+    recovery_point = bench.log.recovery_point
+    bench.files.lose_unsynced()
+    bench.open(clean=clean, recovery_point=recovery_point)
+    assert bench.log.aborted_transactions(0, 100) == aborted
+
+
 def test_open_transactions_survive_a_restart() -> None:
     bench = LogBench(segment_bytes=200)
     transact(bench, 1, 0)
