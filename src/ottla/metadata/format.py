@@ -114,12 +114,7 @@ def _format(
             _check_identity(directory, meta, node_id=node_id, others=found, cluster_id=cluster_id)
             found[directory] = meta
     missing = [directory for directory in directories if directory not in found and directory not in offline]
-    if missing and not may_format:
-        raise StorageNotFormattedError(
-            f"{missing[0]} is not formatted: it has no meta.properties; format it with the cluster's id first"
-        )
-    if metadata_log_dir in missing:
-        _check_is_new(files, metadata_log_dir)
+    _check_missing(files, missing, metadata_log_dir=metadata_log_dir, may_format=may_format)
     is_new = not found
     known = next((meta.cluster_id for meta in found.values() if meta.cluster_id is not None), cluster_id)
     cluster_id = known or str(Uuid.random(random))
@@ -143,6 +138,16 @@ def _format(
                 continue
             found[directory] = meta
     return FormattedStorage(cluster_id, _directory_ids(found), is_new)
+
+
+def _check_missing(files: Files, missing: Sequence[str], *, metadata_log_dir: str, may_format: bool) -> None:
+    """What has no meta.properties may be formatted, unless it was before."""
+    if missing and not may_format:
+        raise StorageNotFormattedError(
+            f"{missing[0]} is not formatted: it has no meta.properties; format it with the cluster's id first"
+        )
+    if metadata_log_dir in missing:
+        _check_is_new(files, metadata_log_dir)
 
 
 def _check_is_new(files: Files, directory: str) -> None:
