@@ -2,7 +2,7 @@
 
 A broker may lead a hundred thousand partitions, and a consumer or a follower may ask for all of them: at five
 microseconds each nobody else would be served for half a second. So whatever is done for each partition is done here
-for some hundred of them at a time, and others have their turn in between (`model.slices`). What a slice does is what
+for some of them at a time, and others have their turn in between (`model.slices`). What a slice does is what
 `Fetch` does. It differs in what may happen between two slices:
 
 - It is parked from the beginning, and hangs on each partition as soon as that has been read. What comes afterwards
@@ -40,8 +40,8 @@ from ottla.wire.slicing import encode_in_slices
 
 __all__ = ["PARTITIONS_PER_SLICE", "GiantFetch", "plan_in_slices"]
 
-# Two or three milliseconds.
-PARTITIONS_PER_SLICE = 500
+# Some milliseconds, mostly: on a busy node a turn comes only every few of them, and clients do not wait for ever.
+PARTITIONS_PER_SLICE = 2_000
 
 _THROTTLE_TIME_BYTES = 4
 

@@ -17,7 +17,7 @@ from ottla.wire.source import Source
 __all__ = ["ELEMENTS_PER_SLICE", "decode_in_slices", "encode_in_slices", "write_end_of_element"]
 
 # One or two microseconds each.
-ELEMENTS_PER_SLICE = 1_000
+ELEMENTS_PER_SLICE = 4_000
 
 _decoders: dict[tuple[type[Message], int], Callable[..., Generator[None, None, tuple[Any, int]]]] = {}
 _encoders: dict[tuple[type[Message], int], Callable[..., Generator[None, None, None]]] = {}
