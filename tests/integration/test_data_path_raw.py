@@ -10,8 +10,14 @@ import pytest
 from ottla.model.errors import ErrorCode
 from ottla.records.compression import Codec
 from ottla.testing import Cluster, cluster
+from ottla.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from ottla.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from ottla.wire.messages.fetch import FetchRequest
 from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tests.integration.data_path import batch, create_topic, fetch_request, produce_request, values
@@ -157,6 +163,13 @@ def test_an_incremental_session(client: RawClient) -> None:
         FetchRequest(session_id=opened.session_id, session_epoch=1, min_bytes=1, max_bytes=1 << 20, topics=[]), 12
     )
     assert [(data.partition_index, values(data.records)) for data in again.responses[0].partitions] == [(1, ["a"])]
+
+
+def test_what_is_nowhere_cannot_be_moved(client: RawClient) -> None:
+    path = client.call(DescribeLogDirsRequest(topics=[]), 4).results[0].log_dir
+    nowhere = AlterReplicaLogDir(path=path, topics=[AlterReplicaLogDirTopic(name="nowhere", partitions=[0])])
+    answer = client.call(AlterReplicaLogDirsRequest(dirs=[nowhere]), 2)
+    assert answer.results[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_offsets_and_delete_records(client: RawClient) -> None:

@@ -3,7 +3,8 @@
 - 2: flexible
 
 The answer says whether the move was begun; how far it is, DescribeLogDirs tells. A replica that is not here is answered
-with REPLICA_NOT_AVAILABLE; should it come to this node before the next restart, it goes to the directory asked for.
+with REPLICA_NOT_AVAILABLE, and a partition that is nowhere with UNKNOWN_TOPIC_OR_PARTITION; should it come to this node
+before the next restart, it goes to the directory asked for.
 """
 
 from __future__ import annotations
@@ -63,5 +64,12 @@ def _move(topic_partition: TopicPartition, path: str, broker: Broker) -> ErrorCo
     try:
         broker.logs.move(topic_partition, path)
     except KafkaError as error:
+        if error.code == ErrorCode.REPLICA_NOT_AVAILABLE and not _exists(topic_partition, broker):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return error.code
     return ErrorCode.NONE
+
+
+def _exists(topic_partition: TopicPartition, broker: Broker) -> bool:
+    topic = broker.metadata.image.topics.by_name.get(topic_partition.topic)
+    return topic is not None and topic_partition.partition in topic.partitions
