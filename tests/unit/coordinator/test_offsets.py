@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from ottla.coordinator.group.offsets import removal
 from ottla.coordinator.group.records import GROUP_RECORDS
 from ottla.model.errors import ErrorCode
 from ottla.model.ids import Uuid
@@ -13,7 +14,12 @@ from ottla.records.build import build_batch
 from ottla.records.control import build_end_transaction_marker
 from ottla.records.record import Record
 from ottla.wire.messages import metadata_records as r
-from ottla.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
+from ottla.wire.messages.group_records import (
+    LegacyOffsetCommitKey,
+    LegacyOffsetCommitValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -300,3 +306,34 @@ def test_offsets_survive_a_restart(path: GroupPath, ends: str) -> None:
     getattr(path, ends)()
     path.start()
     assert {name: path.fetch_offsets(name) for name in before} == before
+
+
+def test_offsets_of_many_partitions_go_with_their_topic(log_directory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many there are: what does not fit into one batch goes with the next."""
+    monkeypatch.setattr(removal, "TOMBSTONES_PER_DECISION_MAX", 2)
+    path = GroupPath(log_directory)
+    path.create_topic("t", 5)
+    path.create_topic("u", 1)
+    path.create_offsets_topic(1, max_message_bytes="180")
+    for index in range(5):
+        assert path.commit_offsets("g", {("t", index): 1}) == {("t", index): NONE}
+    path.commit_offsets("g", {("u", 0): 1})
+    path.commit(r.RemoveTopicRecord(topic_id=path.image.topics.by_name["t"].topic_id))
+    path.run()
+    assert path.fetch_offsets("g") == {("u", 0): 1}
+    path.stop()
+
+
+def test_offsets_of_the_oldest_format_are_their_groups_too(path: GroupPath) -> None:
+    key = LegacyOffsetCommitKey(group="g", topic="t", partition=0)
+    value = LegacyOffsetCommitValue(offset=5, metadata="m", commit_timestamp=path.virtual.clock.ms)
+    record = Record(key=GROUP_RECORDS.encode_key(key), value=GROUP_RECORDS.encode_value(value))
+    partition = path.partition("__consumer_offsets", path.groups.runtime.partition_of("g"))
+    partition.append_built(build_batch([record]), now_ms=path.virtual.clock.ms)
+    path.stop()
+    path.start()
+    assert path.fetch_offsets("g") == {T0: 5}
+    assert delete(path, "g", "t", 0) == (NONE, [NONE])
+    path.stop()
+    path.start()
+    assert path.fetch_offsets("g") == {}

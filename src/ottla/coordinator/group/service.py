@@ -23,7 +23,7 @@ from ottla.coordinator.group.offsets.removal import decide_delete_offsets, decid
 from ottla.coordinator.group.offsets.repeated import RepeatedCommits
 from ottla.coordinator.group.records import GROUP_RECORDS
 from ottla.coordinator.group.state import GroupContext, GroupDecide, GroupShard
-from ottla.coordinator.runtime import CoordinatorRuntime, Decision, ShardSettings, ShardStatus, Timers
+from ottla.coordinator.runtime import CoordinatorRuntime, Decision, Shard, ShardSettings, ShardStatus, Timers
 from ottla.model.deferred import Deferred, gather
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import Uuid
@@ -311,8 +311,7 @@ class GroupCoordinator:
     def _forget_topics(self, topics: set[str]) -> None:
         for shard in self.runtime.active_shards():
             for group_id in list(shard.state.offsets.groups()):
-                decided = shard.submit(partial(_decide_forget_topics, group_id, topics))
-                decided.when_done(_log_failure)
+                _forget_topics_of_group(shard, group_id, topics)
 
     def _plan_expiry(self) -> None:
         delay = self.context.config.offsets_retention_check_interval_ms / 1000
@@ -342,8 +341,16 @@ def _decide_expiry(group_id: str, shard: GroupShard, now_ms: int) -> Decision[No
     return decide_expiry(shard, group_id, now_ms)
 
 
-def _decide_forget_topics(group_id: str, topics: set[str], shard: GroupShard, _now_ms: int) -> Decision[None]:
-    return decide_forget_topics(shard, group_id, topics)
+def _forget_topics_of_group(shard: Shard[GroupShard], group_id: str, topics: set[str]) -> None:
+    """Decision by decision, for a group may have more offsets than fit into a batch."""
+
+    def on_decided(done: Deferred[bool]) -> None:
+        if done.error is not None:
+            _log_failure(done)
+        elif not done.result():
+            _forget_topics_of_group(shard, group_id, topics)
+
+    shard.submit(lambda state, _: decide_forget_topics(state, group_id, topics)).when_done(on_decided)
 
 
 def _heartbeat_response(code: ErrorCode) -> HeartbeatResponse:

@@ -52,11 +52,16 @@ def all_offset_tombstones(shard: GroupShard, group_id: str) -> list[CoordinatorR
     return [_tombstone(group_id, partition) for partition in partitions]
 
 
-def decide_forget_topics(shard: GroupShard, group_id: str, topics: Collection[str]) -> Decision[None]:
-    """The topics are deleted, and with them whatever a group has committed for them."""
-    partitions = [*shard.offsets.of_group(group_id), *shard.offsets.pending_partitions(group_id)]
-    gone = dict.fromkeys(partition for partition in partitions if partition.topic in topics)
-    return Decision([_tombstone(group_id, partition) for partition in gone], None)
+def decide_forget_topics(shard: GroupShard, group_id: str, topics: Collection[str]) -> Decision[bool]:
+    """The topics are deleted, and with them whatever a group has committed for them. Answers whether that was all."""
+    by_name = shard.context.image.topics.by_name
+    gone = dict.fromkeys(each for each in shard.offsets.pending_partitions(group_id) if each.topic in topics)
+    for partition, offset in shard.offsets.of_group(group_id).items():
+        namesake = by_name.get(partition.topic)
+        if partition.topic in topics and (namesake is None or namesake.topic_id != offset.topic_id):
+            gone[partition] = None
+    records = _tombstones(group_id, list(gone)[:TOMBSTONES_PER_DECISION_MAX])
+    return Decision(records, len(records) == len(gone))
 
 
 def decide_expiry(shard: GroupShard, group_id: str, now_ms: int) -> Decision[None]:

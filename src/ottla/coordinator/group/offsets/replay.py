@@ -60,7 +60,7 @@ def _replay_legacy_offset(
         shard.offsets.remove(key.group, partition)
         return
     committed = CommittedOffset(value.offset, metadata=value.metadata, commit_timestamp_ms=value.commit_timestamp)
-    shard.offsets.put(key.group, (partition,), committed, producer_id)
+    put_offsets(shard, key.group, (partition,), committed, producer_id)
 
 
 OFFSET_REPLAYERS: Mapping[int, Replayer] = {
