@@ -14,6 +14,7 @@ from ottla.coordinator.runtime.hashing import partition_for
 from ottla.coordinator.runtime.record_format import RecordFormat, UnknownRecord
 from ottla.coordinator.runtime.runtime import CoordinatorRuntime
 from ottla.coordinator.runtime.shard import Shard, ShardSettings, ShardStatus
+from ottla.coordinator.runtime.status import UnknownOutcome
 from ottla.coordinator.runtime.timers import Timers
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "ShardSettings",
     "ShardStatus",
     "Timers",
+    "UnknownOutcome",
     "UnknownRecord",
     "partition_for",
 ]

@@ -27,7 +27,7 @@ from ottla.coordinator.runtime.decision import CoordinatorState, Decide, Decisio
 from ottla.coordinator.runtime.record_format import RecordFormat
 from ottla.coordinator.runtime.settings import ShardSettings
 from ottla.coordinator.runtime.statistics import ShardStatistics
-from ottla.coordinator.runtime.status import REFUSALS, TRANSITIONS, ShardStatus, meaning_of
+from ottla.coordinator.runtime.status import REFUSALS, TRANSITIONS, ShardStatus, meaning_of, unknown_outcome
 from ottla.coordinator.runtime.timers import Timers
 from ottla.coordinator.runtime.turn import Turn
 from ottla.model.deferred import Deferred
@@ -434,7 +434,7 @@ class Shard(Generic[S]):
             waiting.popleft()
             since = batch.deadline - self._settings.write_timeout_ms / 1000
             self._settings.statistics.commit_wait_seconds += max(self._world.clock.monotonic() - since, 0.0)
-            batch.settle(None if error is ErrorCode.NONE else meaning_of(KafkaError(error)))
+            batch.settle(None if error is ErrorCode.NONE else unknown_outcome(error))
         self._stop_watching()
 
     def _plan_timeout(self) -> None:
@@ -448,7 +448,7 @@ class Shard(Generic[S]):
         while self._waiting and self._waiting[0].deadline <= now:
             batch = self._waiting.popleft()
             self._uncertain_end = batch.end_offset
-            batch.settle(meaning_of(KafkaError(ErrorCode.REQUEST_TIMED_OUT)))
+            batch.settle(unknown_outcome(ErrorCode.REQUEST_TIMED_OUT))
         if self._waiting:
             self._plan_timeout()
         else:

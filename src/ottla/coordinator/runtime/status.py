@@ -6,7 +6,7 @@ from enum import Enum
 
 from ottla.model.errors import ErrorCode, KafkaError
 
-__all__ = ["REFUSALS", "TRANSITIONS", "ShardStatus", "meaning_of"]
+__all__ = ["REFUSALS", "TRANSITIONS", "ShardStatus", "UnknownOutcome", "meaning_of", "unknown_outcome"]
 
 
 class ShardStatus(Enum):
@@ -44,3 +44,11 @@ _MEANINGS = {
 def meaning_of(error: KafkaError) -> KafkaError:
     meaning = _MEANINGS.get(error.code)
     return error if meaning is None else KafkaError(meaning, error.message)
+
+
+class UnknownOutcome(KafkaError):
+    """The records are in the log, and may be committed yet: whoever takes back what they say contradicts it."""
+
+
+def unknown_outcome(code: ErrorCode) -> UnknownOutcome:
+    return UnknownOutcome(_MEANINGS.get(code, code))

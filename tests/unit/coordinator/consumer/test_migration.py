@@ -9,11 +9,18 @@ import pytest
 from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.classic.phases import Phase
 from ottla.coordinator.group.consumer.group import ConsumerGroup
+from ottla.coordinator.group.records import GROUP_RECORDS
+from ottla.coordinator.runtime import ShardStatus
 from ottla.model.errors import ErrorCode
+from ottla.records.build import build_batch
+from ottla.records.record import Record
 from ottla.wire.codec import decode, encode
 from ottla.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.wire.messages.consumer_protocol import ConsumerProtocolAssignment, TopicPartition
+from ottla.wire.messages.group_records import ConsumerGroupMetadataKey, ConsumerGroupMetadataValue
 from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from ottla.wire.messages.metadata_records import PartitionChangeRecord
 from tests.support.consumer_member import ConsumerMember
 from tests.support.group_path import GroupPath, Member, stable_group
 
@@ -229,3 +236,51 @@ def test_classic_members_that_are_left_alone_in_a_consumer_group_share_it(
     rejoin(old)
     assert partitions_of(old) == {0, 1, 2}
     assert old.heartbeat() is ErrorCode.NONE
+
+
+def test_a_downgrade_that_is_not_known_to_be_committed_is_not_taken_back(path: GroupPath) -> None:
+    """It is in the log: behind it, records of a consumer group could not be replayed, nor anything else of the log."""
+    old = Member(path, "g", session_timeout_ms=60_000)
+    classic_group(path, old, assignments=(assignment(0, 1, 2),))
+    new = ConsumerMember(path, "g", "n")
+    assert new.join() is ErrorCode.NONE
+    set_in_sync(path, 1, 2)
+    leaving = path.begin(ConsumerGroupHeartbeatRequest(group_id="g", member_id="n", member_epoch=-1), 1)
+    path.advance(5_000)
+    assert leaving.result().error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    set_in_sync(path, 1)
+    old.heartbeat()
+    old.join()
+    path.stop()
+    path.start()
+    assert path.groups.runtime.shard_of("g").status is ShardStatus.ACTIVE
+    assert isinstance(path.shard("g").groups["g"], ClassicGroup)
+
+
+def test_a_group_that_is_of_two_kinds_keeps_no_other_away(path: GroupPath) -> None:
+    stable_group(path, Member(path, "g"))
+    path.commit_offsets("i", {("t", 0): 7})
+    index = path.groups.runtime.partition_of("g")
+    assert index == path.groups.runtime.partition_of("i")
+    key = ConsumerGroupMetadataKey(group_id="g")
+    value = ConsumerGroupMetadataValue(epoch=9)
+    record = Record(key=GROUP_RECORDS.encode_key(key), value=GROUP_RECORDS.encode_value(value))
+    path.partition("__consumer_offsets", index).append_built(build_batch([record]), now_ms=path.virtual.clock.ms)
+    path.stop()
+    path.start()
+    assert path.fetch_offsets("i") == {("t", 0): 7}
+    group = path.shard("g").groups["g"]
+    assert isinstance(group, ConsumerGroup)
+    assert (group.epoch, group.is_empty) == (9, True), "what was written last"
+
+
+def set_in_sync(path: GroupPath, *nodes: int) -> None:
+    """Which of two replicas of the offsets are in sync."""
+    topic = path.image.topics.by_name["__consumer_offsets"]
+    path.commit(
+        *(
+            PartitionChangeRecord(topic_id=topic.topic_id, partition_id=index, replicas=[1, 2], isr=list(nodes))
+            for index in topic.partitions
+        )
+    )
+    path.run()

@@ -21,7 +21,7 @@ from ottla.coordinator.group.consumer.member import ConsumerMember
 from ottla.coordinator.group.consumer.migration_policy import allows_downgrade
 from ottla.coordinator.group.consumer.records import group_tombstones
 from ottla.coordinator.group.consumer.sessions import cancel_timers, on_group_loaded
-from ottla.coordinator.runtime import CoordinatorRecord, Decision
+from ottla.coordinator.runtime import CoordinatorRecord, Decision, UnknownOutcome
 from ottla.model.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -139,7 +139,9 @@ def _back_if_refused(
     shard: GroupShard, group: ConsumerGroup, classic: ClassicGroup
 ) -> Callable[[KafkaError | None], None]:
     def on_settled(error: KafkaError | None) -> None:
-        if error is not None and shard.groups.get(group.group_id) is classic:
+        if error is None or isinstance(error, UnknownOutcome):
+            return
+        if shard.groups.get(group.group_id) is classic:
             shard.groups[group.group_id] = group
             on_group_loaded(group, 0)
 

@@ -6,6 +6,7 @@ is not there means nothing.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CONSUMER_REPLAYERS"]
 
+logger = logging.getLogger("ottla.coordinator.group.consumer")
+
 
 def _existing(shard: GroupShard, group_id: str) -> ConsumerGroup | None:
     group = shard.groups.get(group_id)
@@ -47,8 +50,11 @@ def _group(shard: GroupShard, group_id: str) -> ConsumerGroup:
     group = shard.groups.get(group_id)
     if isinstance(group, ConsumerGroup):
         return group
-    # Offsets alone have made it a classic group so far.
-    assert group is None or (isinstance(group, ClassicGroup) and not group.members), f"{group_id} is of another kind"
+    # Offsets alone have made it a classic group so far. In a log that says otherwise the newest record holds: one group
+    # that cannot be right must not keep all others of the partition away.
+    if group is not None and not (isinstance(group, ClassicGroup) and not group.members):
+        assert not shard.is_loaded, f"{group_id} is of another kind"
+        logger.error("group %s is of another kind by older records, which are left aside", group_id)
     made = shard.groups[group_id] = ConsumerGroup(group_id, shard)
     return made
 
