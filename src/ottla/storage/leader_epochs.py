@@ -34,13 +34,15 @@ class EpochEnd(NamedTuple):
 class LeaderEpochs:
     """`latest` is -1 while no epoch is known."""
 
-    __slots__ = ("_entries", "_files", "directory", "latest")
+    __slots__ = ("_entries", "_files", "directory", "is_unsynced", "latest")
 
     def __init__(self, files: Files, directory: str) -> None:
         self._files = files
         self.directory = directory
         self._entries: list[EpochStart] = []
         self.latest = _UNDEFINED
+        # Whether the file has to be synced with the next flush of the log.
+        self.is_unsynced = False
 
     @classmethod
     def load(cls, files: Files, directory: str) -> LeaderEpochs:
@@ -134,3 +136,4 @@ class LeaderEpochs:
         # Not durable by itself: the log's next flush makes it so, and until then the batches say the same.
         lines = (f"{entry.epoch} {entry.start_offset}" for entry in self._entries)
         self._files.write_atomically(self.path, format_lines(lines), durable=False)
+        self.is_unsynced = True

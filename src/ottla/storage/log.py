@@ -287,8 +287,7 @@ class PartitionLog(LogFiles):
         for header in headers:
             if header.leader_epoch != epochs.latest:
                 if header.magic == 2:
-                    if epochs.assign(header.leader_epoch, header.base_offset):
-                        self._unsynced_paths.append(epochs.path)
+                    epochs.assign(header.leader_epoch, header.base_offset)
                 elif epochs.entries:
                     # Old formats carry no epoch: without a gapless history, truncation goes by the high watermark.
                     epochs.clear()

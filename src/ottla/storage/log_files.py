@@ -39,6 +39,7 @@ class LogFiles:
         "_flush_started",
         "_flush_target",
         "_flusher",
+        "_flushing_paths",
         "_full_at",
         "_full_logged_ms",
         "_next_offset",
@@ -90,8 +91,8 @@ class LogFiles:
         self.log_start_offset = log_start_offset
         self.high_watermark = log_start_offset
         self.recovery_point = recovery_point
-        # Told where the log ends after each truncation: whoever copies it has to follow.
-        self.on_cut: Callable[[int], None] | None = None
+        # Told where the log ends after each truncation, and whether the checkpoints may say more than is true now.
+        self.on_cut: Callable[[TopicPartition, int, bool], None] | None = None
         self.last_flush_ms = world.clock.now_ms()
         self._next_offset = next_offset
         self._on_failure = on_failure
@@ -101,6 +102,7 @@ class LogFiles:
         # What the active segment surely has room for; made at the first append, and again when it no longer holds.
         self._roll_bounds: RollBounds | None = None
         self._unsynced_paths: list[str] = []
+        self._flushing_paths: Sequence[str] = ()
         self._flush_target = next_offset
         self._flush_started = 0.0
         # Where the log ended when there was no room for more; while it ends there, the batch refused is missing.
@@ -182,7 +184,7 @@ class LogFiles:
         if self.recovery_point >= self._next_offset:
             # What lies beside an empty log can wait: losing it in a power cut loses nothing.
             is_empty = self.log_start_offset == self._next_offset and len(self.segments) == 1
-            if is_empty or not self._unsynced_paths:
+            if is_empty or not (self._unsynced_paths or self.epochs.is_unsynced):
                 return Deferred.resolved(None)
         return self._flusher.flush()
 
@@ -199,12 +201,17 @@ class LogFiles:
         self._flush_target = self._next_offset
         self._flush_started = self._world.clock.monotonic()
         paths, self._unsynced_paths = self._unsynced_paths, []
+        if self.epochs.is_unsynced:
+            paths.append(self.epochs.path)
+            self.epochs.is_unsynced = False
+        self._flushing_paths = paths
         return sync_job(self._world.files, open_files, list(dict.fromkeys(paths)))
 
     def _on_flush_done(self, error: BaseException | None) -> BaseException | None:
         if isinstance(error, OSError):
             if is_shortage(error):
-                # It came from opening a file; nothing was synced, and the next flush tries again.
+                # It came from opening a file; nothing counts as synced, and the next flush tries again.
+                self._unsynced_paths += self._flushing_paths
                 return self._failure(error, "flush")
             # After a failed fsync nobody knows what the disk holds: even a full disk takes the directory out here.
             return self._fail(error, "flush")
@@ -303,6 +310,7 @@ class LogFiles:
         self.high_watermark = offset
 
     def _reset_end(self, offset: int) -> None:
+        goes_behind_checkpoints = offset < max(self.recovery_point, self.log_start_offset)
         self._next_offset = offset
         self._recent.clear()
         self._roll_bounds = None
@@ -311,7 +319,7 @@ class LogFiles:
         # A flush on its way has synced bytes that are gone: it may not move the recovery point past the cut.
         self._flush_target = min(self._flush_target, offset)
         if self.on_cut is not None:
-            self.on_cut(offset)
+            self.on_cut(self.topic_partition, offset, goes_behind_checkpoints)
 
     # ---- taking segments out
 

@@ -43,6 +43,8 @@ class Maintenance:
         self._timers: dict[str, Timer] = {}
         self._is_stopped = False
         self._checkpoints = CheckpointWrites(self._submit)
+        self._is_behind = False
+        self._is_catching_up = False
 
     def start(self) -> None:
         delay_ms = self._manager.config.log_initial_task_delay_ms
@@ -96,6 +98,22 @@ class Maintenance:
         return gather(
             [self.checkpoint_recovery_points(), self.checkpoint_start_offsets(), self.checkpoint_high_watermarks()]
         )
+
+    def checkpoint_soon(self) -> None:
+        """A log has gone, or back behind what the checkpoints say of it.
+
+        After a crash they would be believed: of records that are not synced, and of a new topic with an old name.
+        """
+        self._is_behind = True
+        if not self._is_catching_up:
+            self._is_catching_up = True
+            self._world.scheduler.call_soon(self._catch_up)
+
+    def _catch_up(self) -> None:
+        self._is_catching_up = self._is_behind and not self._is_stopped
+        if self._is_catching_up:
+            self._is_behind = False
+            self.checkpoint().when_done(lambda _: self._world.scheduler.call_soon(self._catch_up))
 
     def checkpoint_recovery_points(self) -> Deferred[None]:
         return self._write_checkpoints(RECOVERY_POINT_FILE, lambda log: log.recovery_point)

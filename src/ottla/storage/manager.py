@@ -93,6 +93,8 @@ class LogManager:
         self.cleaner = LogCleaner(
             world, self.pool, settings=CleanerSettings.from_broker_config(config), logs=self.__iter__
         )
+        # One object for all logs.
+        self._on_cut = self._on_log_cut
         self._is_closing = False
         self._refused: dict[TopicPartition, KafkaError] = {}
         # Of which topic the log was that went with a failed directory; a new topic of that name may begin elsewhere.
@@ -317,6 +319,7 @@ class LogManager:
         if entry is None:
             return
         entry.directory.partition_count -= 1
+        self._maintenance.checkpoint_soon()
         self.cleaner.on_log_deleted(topic_partition, entry.directory.path)
         target = f"{entry.directory.path}/{name_for(topic_partition, Uuid.random(self._world.random))}"
         try:
@@ -347,6 +350,12 @@ class LogManager:
     def _add(self, entry: _Entry) -> None:
         self._entries[entry.log.topic_partition] = entry
         entry.directory.partition_count += 1
+        entry.log.on_cut = self._on_cut
+
+    def _on_log_cut(self, topic_partition: TopicPartition, offset: int, goes_behind_checkpoints: bool) -> None:
+        self._mover.on_cut(topic_partition, offset)
+        if goes_behind_checkpoints:
+            self._maintenance.checkpoint_soon()
 
     # ---- moving between directories
 

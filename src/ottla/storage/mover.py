@@ -51,9 +51,6 @@ class _Move:
         # The lowest offset at which the original was cut since the last chunk was asked for.
         self.cut_at = _NOT_CUT
 
-    def on_cut(self, offset: int) -> None:
-        self.cut_at = min(self.cut_at, offset)
-
     def follow_cut(self) -> None:
         if self.cut_at != _NOT_CUT:
             self.is_flushed = False
@@ -97,16 +94,12 @@ class Mover:
             directory.tolerate(error)
             raise StorageError(f"Could not begin the copy of {topic_partition} in {directory.path}: {error}") from error
         move = self._moves[topic_partition] = _Move(topic_partition, directory, future)
-        current.on_cut = move.on_cut
         self._world.scheduler.call_soon(self._copy_next, move)
 
     def cancel(self, topic_partition: TopicPartition) -> None:
         move = self._moves.pop(topic_partition, None)
         if move is not None:
             move.is_cancelled = True
-            current = self._manager.get(topic_partition)
-            if current is not None:
-                current.on_cut = None
             move.future.take_offline(StorageError("the move was called off"))
             if move.directory.is_offline:
                 return
@@ -120,6 +113,12 @@ class Mover:
                 move.directory.fail(error)
                 return
             self._manager.remove_tree_later(move.directory, aside)
+
+    def on_cut(self, topic_partition: TopicPartition, offset: int) -> None:
+        """The log was truncated to the offset."""
+        move = self._moves.get(topic_partition)
+        if move is not None:
+            move.cut_at = min(move.cut_at, offset)
 
     def directory_failed(self, directory: LogDirectory) -> None:
         for topic_partition, move in list(self._moves.items()):
@@ -234,7 +233,6 @@ class Mover:
             move.directory.fail(error)
             return
         future.relocate(target)
-        current.on_cut = None
         current.adopt(future)
         current.sync_with_next_flush(target, move.directory.path)
         self._manager.moved(move.topic_partition, move.directory)

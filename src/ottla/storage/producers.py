@@ -44,6 +44,9 @@ class ProducerLedger:
         """Offsets of the snapshots on disk, lowest first."""
         return tuple(self._snapshots)
 
+    def paths(self) -> list[str]:
+        return [snapshot_path(self.directory, offset) for offset in self._snapshots]
+
     def take_snapshot(self, *, durable: bool) -> str | None:
         """Writes the state as of its end offset, unless that is on disk already; returns the path of what is new."""
         offset = self.state.end_offset

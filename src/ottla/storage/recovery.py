@@ -119,6 +119,10 @@ def open_log(
         recovery_point=min(recovery_point, next_offset) if not clean_shutdown else next_offset,
         on_failure=on_failure,
     )
+    if not clean_shutdown:
+        # Nobody knows what the run before has synced of what lies beside the segments.
+        epochs.is_unsynced = bool(epochs.entries)
+        log.sync_with_next_flush(*producers.paths())
     rebuilt = [segment.transaction_index.path for segment in segments if segment.base_offset >= recovery.checked_from]
     log.sync_with_next_flush(*filter(files.exists, rebuilt))
     return OpenedLog(log, recovery.report())
