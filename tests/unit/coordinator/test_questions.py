@@ -186,6 +186,27 @@ def test_what_was_loaded_is_not_told_before_it_counts(log_directory: str) -> Non
     path.stop()
 
 
+def test_an_assignment_that_was_loaded_is_not_told_before_it_counts(log_directory: str) -> None:
+    """Another replica may still lead without it, and give the same partitions away in a generation of that number."""
+    path = shared_offsets(log_directory)
+    follow(path, OFFSETS_TOPIC)
+    member = Member(path, "g", session_timeout_ms=60_000)
+    member.join()
+    follow(path, OFFSETS_TOPIC)
+    path.advance(2 * path.config.group_initial_rebalance_delay_ms)
+    assert member.is_leader
+    assert member.sync({member.member_id: b"all"}) is None, "the assignment is in the log, and not committed"
+    topic_id = path.image.topics.by_name[OFFSETS_TOPIC].topic_id
+    for leader in (2, 1):
+        path.commit(r.PartitionChangeRecord(partition_id=0, topic_id=topic_id, leader=leader))
+        path.run()
+    assert member.sync() is None
+    follow(path, OFFSETS_TOPIC)
+    assert member.synced is not None
+    assert bytes(member.synced.assignment) == b"all"
+    path.stop()
+
+
 def test_a_transaction_whose_beginning_may_be_lost_is_not_confirmed(path: TransactionPath) -> None:
     """Records of a transaction that the next coordinator does not know would never be ended."""
     producer = Producer(path, "x", version=1)

@@ -14,6 +14,7 @@ from ottla.coordinator.group.classic.phases import Phase
 from ottla.coordinator.group.classic.rebalance import (
     NEW_MEMBER_JOIN_TIMEOUT_MS,
     NOTHING,
+    answered_when_certain,
     expect_heartbeat,
     expect_join,
     forget_heartbeat,
@@ -258,8 +259,7 @@ def _join_existing(group: ClassicGroup, attempt: JoinAttempt, now_ms: int) -> De
         reason = "leads and joins again"
     else:
         # Its answer was lost: the generation it belongs to has not changed.
-        attempt.answer.resolve(group.joined_response(member_id))
-        return NOTHING
+        return answered_when_certain(attempt.answer, group.joined_response(member_id))
     _update(group, member, attempt)
     return prepare_or_complete(group, now_ms, f"member {member_id} {reason} (its reason: {attempt.reason})")
 

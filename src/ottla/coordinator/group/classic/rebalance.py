@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.classic.member import ClassicMember
 from ottla.coordinator.group.classic.phases import Phase
 from ottla.coordinator.group.classic.replay import group_record
 from ottla.coordinator.runtime import Decision
-from ottla.model.errors import ErrorCode
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.join_group import JoinGroupResponse
 from ottla.wire.messages.sync_group import SyncGroupResponse
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "NEW_MEMBER_JOIN_TIMEOUT_MS",
     "NOTHING",
+    "answered_when_certain",
     "complete_join",
     "expect_heartbeat",
     "expect_join",
@@ -46,8 +48,21 @@ logger = logging.getLogger("ottla.coordinator.group.classic")
 
 NOTHING: Decision[None] = Decision((), None)
 
+R = TypeVar("R")
+
 # How long a join of a member without an id may wait. Its client may have gone, and we would not notice.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
+
+
+def answered_when_certain(answer: Deferred[R], response: R) -> Decision[None]:
+    """What a member hears again is known already, but perhaps only from records that may still be lost."""
+
+    def on_settled(error: KafkaError | None) -> None:
+        # Whoever has asked gets an error through the decision itself.
+        if error is None and not answer.done:
+            answer.resolve(response)
+
+    return Decision((), None, on_settled=on_settled)
 
 
 # Beginning.

@@ -8,6 +8,7 @@ from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.classic.phases import Phase
 from ottla.coordinator.group.classic.rebalance import (
     NOTHING,
+    answered_when_certain,
     prepare_or_complete,
     received_sync,
     refuse_assignment,
@@ -43,14 +44,12 @@ def decide_sync(
         raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
     received_sync(group, request.member_id)
     if group.phase is Phase.STABLE:
-        answer.resolve(
-            SyncGroupResponse(
-                protocol_type=group.protocol_type_or_none,
-                protocol_name=group.protocol_name,
-                assignment=member.assignment,
-            )
+        response = SyncGroupResponse(
+            protocol_type=group.protocol_type_or_none,
+            protocol_name=group.protocol_name,
+            assignment=member.assignment,
         )
-        return NOTHING
+        return answered_when_certain(answer, response)
     member.awaiting_sync = answer
     if not group.is_leader(request.member_id):
         return NOTHING
