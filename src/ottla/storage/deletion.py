@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ottla.model.ports import Files, World
-from ottla.storage.names import DELETED_SUFFIX
 from ottla.storage.producers import ProducerLedger
 from ottla.storage.segment import Segment
 
@@ -22,7 +21,7 @@ def mark_deleted(segments: Sequence[Segment], producers: ProducerLedger | None) 
     paths: list[str] = []
     for segment in segments:
         segment.discard()
-        segment.rename_suffix(segment.suffix + DELETED_SUFFIX)
+        segment.rename_deleted()
         paths.extend(segment.paths())
         snapshot = producers.mark_deleted(segment.base_offset) if producers is not None else None
         if snapshot is not None:

@@ -276,7 +276,8 @@ class LogFiles:
         keep = self.segments[number]
         if later:
             self.segments.remove(later)
-            self._remove_later(mark_deleted(later, self.producers))
+            # From the end on, so that a crash in between leaves no hole.
+            self._remove_later(mark_deleted(later[::-1], self.producers))
         # Inside a batch there is no end: then the log ends before that batch.
         offset = keep.truncate_to(offset)
         self._unsynced_paths += [keep.path, keep.transaction_index.path]

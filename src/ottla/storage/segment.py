@@ -16,7 +16,14 @@ from collections.abc import Sequence
 from ottla.model.ports import Buffer, File
 from ottla.records.header import LENGTH_OVERHEAD, BatchHeader
 from ottla.storage.errors import CorruptLog
-from ottla.storage.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX, offset_file_name
+from ottla.storage.names import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    offset_file_name,
+)
 from ottla.storage.offset_index import OffsetIndex
 from ottla.storage.open_files import OpenFiles
 from ottla.storage.scan import read_header_at, scan_headers
@@ -330,12 +337,20 @@ class Segment:
 
     def rename_suffix(self, suffix: str) -> None:
         """Renames the files that exist; the log file goes last, since it alone makes a segment."""
+        self._rename(suffix, log_first=False)
+
+    def rename_deleted(self) -> None:
+        """Renames the files out of the way; the log file goes first, since a segment without its indexes is none."""
+        self._rename(self.suffix + DELETED_SUFFIX, log_first=True)
+
+    def _rename(self, suffix: str, *, log_first: bool) -> None:
         files = self._pool.files
         old = self.paths()
         self.offset_index.write_pending()
         self.time_index.write_pending()
         self.relocate(suffix=suffix)
-        for source, target in reversed(list(zip(old, self.paths(), strict=True))):
+        pairs = list(zip(old, self.paths(), strict=True))
+        for source, target in pairs if log_first else reversed(pairs):
             if files.exists(source):
                 files.rename(source, target)
 
