@@ -20,7 +20,7 @@ from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatR
 from ottla.wire.messages.consumer_protocol import ConsumerProtocolAssignment, TopicPartition
 from ottla.wire.messages.group_records import ConsumerGroupMetadataKey, ConsumerGroupMetadataValue
 from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from ottla.wire.messages.metadata_records import PartitionChangeRecord
+from ottla.wire.messages.metadata_records import ConfigRecord, PartitionChangeRecord
 from tests.support.consumer_member import ConsumerMember
 from tests.support.group_path import GroupPath, Member, stable_group
 
@@ -255,6 +255,18 @@ def test_a_downgrade_that_is_not_known_to_be_committed_is_not_taken_back(path: G
     path.start()
     assert path.groups.runtime.shard_of("g").status is ShardStatus.ACTIVE
     assert isinstance(path.shard("g").groups["g"], ClassicGroup)
+
+
+def test_an_empty_group_that_cannot_be_written_down_stays_of_its_kind(path: GroupPath) -> None:
+    """Or it would be gone with its tombstones unwritten, and be back once the classic group is deleted."""
+    new = ConsumerMember(path, "g", "n")
+    assert new.join() is ErrorCode.NONE
+    assert new.leave() is ErrorCode.NONE
+    needed = ConfigRecord(resource_type=2, resource_name="__consumer_offsets", name="min.insync.replicas", value="2")
+    path.commit(needed)
+    set_in_sync(path, 1)
+    assert Member(path, "g").join() is ErrorCode.UNKNOWN_MEMBER_ID, "the id that was given is not good for anything"
+    assert isinstance(path.shard("g").groups["g"], ConsumerGroup)
 
 
 def test_a_group_that_is_of_two_kinds_keeps_no_other_away(path: GroupPath) -> None:

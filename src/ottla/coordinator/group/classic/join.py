@@ -24,7 +24,7 @@ from ottla.coordinator.group.classic.rebalance import (
 )
 from ottla.coordinator.group.classic.replay import empty_group_record, group_record
 from ottla.coordinator.group.consumer.group import ConsumerGroup
-from ottla.coordinator.runtime import Decision
+from ottla.coordinator.runtime import Decision, UnknownOutcome
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -114,7 +114,14 @@ def _join_consumer_group(shard: GroupShard, group: ConsumerGroup, attempt: JoinA
     tombstones = group.tombstones()
     del shard.groups[group.group_id]
     decision = decide_join(shard, attempt, now_ms)
-    return Decision([*tombstones, *decision.records], None, replays=False, on_settled=decision.on_settled)
+
+    def on_settled(error: KafkaError | None) -> None:
+        if decision.on_settled is not None:
+            decision.on_settled(error)
+        if error is not None and not isinstance(error, UnknownOutcome):
+            shard.groups[group.group_id] = group
+
+    return Decision([*tombstones, *decision.records], None, replays=False, on_settled=on_settled)
 
 
 def _has_room(group: ClassicGroup, member_id: str, size_max: int) -> bool:
