@@ -119,12 +119,7 @@ def open_log(
         recovery_point=min(recovery_point, next_offset) if not clean_shutdown else next_offset,
         on_failure=on_failure,
     )
-    if not clean_shutdown:
-        # Nobody knows what the run before has synced of what lies beside the segments.
-        epochs.is_unsynced = bool(epochs.entries)
-        log.sync_with_next_flush(*producers.paths())
-    rebuilt = [segment.transaction_index.path for segment in segments if segment.base_offset >= recovery.checked_from]
-    log.sync_with_next_flush(*filter(files.exists, rebuilt))
+    _sync_later(log, recovery.checked_from, clean_shutdown)
     return OpenedLog(log, recovery.report())
 
 
@@ -303,6 +298,17 @@ def _rebuild_producers(
         now_ms=now_ms,
         rebuild_transactions_from=checked_from,
     )
+
+
+def _sync_later(log: PartitionLog, checked_from: int, clean_shutdown: bool) -> None:
+    """What lies beside the segments, and may not be durable, although the recovery point speaks for it."""
+    if not clean_shutdown:
+        # Nobody knows what the run before has synced.
+        log.epochs.is_unsynced = bool(log.epochs.entries)
+        log.sync_with_next_flush(*log.producers.paths())
+    for segment in log.segments:
+        if segment.base_offset >= checked_from:
+            log.sync_with_next_flush(*[file.path for file in segment.transaction_index.open_files()])
 
 
 def _list_segments(files: Files, directory: str, names: set[str], pool: OpenFiles, now_ms: int) -> list[Segment]:

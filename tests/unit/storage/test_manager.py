@@ -482,36 +482,3 @@ def test_a_power_cut_after_a_clean_shutdown_loses_nothing() -> None:
     assert found is not None
     assert values_of(found) == [b"a"]
     assert [producer.last_sequence for producer in found.active_producers()] == [0]
-
-
-def test_the_checkpoints_of_a_deleted_topic_say_nothing_about_a_new_one_of_that_name() -> None:
-    node = Node()
-    node.start()
-    partition = TopicPartition("t", 0)
-    log = node.create("t")
-    for number in range(20):
-        node.append(log, b"old-%d" % number)
-    log.update_high_watermark(20)
-    log.advance_log_start_offset(15)
-    log.flush()
-    node.logs.checkpoint().result()
-    node.logs.delete(partition)
-    node.append(node.create("t"), b"new")
-    node.kill()
-    found = node.start().get(partition)
-    assert found is not None
-    assert (found.log_start_offset, values_of(found)) == (0, [b"new"])
-
-
-def test_a_truncation_takes_the_recovery_point_back_on_disk_too() -> None:
-    node = Node()
-    node.start()
-    log = node.create("t", segment_bytes=200)
-    for number in range(10):
-        node.append(log, b"old-%d" % number)
-    log.flush()
-    node.logs.checkpoint().result()
-    assert "t 0 10" in node.files.read_bytes("/d1/recovery-point-offset-checkpoint").decode()
-    log.truncate_to(2)
-    node.world.scheduler.run()
-    assert "t 0 2" in node.files.read_bytes("/d1/recovery-point-offset-checkpoint").decode()
