@@ -98,7 +98,10 @@ class DataPath:
         self.replicas = ReplicaManager(node_id=NODE_ID, config=self.config, world=self.virtual.world, logs=self.logs)
         self.logs.on_directory_failure.append(lambda _, gone: self.replicas.on_directory_failed(gone))
         self.replicas.start(self.image)
-        self.broker: Any = SimpleNamespace(config=self.config, replicas=self.replicas, logs=self.logs, node_id=NODE_ID)
+        # The holder of the current image is this object itself.
+        self.broker: Any = SimpleNamespace(
+            config=self.config, replicas=self.replicas, logs=self.logs, node_id=NODE_ID, metadata=self
+        )
 
     def _open_logs(self) -> LogManager:
         logs = LogManager(self.virtual.world, self.config, cluster_id="test", node_id=NODE_ID)

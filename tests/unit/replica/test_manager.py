@@ -290,7 +290,7 @@ class TestLogDirectories:
         wanted = AlterReplicaLogDirTopic(name="t", partitions=[0, 7])
         target = AlterReplicaLogDir(path=f"{log_directory}/two", topics=[wanted])
         answers = two_disks.call(alter_replica_log_dirs, AlterReplicaLogDirsRequest(dirs=[target]), 2).results[0]
-        assert [answer.error_code for answer in answers.partitions] == [0, ErrorCode.REPLICA_NOT_AVAILABLE]
+        assert [answer.error_code for answer in answers.partitions] == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
         for _ in range(20):
             two_disks.virtual.scheduler.run()
             two_disks.virtual.workers.run_all()
