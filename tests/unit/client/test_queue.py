@@ -14,23 +14,24 @@ from ottla.model.ids import TopicPartition
 from ottla.records.compression import Codec
 
 
-def batch(*, created: float, sequence: int = -1) -> ProducerBatch:
+def batch(*, sequence: int = -1) -> ProducerBatch:
     done: asyncio.Future[tuple[int, int]] = asyncio.Future(loop=asyncio.new_event_loop())
     done.get_loop().close()
-    made = ProducerBatch(TopicPartition("t", 0), limit=100, codec=Codec.NONE, level=None, created=created, done=done)
+    made = ProducerBatch(TopicPartition("t", 0), limit=100, codec=Codec.NONE, level=None, created=5.0, done=done)
     made.base_sequence = sequence
     return made
 
 
 def test_what_comes_back_goes_before_what_is_younger() -> None:
     queue = PartitionQueue()
-    waiting = [batch(created=5.0), batch(created=6.0)]
+    # All of the same time, by a coarse clock; the second has lost its sequence number.
+    first, second, third = batch(sequence=0), batch(), batch(sequence=7)
+    waiting = [batch(), batch()]
     queue.closed.extend(waiting)
-    # Of the same time as one that never left, by a coarse clock.
-    first, second = batch(created=5.0, sequence=0), batch(created=5.0, sequence=7)
     queue.put_back(second)
+    queue.put_back(third)
     queue.put_back(first)
-    assert list(queue.closed) == [first, second, *waiting]
+    assert list(queue.closed) == [first, second, third, *waiting]
 
 
 @pytest.mark.parametrize(

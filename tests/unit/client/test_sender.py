@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -12,13 +13,15 @@ from ottla.client.metadata import MetadataCache, PartitionInfo, TopicInfo
 from ottla.client.producer.accumulator import Accumulator
 from ottla.client.producer.batch import Delivery
 from ottla.client.producer.partitioner import round_robin
+from ottla.client.producer.queue import PartitionQueue
 from ottla.client.producer.sender import Sender
 from ottla.client.producer.sequences import ProducerIdentity
 from ottla.client.producer.settings import ProducerSettings
 from ottla.client.producer.transactions import TransactionManager
 from ottla.client.settings import ClientSettings
 from ottla.model.errors import ErrorCode, KafkaError
-from ottla.model.ids import Uuid
+from ottla.model.ids import TopicPartition, Uuid
+from ottla.records.header import read_header
 from ottla.wire.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
@@ -263,3 +266,163 @@ def test_what_is_known_is_not_asked_for_again_before_its_time() -> None:
 
     run(accepts, work, cluster={"metadata_age_max_ms": NEVER_MS})
     assert asked == [0]
+
+
+class SlowCluster(Cluster):
+    """A broker whose connection takes as long as it is told to."""
+
+    def __init__(self, connection: Connection, **settings: int) -> None:
+        super().__init__(connection, **settings)
+        self.connected = asyncio.Event()
+        self.connected.set()
+        self.asked_for_connection = 0
+
+    async def node_connection(self, node_id: int, purpose: str) -> Connection:
+        self.asked_for_connection += 1
+        await self.connected.wait()
+        return self.connection
+
+
+def run_slowly(script: Script, work: Callable[[Sending, SlowCluster], Coroutine[Any, Any, None]]) -> list[list[int]]:
+    """The sizes of what was sent, request by request."""
+
+    async def whole() -> list[list[int]]:
+        cluster = SlowCluster(Connection(script, waits=True))
+        sending = Sending(cluster, ProducerSettings(linger_ms=0, batch_size=100))
+        sending.batches.queues.setdefault(TopicPartition("t", 0), PartitionQueue()).known_producer_id = 5
+        await sending.sender.start()
+        try:
+            async with asyncio.timeout(10):
+                await work(sending, cluster)
+        finally:
+            await sending.sender.stop()
+        return [list(each.values()) for each in cluster.connection.requests]
+
+    return asyncio.run(whole())
+
+
+def test_what_comes_back_while_a_connection_is_made_goes_first() -> None:
+    async def work(sending: Sending, cluster: SlowCluster) -> None:
+        first = sending.send(bytes(60))
+        await until(lambda: len(cluster.connection.requests) == 1)
+        cluster.connected.clear()
+        second = sending.send(bytes(90))
+        await until(lambda: cluster.asked_for_connection == 2)
+        cluster.connection.answering.set()
+        await until(lambda: not sending.batches.queues[TopicPartition("t", 0)].in_flight)
+        cluster.connected.set()
+        assert (await first).offset == 1
+        assert (await second).offset == 2
+
+    def script(number: int, _partition: int) -> ErrorCode:
+        return ErrorCode.NONE if number else ErrorCode.NOT_ENOUGH_REPLICAS
+
+    sizes = run_slowly(script, work)
+    assert len(sizes) == 3
+    assert sizes[0] == sizes[1] < sizes[2]
+
+
+def test_what_is_given_up_while_a_connection_is_made_does_not_end_the_sender() -> None:
+    async def work(sending: Sending, cluster: SlowCluster) -> None:
+        cluster.connection.answering.set()
+        cluster.connected.clear()
+        given_up = sending.send(bytes(60))
+        await until(lambda: cluster.asked_for_connection == 1)
+        sending.sender.fail_all(KafkaError(ErrorCode.REQUEST_TIMED_OUT, "given up"))
+        assert await failure(given_up) == ErrorCode.REQUEST_TIMED_OUT
+        cluster.connected.set()
+        await sending.send(bytes(90))
+
+    assert len(run_slowly(accepts, work)) == 1
+
+
+class SequencedLog:
+    """A leader's view of sequence numbers: it knows what it has, and wants what follows."""
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[int, int]] = []
+        self.next_sequence: dict[int, int] = {}
+
+    def append(self, records: memoryview) -> ErrorCode:
+        header = read_header(records)
+        if (header.producer_id, header.base_sequence) in self.entries:
+            return ErrorCode.NONE
+        if header.base_sequence != self.next_sequence.get(header.producer_id, header.base_sequence):
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        self.next_sequence[header.producer_id] = header.base_sequence + header.record_count
+        self.entries.append((header.producer_id, header.base_sequence))
+        return ErrorCode.NONE
+
+
+class SequencedConnection(Connection):
+    """What the script refuses is not in the log, but what it cuts off is, though nobody hears of it."""
+
+    def __init__(self, script: Script) -> None:
+        super().__init__(script)
+        self.logs = {partition: SequencedLog() for partition in range(3)}
+
+    async def post(self, request: ProduceRequest, **_: Any) -> ProduceResponse:
+        (topic,) = request.topic_data
+        number = len(self.requests)
+        self.requests.append({one.index: 0 for one in topic.partition_data})
+        answers = []
+        for one in topic.partition_data:
+            assert isinstance(one.records, memoryview)
+            assert read_header(one.records).producer_id >= 0
+            code = self.script(number, one.index)
+            if code in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT):
+                code = self.logs[one.index].append(one.records) or code
+            answers.append(PartitionProduceResponse(index=one.index, error_code=code, base_offset=number))
+        await self.answering.wait()
+        return ProduceResponse(responses=[TopicProduceResponse(name="t", partition_responses=answers)])
+
+
+def run_sequenced(script: Script, work: Callable[[Sending, SequencedConnection], Coroutine[Any, Any, None]]) -> None:
+    async def whole() -> None:
+        connection = SequencedConnection(script)
+        cluster = Cluster(connection)
+        sending = Sending(cluster, ProducerSettings(linger_ms=0, batch_size=100))
+        numbers = iter(range(6, 1_000))
+        sending.sender._identify = identify = AsyncMock()  # type: ignore[method-assign]
+        identify.side_effect = lambda: sending.sender._identity.set(next(numbers), 0)
+        await sending.sender.start()
+        try:
+            async with asyncio.timeout(10):
+                await work(sending, connection)
+        finally:
+            await sending.sender.stop()
+
+    asyncio.run(whole())
+
+
+def test_a_lost_batch_makes_no_duplicate_of_another_whose_answer_is_missing() -> None:
+    async def work(sending: Sending, connection: SequencedConnection) -> None:
+        unheard, bad = sending.send(b"x", 0), sending.send(b"x", 1)
+        assert await failure(bad) == ErrorCode.INVALID_RECORD
+        await unheard
+        assert connection.logs[0].entries == [(5, 0)]
+        # And the next one goes on, with a producer id that has no hole.
+        await sending.send(b"x", 1)
+        assert connection.logs[1].entries == [(6, 0)]
+
+    def script(number: int, partition: int) -> ErrorCode:
+        if number:
+            return ErrorCode.NONE
+        return ErrorCode.INVALID_RECORD if partition else ErrorCode.REQUEST_TIMED_OUT
+
+    run_sequenced(script, work)
+
+
+def test_a_lost_batch_takes_none_with_it_that_follows() -> None:
+    async def work(sending: Sending, connection: SequencedConnection) -> None:
+        await sending.send(bytes(60), 0)
+        connection.answering.clear()
+        bad, *good = [sending.send(bytes(60), 0) for _ in range(3)]
+        await until(lambda: len(connection.requests) == 4)
+        connection.answering.set()
+        assert await failure(bad) == ErrorCode.INVALID_RECORD
+        for each in good:
+            await each
+        assert connection.logs[0].entries == [(5, 0), (6, 0), (6, 1)]
+
+    run_sequenced(lambda number, _: ErrorCode.INVALID_RECORD if number == 1 else ErrorCode.NONE, work)

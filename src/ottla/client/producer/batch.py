@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Generator, Sequence
+from itertools import count
 from typing import NamedTuple
 
 from ottla.model.errors import KafkaError
@@ -31,6 +32,7 @@ def _encoded(value: int) -> bytes:
 
 
 _VARINTS = tuple(_encoded(value) for value in range(_TABLE_SIZE))
+_numbers = count()
 _NULL = b"\x01"
 _NO_HEADERS = b"\0"
 
@@ -96,6 +98,7 @@ class ProducerBatch:
         "level",
         "limit",
         "max_timestamp",
+        "number",
         "partition",
         "payload",
         "producer_id",
@@ -117,6 +120,8 @@ class ProducerBatch:
         self.codec = codec
         self.level = level
         self.created = created
+        # Which of two is the older one; clocks of loops are too coarse for that.
+        self.number = next(_numbers)
         self.done = done
         self.payload: bytearray | bytes = bytearray()
         # What the batch takes of the producer's buffer.

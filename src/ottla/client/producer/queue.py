@@ -38,7 +38,7 @@ class PartitionQueue:
         self.retrying = True
         position = 0
         for other in self.closed:
-            if _age(other) > _age(batch):
+            if other.number > batch.number:
                 break
             position += 1
         self.closed.insert(position, batch)
@@ -58,8 +58,3 @@ class PartitionQueue:
                 return self.retrying or self.in_flight > 0
             return error.code.retriable
         return isinstance(error, ConnectionLost)
-
-
-def _age(batch: ProducerBatch) -> tuple[float, bool, int]:
-    """Clocks of loops are coarse: of two with the same time, one that has never left is the younger."""
-    return batch.created, batch.base_sequence < 0, batch.base_sequence

@@ -164,12 +164,12 @@ class Sender:
             connection = await self._cluster.node_connection(node_id, "produce")
             await self._transactions.add_partitions([batch.partition for batch in batches])
         except (ConnectionLost, KafkaError) as error:
-            for batch in batches:
+            for batch in self._still_first(batches):
                 self._again_or_fail(batch, error, taken=False)
             return
         taken: list[ProducerBatch] = []
         size = 0
-        for batch in batches:
+        for batch in self._still_first(batches):
             queue = self._batches.queues[batch.partition]
             if taken and size + batch.size > self._settings.request_bytes_max:
                 self._batches.wake.set()
@@ -177,14 +177,36 @@ class Sender:
             queue.closed.popleft()
             queue.in_flight += 1
             queue.retrying = False
+            self._number(batch)
             taken.append(batch)
             size += batch.size
             if len(queue.closed):
                 self._batches.wake.set()
+        if not taken:
+            return
         self._requests[node_id] += 1
         task = asyncio.ensure_future(self._deliver(node_id, connection, taken))
         self._answers.add(task)
         task.add_done_callback(self._answers.discard)
+
+    def _still_first(self, batches: list[ProducerBatch]) -> list[ProducerBatch]:
+        """Those that still may leave: while somebody waited, older ones may have come back, or all been given up."""
+        identity, first = self._identity, []
+        for batch in batches:
+            queue = self._batches.queues[batch.partition]
+            if queue.closed and queue.closed[0] is batch and not queue.must_wait(identity.producer_id):
+                first.append(batch)
+        if self._settings.uses_sequences and not identity.known:
+            first.clear()
+        if len(first) < len(batches):
+            self._batches.wake.set()
+        return first
+
+    def _number(self, batch: ProducerBatch) -> None:
+        """Its sequence numbers, which it keeps however often it is sent: so a leader that has it knows it."""
+        if self._settings.uses_sequences and batch.producer_id < 0:
+            batch.producer_id, batch.epoch = self._identity.producer_id, self._identity.epoch
+            batch.base_sequence = self._identity.take(batch.partition, batch.count)
 
     async def _deliver(self, node_id: int, connection: Connection, batches: list[ProducerBatch]) -> None:
         try:
@@ -206,9 +228,6 @@ class Sender:
         now = asyncio.get_running_loop().time
         measures, sent = self.measures, now()
         for batch in batches:
-            if self._settings.uses_sequences and batch.producer_id < 0:
-                batch.producer_id, batch.epoch = self._identity.producer_id, self._identity.epoch
-                batch.base_sequence = self._identity.take(batch.partition, batch.count)
             measures.queue_seconds += sent - batch.created
         request, version_max = produce_request(batches, self._settings, self._cluster.metadata)
         measures.batches += len(batches)
@@ -252,7 +271,8 @@ class Sender:
         queue = self._batches.queues[batch.partition]
         now = asyncio.get_running_loop().time()
         in_time = now - batch.created < self._settings.delivery_timeout_ms / 1000
-        if queue.may_repeat(error) and in_time and batch.attempts < self._settings.retries:
+        may_repeat = self._follows_a_lost_one(batch, error) or queue.may_repeat(error)
+        if may_repeat and in_time and batch.attempts < self._settings.retries:
             batch.attempts += 1
             batch.last_error = error
             self.measures.retried_records += batch.count
@@ -275,15 +295,21 @@ class Sender:
             self.measures.failed_records += batch.count
             batch.done.set_exception(outcome)
             self._transactions.on_failure(outcome)
-            if self._settings.transactional_id is None and batch.base_sequence >= 0:
-                self._begin_anew()
+            if self._settings.transactional_id is None and batch.producer_id == self._identity.producer_id >= 0:
+                # Sequence numbers would have a hole: a new producer id begins without one.
+                self._identity.forget()
         else:
             self.measures.records += batch.count
             batch.done.set_result(outcome)
 
-    def _begin_anew(self) -> None:
-        """After a lost batch, sequence numbers would have a hole: a new producer id begins without one."""
-        self._identity.forget()
-        for queue in self._batches.queues.values():
-            for batch in queue.closed:
-                batch.producer_id = batch.epoch = batch.base_sequence = -1
+    def _follows_a_lost_one(self, batch: ProducerBatch, error: ClientError | KafkaError) -> bool:
+        """Whether a batch was refused for the hole before it: then it is nowhere, and may have new numbers.
+
+        One that has no answer yet keeps its numbers, with an old producer id too: it may be in the log.
+        """
+        refused = isinstance(error, KafkaError) and error.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        is_old = self._settings.transactional_id is None and batch.producer_id != self._identity.producer_id
+        if not refused or not is_old:
+            return False
+        batch.producer_id = batch.epoch = batch.base_sequence = -1
+        return True
