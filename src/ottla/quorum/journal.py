@@ -88,8 +88,9 @@ class Journal:
             self._open_segment(base_offset, is_last=base_offset == bases[-1])
         if self._segments:
             # Whoever was killed may have left entries that only the page cache knows: they count as written from here
-            # on, and must not be gone after the next power loss.
-            self._segments[-1].file.sync()
+            # on, and must not be gone after the next power loss. A segment may have become full before its last fsync.
+            for segment in self._segments:
+                segment.file.sync()
             files.sync_directory(directory)
 
     @property
@@ -139,19 +140,28 @@ class Journal:
         self.has_new_names = True
 
     def start_at(self, offset: int) -> None:
-        """Drops everything: a snapshot covers more than the log holds, so the log begins anew behind it."""
-        for segment in self._segments:
-            self._remove(segment)
-        self._segments = []
+        """Drops everything: a snapshot covers more than the log holds, so the log begins anew behind it.
+
+        The newest goes first: a crash in the midst of it leaves no log that begins behind the snapshot.
+        """
+        while self._segments:
+            self._remove(self._segments.pop())
+        self.last_epoch = -1
         self.roll(offset)
 
     def truncate_to(self, offset: int) -> None:
         """Cuts off every batch that holds the offset or one after it; the log ends at or before the offset then."""
+        if offset >= self.end_offset:
+            return
         while len(self._segments) > 1 and self._segments[-1].base_offset >= offset:
             self._remove(self._segments.pop())
-        segment = self._segments[-1]
-        if segment.end_offset <= offset:
-            return
+        if self._segments[-1].end_offset > offset:
+            self._shorten(self._segments[-1], offset)
+        self.last_epoch = -1
+        for batch in self.batches(self.start_offset):
+            self.last_epoch = batch.header.leader_epoch
+
+    def _shorten(self, segment: Segment, offset: int) -> None:
         kept = Segment(segment.base_offset, segment.file)
         size = 0
         for batch in _batches(segment.file, 0, segment.file.size):
@@ -169,9 +179,6 @@ class Journal:
         self._segments[-1] = kept
         if segment.file not in self.unsynced:
             self.unsynced.append(segment.file)
-        self.last_epoch = -1
-        for batch in self.batches(self.start_offset):
-            self.last_epoch = batch.header.leader_epoch
 
     def delete_before(self, offset: int) -> None:
         """Removes segments that end at or before the offset, but never the active one."""

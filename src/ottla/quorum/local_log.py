@@ -198,6 +198,7 @@ class LocalMetadataLog:
             if size.error is not None:
                 result.fail(size.error)
                 return
+            self._snapshot_epoch = max(self._snapshot_epoch, epoch)
             self._delete_obsolete(now_ms)
             result.resolve(identity)
 
@@ -214,8 +215,10 @@ class LocalMetadataLog:
             identity, content = snapshot
             self._snapshot_epoch = identity.epoch
             self._take_from_snapshot(identity, content)
-            if self._journal.end_offset < identity.end_offset:
+            if self._journal.end_offset < identity.end_offset or 0 <= self._journal.last_epoch < identity.epoch:
+                # A crash came between the snapshot and the removal of the log that it replaces.
                 self._journal.start_at(identity.end_offset)
+                self._epochs.clear()
             elif self._journal.start_offset > identity.end_offset:
                 raise MetadataLogDamagedError(
                     f"{self._directory} begins at offset {self._journal.start_offset}, but its newest snapshot ends at "
@@ -334,7 +337,6 @@ class LocalMetadataLog:
         self._take_from_snapshot(identity, content)
         self._snapshot_epoch = identity.epoch
         self._journal.start_at(identity.end_offset)
-        self._journal.last_epoch = -1
         self._epochs.clear()
         self._committed_offset = identity.end_offset
         self._is_presumed = False

@@ -172,9 +172,11 @@ class VoterLog(LocalMetadataLog):
         return appended
 
     def append_fetched(self, records: memoryview) -> int:
-        appended = super().append_fetched(records)
-        self._sync_if_idle()
-        return appended
+        try:
+            return super().append_fetched(records)
+        finally:
+            # Also when the disk was full in the midst of it: nothing is asked for before what is here is durable.
+            self._sync_if_idle()
 
     def truncate_to(self, offset: int) -> None:
         super().truncate_to(offset)
