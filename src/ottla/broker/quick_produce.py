@@ -74,6 +74,8 @@ def read(
     topic_start = position = position + _BEGINNING.size
     if version >= TOPIC_ID_VERSION:
         position += _TOPIC_ID_SIZE
+        if position > len(frame):
+            return None
         hosted = broker.replicas.by_id.get(Uuid(frame[topic_start:position]))
     else:
         length = frame[position]
@@ -101,14 +103,16 @@ def read(
     return UsualProduce(acks, timeout_ms, hosted, answer_head, batches)
 
 
-def append(request: UsualProduce, now_ms: int, version: int) -> bytes | Written | list[AppendResult | Exception]:
+def append(
+    request: UsualProduce, now_ms: int, version: int
+) -> bytes | Written | list[tuple[Partition, AppendResult | Exception]]:
     """The answer's body, or what still has to wait for followers.
 
-    Otherwise it is the outcomes of the first batches, the last of which was not simply written.
+    Otherwise it is the outcomes of the first batches, the last of which was not simply written, and their partitions.
     """
     acks, timeout_ms, hosted, answer_head, batches = request
     pieces = [answer_head]
-    outcomes: list[AppendResult | Exception] = []
+    outcomes: list[tuple[Partition, AppendResult | Exception]] = []
     written: list[tuple[int, Partition, AppendResult]] = []
     is_committed = True
     for index, partition, records in batches:
@@ -118,9 +122,9 @@ def append(request: UsualProduce, now_ms: int, version: int) -> bytes | Written 
             validated = validate_produce(records, settings=settings, now_ms=now_ms, api_version=version)
             result = partition.append_as_leader(validated, required_acks=acks, now_ms=now_ms)
         except Exception as error:  # noqa: BLE001 - raised again on the usual way, where it is answered
-            outcomes.append(error)
+            outcomes.append((partition, error))
             return outcomes
-        outcomes.append(result)
+        outcomes.append((partition, result))
         first_offset, last_offset, append_time_ms, log_start_offset, _, flushed = result
         if flushed is not None:
             return outcomes

@@ -104,6 +104,9 @@ class WaitingProduce(Parked[ProduceResponse]):
         if self._required_acks == ACKS_ALL and partition.high_watermark <= result.last_offset:
             self._committing.append((answer, partition, result.last_offset + 1))
             partition.parked_produces[self] = None
+            if partition.leader_state is None:
+                # It went with a disk that failed under another batch of the request: nobody will say so again.
+                self.parking.wake(self)
 
     def start(self, timeout_ms: int) -> ProduceResponse | Deferred[ProduceResponse]:
         if not self._waits and not self._committing:

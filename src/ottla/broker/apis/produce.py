@@ -71,7 +71,7 @@ def handle(
     request: ProduceRequest,
     context: RequestContext,
     broker: Broker,
-    outcomes: Sequence[AppendResult | Exception] = (),
+    outcomes: Sequence[tuple[Partition, AppendResult | Exception]] = (),
 ) -> ProduceResponse | Deferred[ProduceResponse] | None:
     """`outcomes` are those of the first batches, where `quick_produce` has written them already."""
     acks = request.acks
@@ -162,12 +162,12 @@ class _ProduceCall:
         self.uses_topic_ids = context.api_version >= TOPIC_ID_VERSION
         self.response = ProduceResponse()
         self.waiting: WaitingProduce | None = None
-        # What has become of the next batches, where that is known.
-        self.outcomes: deque[AppendResult | Exception] = deque()
+        # What has become of the next batches, and in which partition, where that is known.
+        self.outcomes: deque[tuple[Partition, AppendResult | Exception]] = deque()
         self.errors: list[KafkaError] = []
 
     def append_topic(self, topic: TopicProduceData) -> None:
-        replicas, context, acks, transaction = self.replicas, self.context, self.acks, self.transaction
+        replicas, acks, transaction = self.replicas, self.acks, self.transaction
         answers: list[PartitionProduceResponse] = []
         self.response.responses.append(
             TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
@@ -178,30 +178,27 @@ class _ProduceCall:
             answer = PartitionProduceResponse(index=data.index)
             answers.append(answer)
             partition: Partition | None = None
+            outcome: AppendResult | Deferred[AppendResult] | Exception
             try:
-                if topic_error is not None:
-                    raise topic_error
-                found = None if hosted is None else hosted.partitions.get(data.index)
-                if found is None:
-                    found = self._find(topic, data.index)
-                outcome: AppendResult | Deferred[AppendResult]
                 if self.outcomes:
-                    partition = found
-                    outcome = self._next_outcome()
-                elif transaction is None:
-                    records = _batch(data.records)
-                    partition = found
-                    outcome = append(
-                        partition,
-                        records,
-                        required_acks=acks,
-                        now_ms=context.received_ms,
-                        api_version=context.api_version,
-                        workers=replicas.workers,
-                    )
+                    # Not looked up again: a disk that failed under one batch takes the partitions of others with it.
+                    partition, outcome = self.outcomes.popleft()
+                    if isinstance(outcome, Exception):
+                        raise outcome
+                elif topic_error is not None:
+                    raise topic_error
                 else:
-                    partition = found
-                    outcome = self._append_in_transaction(partition, data.records, transaction)
+                    found = None if hosted is None else hosted.partitions.get(data.index)
+                    if found is None:
+                        found = self._find(topic, data.index)
+                    if transaction is None:
+                        # Before the partition is known to the answer: such records never come as far as a log.
+                        records = _batch(data.records)
+                        partition = found
+                        outcome = self._append(partition, records)
+                    else:
+                        partition = found
+                        outcome = self._append_in_transaction(partition, data.records, transaction)
             except KafkaError as error:
                 fill_error(answer, error, partition)
                 # It is an answer now. Its tracebacks lead back here and would keep what was refused until a collection.
@@ -228,19 +225,22 @@ class _ProduceCall:
             return KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Clients may not write to the internal topic {name}.")
         return None
 
+    def _append(self, partition: Partition, records: memoryview) -> AppendResult | Deferred[AppendResult]:
+        return append(
+            partition,
+            records,
+            required_acks=self.acks,
+            now_ms=self.context.received_ms,
+            api_version=self.context.api_version,
+            workers=self.replicas.workers,
+        )
+
     def _append_in_transaction(
         self, partition: Partition, records: Records, transaction: Transaction
     ) -> AppendResult | Deferred[AppendResult]:
         context = self.context
         if not _is_of_transaction(records):
-            return append(
-                partition,
-                _batch(records),
-                required_acks=self.acks,
-                now_ms=context.received_ms,
-                api_version=context.api_version,
-                workers=self.replicas.workers,
-            )
+            return self._append(partition, _batch(records))
         assert isinstance(records, memoryview)
         return self.broker.transactional_appends.append(
             partition,
@@ -250,12 +250,6 @@ class _ProduceCall:
             now_ms=context.received_ms,
             api_version=context.api_version,
         )
-
-    def _next_outcome(self) -> AppendResult:
-        outcome = self.outcomes.popleft()
-        if isinstance(outcome, Exception):
-            raise outcome
-        return outcome
 
     def _find(self, topic: TopicProduceData, index: int) -> Partition:
         if self.uses_topic_ids:
