@@ -164,9 +164,14 @@ class IsrKeeper:
         now_ms = self.now_ms()
         for partition in self._partitions():
             state = partition.leader_state
-            if state is None or state.pending is not None or len(state.isr) <= 1:
+            if state is None:
                 continue
             end_offset = partition.log.log_end_offset
+            if partition.high_watermark < end_offset:
+                # It may have waited for a follower that was about to join, and has gone since: nobody else says so.
+                partition.advance_high_watermark()
+            if state.pending is not None or len(state.isr) <= 1:
+                continue
             behind = {
                 follower_id
                 for follower_id, progress in state.followers.items()

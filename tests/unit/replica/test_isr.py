@@ -265,6 +265,20 @@ class TestWhatIsCommitted:
         pair[1].produce("b")
         assert pair[1].partition().high_watermark == 2
 
+    def test_a_follower_that_went_instead_of_joining_is_not_waited_for(self, pair: ReplicaCluster) -> None:
+        """Nothing else may come that would move the high watermark: the producer itself waits for its answer."""
+        pair.create_topic(isr=[1, 2])
+        pair.run(1_000)
+        topic_id = pair.image.topics.by_name["t"].topic_id
+        pair.cut_off(2)
+        pair.commit(r.PartitionChangeRecord(partition_id=0, topic_id=topic_id, isr=[1]))
+        answer = pair[1].produce("a", acks=-1, timeout_ms=120_000)
+        assert not answer.done
+        pair.fence(2)
+        pair.run(LAG_MS)
+        assert answer.done
+        assert answer.result().error_code == ErrorCode.NONE
+
     def test_too_few_in_sync_replicas_commit_nothing(self, pair: ReplicaCluster) -> None:
         """KIP-966: what is committed is on `min.insync.replicas` disks."""
         pair.create_topic(min_insync_replicas="2")
