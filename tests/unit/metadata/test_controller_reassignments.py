@@ -169,6 +169,18 @@ def test_another_reassignment_takes_the_place_of_the_first(harness: ControllerHa
     assert (partition(harness).replicas, partition(harness).is_reassigning) == ((1, 2, 5), False)
 
 
+def test_a_reassignment_back_does_not_wait_for_what_it_takes_away(harness: ControllerHarness) -> None:
+    assert reassign(harness, [3, 4]) == ErrorCode.NONE
+    assert reassign(harness, [1, 2]) == ErrorCode.NONE
+    assert (partition(harness).replicas, partition(harness).is_reassigning) == ((1, 2), False)
+    # Of two that were being added one stays after all, and that one has to be in sync.
+    assert reassign(harness, [3, 4]) == ErrorCode.NONE
+    assert reassign(harness, [1, 3]) == ErrorCode.NONE
+    assert under_way(harness) == [("t", 0, [1, 3, 2, 4], [3, 4], [2, 4])]
+    report_isr(harness, [1, 2, 3])
+    assert (partition(harness).replicas, partition(harness).is_reassigning) == ((1, 3), False)
+
+
 @pytest.mark.parametrize(
     ("replicas", "code"),
     [

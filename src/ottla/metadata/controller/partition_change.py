@@ -177,9 +177,11 @@ class _Target:
             return
         staying = tuple(replica for replica in self.replicas if replica not in self.removing)
         isr = tuple(replica for replica in self.isr if replica not in self.removing)
-        if not isr or not set(self.adding) <= set(isr) or not staying:
+        # What another reassignment was adding, and this one takes away again, is waited for in vain.
+        adding = set(self.adding) - set(self.removing)
+        if not isr or not adding <= set(isr) or not staying:
             return
-        if len(self.adding) < len(self.removing) and not set(staying) <= set(isr):
+        if len(adding) < len(self.removing) and not set(staying) <= set(isr):
             return
         self.replicas, self.isr, self.adding, self.removing = staying, isr, (), ()
         self.elr = tuple(replica for replica in self.elr if replica in staying)
