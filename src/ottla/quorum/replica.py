@@ -427,6 +427,9 @@ class QuorumReplica:
         if self._peers is None or endpoint is None:
             self.step(e.FetchFailed(fetch_id=effect.fetch_id))
             return
+        if self._snapshot is not None:
+            # What its leader still answers, or never does, must not be mixed up with this one.
+            self._snapshot.close()
         self._snapshot = SnapshotFetch(
             peers=self._peers,
             log=self.log,

@@ -1,0 +1,100 @@
+"""A voter that fetches a snapshot while leaders change."""
+
+from __future__ import annotations
+
+from ottla.model.deferred import Deferred
+from ottla.model.ids import Uuid
+from ottla.quorum import events as e
+from ottla.quorum.replica import QuorumReplica, ReplicaSettings
+from ottla.quorum.snapshots import SnapshotId, snapshot_bytes
+from ottla.quorum.voter_log import VoterLog
+from ottla.quorum.voters import ReplicaKey, Voter, VoterSet
+from ottla.wire.message import Message
+from ottla.wire.messages import fetch as f
+from ottla.wire.messages import fetch_snapshot as s
+from ottla.wire.peers import Endpoint, PeerUnreachable
+from tests.support.files import MemoryFiles
+from tests.support.virtual_world import VirtualWorld
+
+SNAPSHOT = SnapshotId(7, 3)
+CONTENT = b"".join(
+    bytes(batch) for batch in snapshot_bytes([b"a", b"b"], epoch=3, timestamp_ms=1, last_contained_timestamp_ms=1)
+)
+
+
+class HeldPeers:
+    """Requests that the test answers, when and as it likes."""
+
+    def __init__(self) -> None:
+        self.held: list[tuple[int, Message, Deferred[Message]]] = []
+
+    def send(
+        self, endpoint: Endpoint, request: Message, *, purpose: str, timeout_ms: int, version_max: int = 32767
+    ) -> Deferred[Message]:
+        answer: Deferred[Message] = Deferred()
+        self.held.append((endpoint.port, request, answer))
+        return answer
+
+    def disconnect(self, endpoint: Endpoint, *, purpose: str) -> None: ...
+
+    def take(self, node_id: int, kind: type[Message]) -> Deferred[Message]:
+        found = next(each for each in self.held if each[0] == node_id and isinstance(each[1], kind))
+        self.held.remove(found)
+        return found[2]
+
+
+def a_voter() -> tuple[QuorumReplica, HeldPeers]:
+    files = MemoryFiles()
+    files.make_directories("/1")
+    virtual = VirtualWorld(immediate_workers=True, files=files)
+    voters = VoterSet(Voter(ReplicaKey(node_id), (("C", Endpoint("node", node_id)),)) for node_id in (1, 2, 3))
+    log = VoterLog.open(
+        world=virtual.world,
+        metadata_log_dir="/1",
+        node_id=1,
+        directory_id=Uuid(bytes([1]) * 16),
+        configured_voters=voters,
+    )
+    peers = HeldPeers()
+    settings = ReplicaSettings(listeners=(("C", Endpoint("node", 1)),))
+    replica = QuorumReplica(world=virtual.world, log=log, cluster_id="ours", peers=peers, settings=settings)
+    replica.start()
+    return replica, peers
+
+
+def sent_to_snapshot(*, leader_id: int, epoch: int) -> f.FetchResponse:
+    data = f.PartitionData(
+        partition_index=0,
+        high_watermark=-1,
+        current_leader=f.LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch),
+        snapshot_id=f.SnapshotId(end_offset=SNAPSHOT.end_offset, epoch=SNAPSHOT.epoch),
+        records=b"",
+    )
+    return f.FetchResponse(responses=[f.FetchableTopicResponse(topic="__cluster_metadata", partitions=[data])])
+
+
+def whole_snapshot(*, leader_id: int, epoch: int) -> s.FetchSnapshotResponse:
+    piece = s.ResponsePartitionSnapshot(
+        index=0,
+        snapshot_id=s.SnapshotId(end_offset=SNAPSHOT.end_offset, epoch=SNAPSHOT.epoch),
+        current_leader=s.LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch),
+        size=len(CONTENT),
+        position=0,
+        unaligned_records=CONTENT,
+    )
+    return s.FetchSnapshotResponse(topics=[s.ResponseTopicSnapshot(name="__cluster_metadata", partitions=[piece])])
+
+
+def test_a_leader_that_no_longer_answers_does_not_spoil_the_snapshot_of_the_next() -> None:
+    replica, peers = a_voter()
+    asked = []
+    for leader_id, epoch in ((2, 5), (3, 6)):
+        replica.step(e.BeginEpochRequested(leader_id=leader_id, epoch=epoch, voter=None))
+        peers.take(leader_id, f.FetchRequest).resolve(sent_to_snapshot(leader_id=leader_id, epoch=epoch))
+        asked.append(peers.take(leader_id, s.FetchSnapshotRequest))
+    former, present = asked
+    former.fail(PeerUnreachable("no answer in time"))
+    present.resolve(whole_snapshot(leader_id=3, epoch=6))
+    assert (replica.log.start_offset, replica.log.end_offset, replica.log.last_epoch) == (7, 7, 3)
+    # And goes on from there.
+    assert not peers.take(3, f.FetchRequest).done
