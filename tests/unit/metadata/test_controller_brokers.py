@@ -181,6 +181,21 @@ def test_a_controller_that_was_held_up_does_not_blame_the_brokers(harness: Contr
     assert done(harness.controller.fence_silent_brokers()) == [1]
 
 
+@pytest.mark.parametrize("jump_ms", [-3_600_000, 3_600_000])
+def test_sessions_do_not_follow_a_clock_that_is_set(
+    harness: ControllerHarness, monkeypatch: pytest.MonkeyPatch, jump_ms: int
+) -> None:
+    clock = harness.virtual.clock
+    monkeypatch.setattr(clock, "now_ms", lambda: clock.ms + jump_ms)
+    assert done(harness.controller.fence_silent_brokers()) == []
+    clock.ms += 8000
+    harness.beat(2)
+    harness.beat(3)
+    clock.ms += 2000
+    assert done(harness.controller.fence_silent_brokers()) == [1]
+    assert done(harness.controller.fence_silent_brokers()) == []
+
+
 def test_controlled_shutdown_moves_leaders_and_waits_for_the_others(harness: ControllerHarness) -> None:
     leaving = harness.beat(1, want_shut_down=True)
     assert (leaving.is_fenced, leaving.should_shut_down) == (False, False)

@@ -144,7 +144,7 @@ class AdminOperations:
             if known is None or known.incarnation_id != request.incarnation_id:
                 # The session of the process before this one is over.
                 self.liveness.forget(request.broker_id)
-            self.liveness.heard(request.broker_id, now_ms=given.now_ms)
+            self.liveness.heard(request.broker_id, now_ms=given.steady_ms)
             return decision
 
         return self.submit(decide, context)
@@ -157,7 +157,7 @@ class AdminOperations:
         def decide(given: DecisionContext) -> Decision[BrokerHeartbeatResponse]:
             partitions.check_broker_epoch(given.image, request.broker_id, request.broker_epoch)
             # Heard of is heard of, whatever is decided: contact is no state of the log.
-            self.liveness.heard(request.broker_id, now_ms=given.now_ms, connection_id=connection_id)
+            self.liveness.heard(request.broker_id, now_ms=given.steady_ms, connection_id=connection_id)
             self.liveness.metadata_offsets[request.broker_id] = request.current_metadata_offset
             decision = brokers.decide_broker_heartbeat(request, given)
             if request.want_shut_down and decision.records:

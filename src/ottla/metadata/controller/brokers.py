@@ -153,7 +153,7 @@ def silent_brokers(context: DecisionContext) -> list[int]:
         for broker_id, broker in sorted(context.image.brokers.items())
         if not broker.fenced
         and not context.liveness.has_session(
-            broker_id, now_ms=context.now_ms, session_timeout_ms=context.config.broker_session_timeout_ms
+            broker_id, now_ms=context.steady_ms, session_timeout_ms=context.config.broker_session_timeout_ms
         )
     ]
 
@@ -238,7 +238,7 @@ def _check_registration(
         existing is not None
         and not same_incarnation
         and context.liveness.has_session(
-            request.broker_id, now_ms=context.now_ms, session_timeout_ms=context.config.broker_session_timeout_ms
+            request.broker_id, now_ms=context.steady_ms, session_timeout_ms=context.config.broker_session_timeout_ms
         )
     ):
         raise KafkaError(

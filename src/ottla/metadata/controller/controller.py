@@ -138,7 +138,7 @@ class Controller(AdminOperations):
         alive = {broker_id for broker_id, broker in image.brokers.items() if broker.active}
         if not self.own_broker_is_registered:
             alive.discard(self._log.node_id)
-        self.liveness.last_contact_ms.update(dict.fromkeys(alive, self._world.clock.now_ms()))
+        self.liveness.last_contact_ms.update(dict.fromkeys(alive, self._steady_ms()))
         if not image.features.finalized:
             first = bootstrap_records(read_bootstrap(self._world.files, self._metadata_log_dir), self.config)
             self.submit(lambda _context: Decision(first, None))
@@ -260,7 +260,7 @@ class Controller(AdminOperations):
 
     def broker_connection_closed(self, broker_id: int, connection_id: str) -> None:
         """A connection that a heartbeat came on was closed at its other end."""
-        self.liveness.lost(broker_id, now_ms=self._world.clock.now_ms(), connection_id=connection_id)
+        self.liveness.lost(broker_id, now_ms=self._steady_ms(), connection_id=connection_id)
 
     def next_session_end_ms(self) -> int | None:
         """How long it is until a broker's session runs out if nothing more is heard of it; None when there is none."""
@@ -270,7 +270,10 @@ class Controller(AdminOperations):
             for broker in self.uncommitted_image.brokers.values()
             if not broker.fenced
         ]
-        return max(min(ends) - self._world.clock.now_ms(), 0) if ends else None
+        return max(min(ends) - self._steady_ms(), 0) if ends else None
+
+    def _steady_ms(self) -> int:
+        return round(self._world.clock.monotonic() * 1000)
 
     def submit(
         self, decide: Callable[[DecisionContext], Decision[R]], context: ControllerContext | None = None
@@ -306,6 +309,7 @@ class Controller(AdminOperations):
             image=self._replayer.image,
             config=self._current_config(),
             now_ms=self._world.clock.now_ms(),
+            steady_ms=self._steady_ms(),
             random=self._world.random,
             next_offset=self._log.end_offset,
             liveness=self.liveness,

@@ -41,7 +41,8 @@ _LOST_CONNECTION_SHARE = 2
 class Liveness:
     """What heartbeats tell; it is not in the log, and a new controller learns it anew.
 
-    Times are wall-clock milliseconds, by broker id; a broker that was not heard of is missing.
+    Times are by broker id and of a clock that does not jump (`steady_ms`): a wall clock that is set back would keep
+    the dead in session, and one that is set forward would fence everybody. A broker that was not heard of is missing.
     """
 
     __slots__ = ("_connections", "_lost_ms", "last_contact_ms", "metadata_offsets", "shutdown_offsets")
@@ -102,6 +103,8 @@ class DecisionContext(NamedTuple):
     # The offset that the decision's first record will have: broker epochs are made of it.
     next_offset: int
     liveness: Liveness
+    # Milliseconds that only pass, for sessions; `now_ms` is what a wall clock shows.
+    steady_ms: int = 0
     # Which topics' configurations the caller may see.
     may_describe_configs: Callable[[str], bool] = lambda _name: True
     # The version of the request, for answers whose code depends on it.
