@@ -56,6 +56,19 @@ def test_a_directory_is_remembered_and_fails_with_its_replicas(harness: Controll
     assert [harness.image.topics.by_name["t"].partitions[index].leader for index in (0, 1)] == [1, -1]
 
 
+def test_a_directory_that_fails_before_the_fence_is_lifted_leads_nothing(harness: ControllerHarness) -> None:
+    assign(harness, FIRST, 0)
+    assign(harness, SECOND, 1)
+    previous = harness.image.brokers[1].broker_epoch
+    harness.virtual.clock.ms += 10_000
+    assert done(harness.controller.fence_silent_brokers()) == [1]
+    harness.add_broker(1, incarnation=2, unfence=False, log_dirs=[FIRST, SECOND], previous_broker_epoch=previous)
+    # It failed after the registration had named it, so the first heartbeat tells.
+    harness.beat(1, offline_log_dirs=[SECOND])
+    assert not harness.beat(1, offline_log_dirs=[SECOND]).is_fenced
+    assert [harness.image.topics.by_name["t"].partitions[index].leader for index in (0, 1)] == [1, -1]
+
+
 def test_what_is_known_is_not_written_again(harness: ControllerHarness) -> None:
     assign(harness, FIRST, 0, 1)
     offset = harness.image.offset

@@ -102,6 +102,9 @@ def decide_broker_heartbeat(
     broker = check_broker_epoch(image, request.broker_id, request.broker_epoch)
     caught_up = request.current_metadata_offset >= broker.broker_epoch
     state = next_broker_state(broker, request, context)
+    if state is BrokerState.UNFENCED and broker.fenced and set(broker.directories) & set(request.offline_log_dirs):
+        # First it is known what it cannot lead; the next heartbeat lifts the fence.
+        state = BrokerState.FENCED
     records: list[Any] = []
     if state is BrokerState.UNFENCED and broker.fenced:
         records.append(_registration_change(broker, fenced=_UNFENCE))
