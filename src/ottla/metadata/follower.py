@@ -78,7 +78,8 @@ class MetadataFollower:
     def reload(self, *, is_followed: bool) -> None:
         """Begins anew from the log, for when it was replaced; raises CorruptMetadataError.
 
-        Before anybody follows the images, anything may be in it. Afterwards the new image must not be older.
+        Before the machines of a broker follow the images, anything may be in it. Afterwards the new image must not be
+        older.
         """
         before = self.publishers.image
         loaded = load_image(self._log, cluster_id=self._cluster_id)
@@ -88,7 +89,7 @@ class MetadataFollower:
                 f"{loaded.image.offset}: this node must start anew"
             )
         self._replayer = MetadataReplayer(loaded.image, in_transaction=loaded.open_transaction)
-        if is_followed:
+        if loaded.image.offset >= before.offset:
             self.publishers.publish(step_between(before, loaded.image), loaded.image)
         else:
             self.publishers.image = loaded.image

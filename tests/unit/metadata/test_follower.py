@@ -128,12 +128,16 @@ def test_nothing_is_told_of_a_leap_to_the_same_place(harness: ControllerHarness)
     assert not delta.configs_changed | delta.features_changed | delta.acls_changed | delta.quotas_changed
 
 
-def test_a_snapshot_in_the_place_of_records_is_published_as_one_change(harness: ControllerHarness) -> None:
+@pytest.mark.parametrize("is_followed", [True, False])
+def test_a_snapshot_in_the_place_of_records_is_published_as_one_change(
+    harness: ControllerHarness, *, is_followed: bool
+) -> None:
+    """Also before there are partitions: quotas are known from the start, and a new broker begins with a snapshot."""
     follower, watcher = follower_of(harness)
     change_everything(harness)
     done(write_image(harness.controller.log, harness.image))
     harness.create("after the snapshot".replace(" ", "-"))
-    follower.reload(is_followed=True)
+    follower.reload(is_followed=is_followed)
     assert same(follower.image, harness.image)
     (delta,) = watcher.deltas
     assert told(delta)["deleted"] == {"deleted"}
