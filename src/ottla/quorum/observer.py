@@ -236,11 +236,13 @@ class MetadataObserver:
             self._log.begin_snapshot(self._snapshot)
             return None
         if data.diverging_epoch is not None and data.diverging_epoch.end_offset >= 0:
-            self._cut_off(data.diverging_epoch)
-            return None
+            return self._cut_off(data.diverging_epoch)
         if data.records:
             self._log.append_fetched(memoryview(data.records))  # type: ignore[arg-type]
         self._high_watermark = data.high_watermark
+        if data.high_watermark < 0:
+            # A leader that does not know yet what is committed.
+            return None
         self._log.commit_to(data.high_watermark)
         if not self._closed and not self.caught_up.done and self._log.end_offset >= data.high_watermark:
             self.caught_up.resolve(None)
@@ -285,10 +287,14 @@ class MetadataObserver:
         self._log.follow(leader_id=leader_id, leader_epoch=leader_epoch)
         return leader_epoch > known
 
-    def _cut_off(self, end: f.EpochEndOffset) -> None:
+    def _cut_off(self, end: f.EpochEndOffset) -> str | None:
+        """A sentence when nothing comes of it, lest the next attempt come at once."""
         offset = self._log.diverges_at(epoch=end.epoch, end_offset=end.end_offset)
+        if offset >= self._log.end_offset:
+            return f"the controller's log parts from ours at offset {end.end_offset}, which cannot be cut off"
         logger.warning("the metadata log parts from the controller's at offset %d: cut off there", offset)
         self._log.truncate_to(offset)
+        return None
 
     def _abandon_snapshot(self) -> None:
         self._snapshot = None
