@@ -142,11 +142,7 @@ class Consumer:
                 batch = self._fetcher.take()
                 if batch is None:
                     break
-                state = self._positions.get(batch.partition)
-                if state.paused:
-                    self._fetcher.put_back(batch)
-                    break
-                found += self._open(batch, state, limit - len(found))
+                found += self._open(batch, self._positions.get(batch.partition), limit - len(found))
             if found or not await self._wait(end):
                 self.measures.records += len(found)
                 return found
@@ -194,7 +190,9 @@ class Consumer:
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
         assert self.settings.group_id is not None
-        return await self._groups.offsets(self.settings.group_id, partitions, stable=True)
+        group_id, wanted = self.settings.group_id, list(partitions)
+        # Again while a transaction that commits some of them is about to end.
+        return await self._cluster.retry(lambda: self._groups.offsets(group_id, wanted, stable=True))
 
     async def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundOffset | None]:
         """The first record as young as each timestamp; None where there is none."""
@@ -259,7 +257,7 @@ class Consumer:
     async def _wait(self, end: float) -> bool:
         """Waits for records or for the group; False when the time is up."""
         loop = asyncio.get_running_loop()
-        if self._fetcher.ready and any(not state.paused for state in self._positions.states.values()):
+        if self._fetcher.has_next:
             return True
         self._fetcher.arrived.clear()
         waits: list[asyncio.Future[object]] = [asyncio.ensure_future(self._fetcher.arrived.wait())]
@@ -293,13 +291,14 @@ class Consumer:
                 f"{state.partition} has no offset {state.fetch_offset}; begin elsewhere, as with --from-beginning.",
             )
         else:
-            state.seek(-1)
+            state.reset()
 
     async def _find_positions(self, partitions: list[TopicPartition]) -> None:
-        """From the group's commits, else by the reset policy."""
+        """From the group's commits, else, and where those led to nothing, by the reset policy."""
         left = partitions
-        if self.settings.group_id is not None:
-            committed = await self.committed(partitions)
+        asked = [one for one in partitions if not self._positions.get(one).forgets_commits]
+        if self.settings.group_id is not None and asked:
+            committed = await self.committed(asked)
             for one, found in committed.items():
                 state = self._positions.states.get(one)
                 if state is not None and state.position < 0:
@@ -319,7 +318,9 @@ class Consumer:
         before = set(self._positions.states)
         self.measures.rebalances += 1
         if revoked:
-            await self._commit_quietly()
+            if self._membership is not None and self._membership.is_member:
+                # Otherwise others may have gone on from what was committed last.
+                await self._commit_quietly()
             if self._on_revoked is not None:
                 await self._on_revoked(revoked)
         self._positions.assign(assigned)
@@ -349,6 +350,8 @@ class Consumer:
 
     async def _commit_once(self, commits: dict[TopicPartition, CommittedOffset]) -> None:
         assert self.settings.group_id is not None
+        if self._membership is not None and not self._membership.is_member:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "This consumer is not a member of its group at the moment.")
         member = self.member or Identity("", -1, None)
         request = OffsetCommitRequest(
             group_id=self.settings.group_id,

@@ -83,7 +83,7 @@ class Fetcher:
 
     def start(self) -> None:
         """Sends a fetch to every broker that has something to read and nothing under way."""
-        if self._closed or self._buffered >= self._settings.buffer_bytes:
+        if self._closed or (self._buffered >= self._settings.buffer_bytes and self.has_next):
             return
         wanted: dict[int, list[PartitionState]] = defaultdict(list)
         stale: set[str] = set()
@@ -103,23 +103,35 @@ class Fetcher:
         if stale:
             self._refresh(stale)
 
+    @property
+    def has_next(self) -> bool:
+        """Whether there is anything to take."""
+        states = self._positions.states
+        for turn, batch in self.ready:
+            state = states.get(batch.partition)
+            if state is not None and state.turn == turn and not state.paused:
+                return True
+        return False
+
     def take(self) -> ConsumedBatch | None:
-        """The next batch that is still wanted."""
-        while self.ready:
+        """The next batch that is still wanted; those of partitions that are paused wait, and hold up no others."""
+        waiting: list[tuple[int, ConsumedBatch]] = []
+        found: ConsumedBatch | None = None
+        while self.ready and found is None:
             turn, batch = self.ready.popleft()
-            size = len(batch.view)
-            self._buffered -= size
             state = self._positions.states.get(batch.partition)
-            if state is None or state.turn != turn:
+            if state is not None and state.turn == turn and state.paused:
+                waiting.append((turn, batch))
                 continue
-            state.buffered -= size
-            return batch
-        return None
+            self._buffered -= len(batch.view)
+            if state is not None and state.turn == turn:
+                found = batch
+        self.ready.extendleft(reversed(waiting))
+        return found
 
     def put_back(self, batch: ConsumedBatch) -> None:
         """What was taken and not used up comes first next time."""
         state = self._positions.get(batch.partition)
-        state.buffered += len(batch.view)
         self._buffered += len(batch.view)
         self.ready.appendleft((state.turn, batch))
 
@@ -224,9 +236,12 @@ class Fetcher:
         if error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
             if state.read_replica == node_id:
                 state.read_replica = -1
-            else:
-                self._on_out_of_range(state)
-                self.arrived.set()
+                return False
+            if state.position != state.fetch_offset:
+                # What was fetched before is handed out first.
+                return True
+            self._on_out_of_range(state)
+            self.arrived.set()
             return False
         if error.code in _MOVED:
             state.read_replica = -1
@@ -255,7 +270,6 @@ class Fetcher:
                     self.ready.append((turn, ConsumedBatch(one, header, records[:0])))
                 else:
                     self.ready.append((turn, ConsumedBatch(one, header, batch.view)))
-                    state.buffered += len(batch.view)
                     self._buffered += len(batch.view)
                 state.fetch_offset = next_offset
         except CorruptRecords as error:

@@ -57,9 +57,10 @@ class ClassicMembership(Membership):
     async def _join(self) -> None:
         await self._stop_heartbeats()
         eager = COOPERATIVE not in self._settings.assignors or self._settings.assignors[0] != COOPERATIVE
-        if eager and self._owned:
-            revoked, self._owned = self._owned, []
-            await self._on_rebalance(revoked, [])
+        if self._owned and (eager or not self.is_member):
+            # Who was put out of the group keeps nothing: others may have had it meanwhile, and are further.
+            await self._on_rebalance(self._owned, [])
+            self._owned = []
         self._topics = await self._wanted_topics()
         try:
             joined = await self._ask_join()
@@ -70,15 +71,14 @@ class ClassicMembership(Membership):
             elif error.code not in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.MEMBER_ID_REQUIRED):
                 raise
             return
-        self._rejoin = False
-        revoked = [one for one in self._owned if one not in set(assignment)]
-        self._owned = assignment
         await self._cluster.refresh(self._topics)
+        revoked = [one for one in self._owned if one not in set(assignment)]
         await self._on_rebalance(revoked, assignment)
+        self._owned = assignment
         if joined.protocol_name == COOPERATIVE and revoked:
             # What was given up can be assigned to others in the next round.
-            self._rejoin = True
             return
+        self._rejoin = False
         self._task = asyncio.ensure_future(self._heartbeats())
 
     async def _wanted_topics(self) -> list[str]:

@@ -43,23 +43,24 @@ class ConsumerMembership(Membership):
 
     async def poll(self) -> None:
         self._has_polled()
-        if self._task is None:
-            self._task = asyncio.ensure_future(self._run())
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
         self._due.clear()
-        target = self._target
-        if target is None:
-            return
+        if self._target is not None:
+            await self._take_over(self._target)
+        if self._task is None:
+            self._task = asyncio.ensure_future(self._run())
+
+    async def _take_over(self, target: list[TopicPartition]) -> None:
         revoked = [one for one in self._owned if one not in set(target)]
-        changed = revoked or set(target) != set(self._owned)
-        self._owned = target
-        self._target = None
-        if changed:
+        if set(target) != set(self._owned):
             await self._on_rebalance(revoked, target)
-            # The coordinator hears at once, for others wait for what was given up.
+            # Not before: what heartbeats do not name any more, others may have. They hear at once, for they wait.
+            self._owned = target
             self._now.set()
+        if self._target is target:
+            self._target = None
 
     async def _say_goodbye(self) -> None:
         if self._epoch <= 0:
@@ -80,9 +81,14 @@ class ConsumerMembership(Membership):
                 if self._nobody_polls:
                     await self._step_aside()
                     return
-                interval_ms = await self._heartbeat()
+                if self._owned and not self.is_member:
+                    # Put out of the group: it joins again when the consumer has given everything up, for others may
+                    # have had it meanwhile, and are further.
+                    interval_ms = None
+                else:
+                    interval_ms = await self._heartbeat()
                 try:
-                    async with asyncio.timeout(interval_ms / 1000):
+                    async with asyncio.timeout(None if interval_ms is None else interval_ms / 1000):
                         await self._now.wait()
                 except TimeoutError:
                     pass
@@ -95,11 +101,14 @@ class ConsumerMembership(Membership):
     async def _step_aside(self) -> None:
         """The next poll gives the partitions up and joins again."""
         await self._say_goodbye()
+        self._lose_everything()
+        self._task = None
+
+    def _lose_everything(self) -> None:
         self._epoch = 0
         self._full = True
         self._target = []
         self._due.set()
-        self._task = None
 
     async def _heartbeat(self) -> int:
         """Sends one; milliseconds until the next."""
@@ -110,11 +119,7 @@ class ConsumerMembership(Membership):
         error = error_of(response.error_code, response.error_message)
         if error is not None:
             if error.code in _REJOIN:
-                # Everything is lost, and the next heartbeat joins anew.
-                self._epoch = 0
-                self._full = True
-                self._target = []
-                self._due.set()
+                self._lose_everything()
                 return 0
             if error.code == ErrorCode.UNRELEASED_INSTANCE_ID or not error.code.retriable:
                 raise error

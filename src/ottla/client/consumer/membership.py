@@ -60,6 +60,11 @@ class Membership:
         self._polled = 0.0
 
     @property
+    def is_member(self) -> bool:
+        """Whether what it owns is its own: whoever was put out of the group shares it with others, perhaps."""
+        return self._epoch > 0
+
+    @property
     def identity(self) -> Identity:
         """Who a commit is from, as of now."""
         return Identity(self._member_id, self._epoch, self._settings.group_instance_id)

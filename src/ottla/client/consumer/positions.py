@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import count
 
 from ottla.model.ids import TopicPartition
 
 __all__ = ["PartitionState", "Positions"]
 
 
+# No two are the same, of whatever partition: one that is given up and assigned again begins where it was committed, and
+# an answer to what was asked before must not be taken for one about that.
+_turns = count()
+
+
 class PartitionState:
     """One assigned partition. Fetching runs ahead of what was handed out; a seek makes what is under way stale."""
 
     __slots__ = (
-        "buffered",
         "fetch_offset",
         "fetching",
+        "forgets_commits",
         "high_watermark",
         "last_stable_offset",
         "leader_epoch",
@@ -35,9 +41,10 @@ class PartitionState:
         self.leader_epoch = -1
         self.paused = False
         self.fetching = False
-        self.buffered = 0
-        # Raised by each seek: answers to older fetches are dropped.
-        self.turn = 0
+        # Changed by each seek: answers to older fetches are dropped.
+        self.turn = next(_turns)
+        # Whether the place is for the reset policy to find, because the one that was known is not in the log.
+        self.forgets_commits = False
         self.high_watermark = -1
         self.last_stable_offset = -1
         self.log_start_offset = -1
@@ -47,8 +54,14 @@ class PartitionState:
     def seek(self, offset: int) -> None:
         self.position = self.fetch_offset = offset
         self.leader_epoch = -1
-        self.turn += 1
+        self.turn = next(_turns)
+        self.forgets_commits = False
         self.read_replica = -1
+
+    def reset(self) -> None:
+        """The place is not in the log: what the group has committed would lead to it again."""
+        self.seek(-1)
+        self.forgets_commits = True
 
 
 class Positions:

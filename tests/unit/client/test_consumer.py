@@ -1,0 +1,220 @@
+"""What a consumer hands out, and from where it goes on, over a broker of a few lines."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from typing import Any
+
+from ottla.client.admin.groups import CommittedOffset
+from ottla.client.consumer import Consumer, ConsumerSettings
+from ottla.client.measures import RequestMeasures
+from ottla.client.metadata import BrokerNode, MetadataCache, PartitionInfo, TopicInfo
+from ottla.client.settings import ClientSettings
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import TopicPartition, Uuid
+from ottla.records.build import build_batch
+from ottla.records.record import Record
+from ottla.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+
+ONE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class Broker:
+    """Leads two partitions; a fetch with nothing to answer waits until there is something, or somebody says so."""
+
+    def __init__(self) -> None:
+        self.starts = {ONE: 0, OTHER: 0}
+        self.ends = {ONE: 0, OTHER: 0}
+        self.committed: dict[TopicPartition, int] = {}
+        self.unstable = 0
+        self.changed = asyncio.Event()
+        self.fetches: list[dict[TopicPartition, int]] = []
+
+    def append(self, one: TopicPartition, count: int) -> None:
+        self.ends[one] += count
+        self.changed.set()
+
+    async def ask(self, request: FetchRequest, **_: Any) -> FetchResponse:
+        wanted = {
+            TopicPartition(topic.topic, each.partition): each.fetch_offset
+            for topic in request.topics
+            for each in topic.partitions
+        }
+        self.fetches.append(wanted)
+        while not (found := [data for one, offset in wanted.items() if (data := self._answer(one, offset))]):
+            self.changed.clear()
+            await self.changed.wait()
+        return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=found)])
+
+    def _answer(self, one: TopicPartition, offset: int) -> PartitionData | None:
+        data = PartitionData(partition_index=one.partition, high_watermark=self.ends[one])
+        if not self.starts[one] <= offset <= self.ends[one]:
+            data.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+        elif offset == self.ends[one]:
+            return None
+        else:
+            records = [
+                Record(offset=at, timestamp=0, key=None, value=b"%d" % at)
+                for at in range(offset, min(offset + 2, self.ends[one]))
+            ]
+            data.records = memoryview(build_batch(records, base_offset=offset))
+        return data
+
+    # What a consumer asks of groups and of leaders.
+
+    async def offsets(
+        self, _group_id: str, partitions: Iterable[TopicPartition], **_: Any
+    ) -> dict[TopicPartition, CommittedOffset]:
+        if self.unstable:
+            self.unstable -= 1
+            raise KafkaError(ErrorCode.UNSTABLE_OFFSET_COMMIT, "")
+        return {one: CommittedOffset(self.committed[one]) for one in partitions if one in self.committed}
+
+    async def numbers(self, partitions: Iterable[TopicPartition], time: int, **_: Any) -> dict[TopicPartition, int]:
+        return {one: self.starts[one] if time == -2 else self.ends[one] for one in partitions}
+
+
+class Cluster:
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.settings = ClientSettings(bootstrap_servers=(), retry_backoff_ms=0)
+        self.metadata = MetadataCache()
+        self.measures = RequestMeasures()
+        self.metadata.brokers[1] = BrokerNode(1, "", 0, None)
+        partitions = {number: PartitionInfo(number, 1, 0, (), (), ()) for number in range(2)}
+        self.metadata.topics["t"] = TopicInfo("t", Uuid.ZERO, False, partitions, None)
+
+    def deadline(self, timeout_ms: int) -> float:
+        return asyncio.get_running_loop().time() + timeout_ms / 1000
+
+    async def node_connection(self, _node_id: int, _purpose: str) -> Broker:
+        return self.broker
+
+    async def refresh(self, *_: Any, **__: Any) -> MetadataCache:
+        return self.metadata
+
+    async def retry(self, attempt: Callable[[], Awaitable[Any]]) -> Any:
+        while True:
+            try:
+                return await attempt()
+            except KafkaError as error:
+                if not error.code.retriable:
+                    raise
+
+
+def run(work: Callable[[Consumer, Broker], Coroutine[Any, Any, None]], **settings: Any) -> None:
+    async def whole() -> None:
+        broker = Broker()
+        cluster: Any = Cluster(broker)
+        consumer = Consumer(cluster, ConsumerSettings(**settings))
+        consumer._groups = consumer._offsets = broker  # type: ignore[assignment]
+        try:
+            async with asyncio.timeout(3):
+                await work(consumer, broker)
+        finally:
+            await consumer._fetcher.close()
+
+    asyncio.run(whole())
+
+
+async def values(consumer: Consumer, count: int) -> list[tuple[int, int]]:
+    """So many records, as partition and offset."""
+    found: list[tuple[int, int]] = []
+    while len(found) < count:
+        found += [(record.partition, record.offset) for record in await consumer.poll()]
+    return found
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():
+        await asyncio.sleep(0)
+
+
+def test_what_was_fetched_before_a_pause_holds_up_no_other_partition() -> None:
+    async def work(consumer: Consumer, broker: Broker) -> None:
+        await consumer.assign([ONE, OTHER])
+        await consumer.poll(0)
+        broker.append(ONE, 2)
+        await until(lambda: consumer._fetcher.has_next)
+        consumer.pause(ONE)
+        assert await consumer.poll(1) == []
+        broker.append(OTHER, 2)
+        assert await values(consumer, 2) == [(1, 0), (1, 1)]
+        consumer.resume(ONE)
+        assert await values(consumer, 2) == [(0, 0), (0, 1)]
+
+    run(work, auto_offset_reset="earliest")
+
+
+def test_paused_partitions_leave_room_for_others() -> None:
+    async def work(consumer: Consumer, broker: Broker) -> None:
+        await consumer.assign([ONE, OTHER])
+        await consumer.poll(0)
+        broker.append(ONE, 2)
+        await until(lambda: consumer._fetcher.has_next)
+        consumer.pause(ONE)
+        broker.append(OTHER, 4)
+        assert await values(consumer, 4) == [(1, 0), (1, 1), (1, 2), (1, 3)]
+
+    run(work, auto_offset_reset="earliest", buffer_bytes=1)
+
+
+def test_a_commit_that_was_deleted_from_the_log_is_not_gone_back_to() -> None:
+    async def work(consumer: Consumer, broker: Broker) -> None:
+        broker.append(ONE, 6)
+        broker.starts[ONE], broker.committed[ONE] = 4, 1
+        await consumer.assign([ONE])
+        assert await values(consumer, 2) == [(0, 4), (0, 5)]
+        # A partition that is assigned anew begins with its commit again.
+        broker.committed[ONE] = 5
+        await consumer.assign([])
+        await consumer.assign([ONE])
+        broker.append(ONE, 1)
+        assert await values(consumer, 2) == [(0, 5), (0, 6)]
+
+    run(work, group_id="g", auto_offset_reset="earliest")
+
+
+def test_what_was_fetched_is_handed_out_before_the_place_is_looked_for_anew() -> None:
+    async def work(consumer: Consumer, broker: Broker) -> None:
+        await consumer.assign([ONE])
+        await consumer.poll(0)
+        broker.append(ONE, 2)
+        await until(lambda: consumer._fetcher.has_next)
+        await until(lambda: {ONE: 2} in broker.fetches)
+        # The log is cut, and what comes next is not there.
+        broker.starts[ONE] = broker.ends[ONE] = 7
+        broker.changed.set()
+        await until(lambda: broker.fetches.count({ONE: 2}) > 1)
+        broker.append(ONE, 1)
+        assert await values(consumer, 3) == [(0, 0), (0, 1), (0, 7)]
+
+    run(work, auto_offset_reset="earliest")
+
+
+def test_an_answer_to_a_partition_that_was_given_up_is_none_to_the_one_that_came_back() -> None:
+    async def work(consumer: Consumer, broker: Broker) -> None:
+        broker.append(ONE, 4)
+        broker.committed[ONE] = 0
+        await consumer.assign([ONE])
+        assert [record.offset for record in await consumer.poll(max_records=1)] == [0]
+        # Fetched up to 4 by now, and asking for more.
+        await until(lambda: {ONE: 4} in broker.fetches)
+        await consumer.assign([])
+        await consumer.assign([ONE])
+        assert await consumer.poll(0, max_records=1) == []
+        broker.append(ONE, 2)
+        assert await values(consumer, 6) == [(0, offset) for offset in range(6)]
+
+    run(work, group_id="g")
+
+
+def test_commits_of_a_transaction_that_is_about_to_end_are_waited_for() -> None:
+    async def work(consumer: Consumer, broker: Broker) -> None:
+        broker.append(ONE, 2)
+        broker.committed[ONE], broker.unstable = 1, 3
+        await consumer.assign([ONE])
+        assert await values(consumer, 1) == [(0, 1)]
+
+    run(work, group_id="g")

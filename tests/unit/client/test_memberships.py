@@ -1,0 +1,200 @@
+"""What a member of a group gives up, and when it says so, over a coordinator that answers by a script."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from ottla.client.consumer.assignors import COOPERATIVE
+from ottla.client.consumer.group_classic import ClassicMembership, encode_assignment
+from ottla.client.consumer.group_consumer import ConsumerMembership
+from ottla.client.consumer.membership import Subscription
+from ottla.client.consumer.settings import ConsumerSettings
+from ottla.client.errors import TimedOut
+from ottla.client.metadata import MetadataCache, PartitionInfo, TopicInfo
+from ottla.client.settings import ClientSettings
+from ottla.model.errors import ErrorCode
+from ottla.model.ids import TopicPartition, Uuid
+from ottla.wire.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from ottla.wire.messages.sync_group import SyncGroupResponse
+
+ONE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
+TOPIC_ID = Uuid(b"t" * 16)
+
+
+class Cluster:
+    """Its coordinator gives every member what `assigned` says, and every heartbeat the error that is next."""
+
+    GROUP = 0
+
+    def __init__(self) -> None:
+        self.settings = ClientSettings(bootstrap_servers=(), retry_backoff_ms=0)
+        self.metadata = MetadataCache()
+        partitions = {number: PartitionInfo(number, 1, 0, (), (), ()) for number in range(2)}
+        self.metadata.topics["t"] = TopicInfo("t", TOPIC_ID, False, partitions, None)
+        self.metadata.names[TOPIC_ID] = "t"
+        self.assigned = [ONE]
+        self.errors: list[ErrorCode] = []
+        self.refusals = 0
+        self.epoch = 0
+        self.said: list[tuple[int, list[int]]] = []
+
+    def deadline(self, timeout_ms: int) -> float:
+        return asyncio.get_running_loop().time() + timeout_ms / 1000
+
+    async def refresh(self, *_: Any, **__: Any) -> MetadataCache:
+        if self.refusals:
+            self.refusals -= 1
+            raise TimedOut("The cluster did not answer.")
+        return self.metadata
+
+    async def ask_coordinator(self, _kind: int, _key: str, request: Any, *_: Any, **__: Any) -> Any:
+        await asyncio.sleep(0)
+        if isinstance(request, ConsumerGroupHeartbeatRequest):
+            return self._heartbeat(request)
+        if isinstance(request, HeartbeatRequest):
+            return HeartbeatResponse(error_code=self.errors.pop(0) if self.errors else 0)
+        if isinstance(request, JoinGroupRequest):
+            self.epoch += 1
+            return JoinGroupResponse(
+                member_id="m", generation_id=self.epoch, leader="another", protocol_name=request.protocols[0].name
+            )
+        return SyncGroupResponse(assignment=memoryview(encode_assignment(self.assigned)))
+
+    def _heartbeat(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
+        owned = [number for topic in request.topic_partitions or () for number in topic.partitions]
+        self.said.append((request.member_epoch, owned))
+        if self.errors:
+            return ConsumerGroupHeartbeatResponse(error_code=self.errors.pop(0))
+        self.epoch += 1
+        partitions = [one.partition for one in self.assigned]
+        given = Assignment(topic_partitions=[TopicPartitions(topic_id=TOPIC_ID, partitions=partitions)])
+        return ConsumerGroupHeartbeatResponse(
+            member_id="m", member_epoch=self.epoch, heartbeat_interval_ms=1, assignment=given
+        )
+
+
+class Rebalances:
+    """What the consumer was told, and whether its member was one at that time."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[list[TopicPartition], list[TopicPartition]]] = []
+        self.members: list[bool] = []
+        self.member: ClassicMembership | ConsumerMembership | None = None
+        self.pause: Callable[[], Coroutine[Any, Any, None]] | None = None
+
+    async def on_rebalance(self, revoked: list[TopicPartition], assigned: list[TopicPartition]) -> None:
+        assert self.member is not None
+        if self.pause is not None:
+            await self.pause()
+        self.told.append((list(revoked), list(assigned)))
+        self.members.append(self.member.is_member)
+
+
+Work = Callable[[Any, Cluster, Rebalances], Coroutine[Any, Any, None]]
+
+
+def run(work: Work, kind: type[ClassicMembership] | type[ConsumerMembership], **settings: Any) -> None:
+    async def whole() -> None:
+        cluster, rebalances = Cluster(), Rebalances()
+        anything: Any = cluster
+        wanted = ConsumerSettings(group_id="g", heartbeat_interval_ms=1, **settings)
+        member = rebalances.member = kind(anything, wanted, Subscription(("t",)), rebalances.on_rebalance)
+        try:
+            async with asyncio.timeout(5):
+                await work(member, cluster, rebalances)
+        finally:
+            await member._stop_heartbeats()
+
+    asyncio.run(whole())
+
+
+async def poll_until(member: Any, holds: Callable[[], bool]) -> None:
+    while not holds():
+        await member.poll()
+        await asyncio.sleep(0)
+
+
+def test_partitions_are_given_up_before_the_coordinator_hears_of_it() -> None:
+    async def work(member: ConsumerMembership, cluster: Cluster, rebalances: Rebalances) -> None:
+        await poll_until(member, lambda: len(rebalances.told) == 1)
+
+        async def pause() -> None:
+            # Long enough for any number of heartbeats.
+            begun = len(cluster.said)
+            while len(cluster.said) < begun + 3:
+                await asyncio.sleep(0)
+            assert all(owned == [0] for _, owned in cluster.said[begun:])
+
+        cluster.assigned = []
+        rebalances.pause = pause
+        await poll_until(member, lambda: len(rebalances.told) == 2)
+        await poll_until(member, lambda: cluster.said[-1][1] == [])
+
+    run(work, ConsumerMembership)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID])
+def test_who_was_put_out_gives_everything_up_before_it_joins_again(code: ErrorCode) -> None:
+    async def work(member: ConsumerMembership, cluster: Cluster, rebalances: Rebalances) -> None:
+        await poll_until(member, lambda: len(rebalances.told) == 1)
+        cluster.errors.append(code)
+        while cluster.errors:
+            await asyncio.sleep(0)
+        heard = len(cluster.said)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert len(cluster.said) == heard
+        await poll_until(member, lambda: len(rebalances.told) == 3)
+        assert rebalances.told == [([], [ONE]), ([ONE], []), ([], [ONE])]
+        # Nothing is committed for what others may have had.
+        assert rebalances.members == [True, False, True]
+
+    run(work, ConsumerMembership)
+
+
+def test_who_was_put_out_of_a_cooperative_group_gives_everything_up() -> None:
+    async def work(member: ClassicMembership, cluster: Cluster, rebalances: Rebalances) -> None:
+        await member.poll()
+        cluster.errors.append(ErrorCode.UNKNOWN_MEMBER_ID)
+        await member.wait()
+        await member.poll()
+        assert rebalances.told == [([], [ONE]), ([ONE], []), ([], [ONE])]
+        assert rebalances.members == [True, False, True]
+
+    run(work, ClassicMembership, assignors=(COOPERATIVE,))
+
+
+def test_a_cooperative_member_keeps_what_it_has_while_others_come() -> None:
+    async def work(member: ClassicMembership, cluster: Cluster, rebalances: Rebalances) -> None:
+        cluster.assigned = [ONE, OTHER]
+        await member.poll()
+        cluster.assigned = [OTHER]
+        cluster.errors.append(ErrorCode.REBALANCE_IN_PROGRESS)
+        await member.wait()
+        await member.poll()
+        assert rebalances.told == [([], [ONE, OTHER]), ([ONE], [OTHER]), ([], [OTHER])]
+        assert all(rebalances.members)
+
+    run(work, ClassicMembership, assignors=(COOPERATIVE,))
+
+
+def test_a_member_that_could_not_take_over_its_assignment_joins_again() -> None:
+    async def work(member: ClassicMembership, cluster: Cluster, rebalances: Rebalances) -> None:
+        cluster.refusals = 1
+        with pytest.raises(TimedOut):
+            await member.poll()
+        await member.poll()
+        assert rebalances.told == [([], [ONE])]
+
+    run(work, ClassicMembership)
