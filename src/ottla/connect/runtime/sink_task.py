@@ -194,5 +194,5 @@ class SinkTask(FencedTask):
             await self.transactions.commit()
         except BaseException:
             # A batch that cannot be noted begins by taking the task over anew, unless somebody else has it.
-            await self.transactions.abort()
+            await self.transactions.give_up()
             raise

@@ -98,8 +98,7 @@ class SourceTask(FencedTask):
         except BaseException:
             # Where aborting fails too, the next batch begins by taking the task over anew.
             self.placed = False
-            self.wait_for(self.transactions.abort())
-            self.placed = True
+            self.placed = self.wait_for(self.transactions.give_up())
             raise
         for piece in pieces:
             self._positions[partition_key(piece.partition)] = piece.end

@@ -8,6 +8,7 @@ refused. A worker that takes the task over fences all of this by asking for the 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 
 from ottla.client.admin.groups import CommittedOffset
@@ -19,6 +20,8 @@ from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 
 __all__ = ["FencedError", "TaskTransactions"]
+
+logger = logging.getLogger(__name__)
 
 _FENCED = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 
@@ -106,6 +109,18 @@ class TaskTransactions:
             await self._producer.abort_transaction()
         except (KafkaError, ClientError) as error:
             raise self._explained(error) from error
+
+    async def give_up(self) -> bool:
+        """`abort` after something else has failed, which is what is to be told; whether it is known to be undone.
+
+        Where the end of the transaction got no answer it may be committed by now, and then nothing can undo it.
+        """
+        try:
+            await self.abort()
+        except (KafkaError, ClientError) as error:
+            logger.info("%s: the transaction could not be aborted: %s", self.transactional_id, error)
+            return False
+        return True
 
     async def close(self) -> None:
         producer, self._producer = self._producer, None

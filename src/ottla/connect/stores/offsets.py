@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ottla.client.consumer import ConsumedRecord
+from ottla.client.errors import TimedOut
 from ottla.connect.api import SourceOffset, SourcePartition
 from ottla.connect.stores.topic_log import TopicLog
 
@@ -97,7 +98,12 @@ class TopicOffsetStore(OffsetStore):
         await self._log.stop()
 
     async def refresh(self) -> None:
-        await self._log.read_to_end()
+        try:
+            await self._log.read_to_end(settled=True)
+        except TimeoutError:
+            raise TimedOut(
+                f"A transaction in {self.topic} is open, and what was committed after it cannot be read before it ends."
+            ) from None
 
     async def put(self, connector: str, offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]) -> None:
         await self._log.send([offset_record(connector, partition, offset) for partition, offset in offsets])

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
+from ottla.client.admin.offsets import LATEST, Offsets
 from ottla.client.admin.topics import NewTopic, Topics
 from ottla.client.cluster import Cluster
 from ottla.client.consumer import ConsumedRecord, Consumer, ConsumerSettings
@@ -56,7 +57,8 @@ class TopicLog:
         await self._create()
         self._producer = Producer(self._cluster, ProducerSettings(linger_ms=0))
         # A connection pool of its own: its fetches wait long.
-        self._consumer = Consumer(self._settings, ConsumerSettings(read_committed=True, max_poll_records=10_000))
+        reading = ConsumerSettings(read_committed=True, max_poll_records=10_000, auto_offset_reset="earliest")
+        self._consumer = Consumer(self._settings, reading)
         await self._consumer.assign(await self._consumer.partitions(self.topic))
         beginning = await self._consumer.beginning_offsets(self._consumer.assignment)
         for one, offset in beginning.items():
@@ -84,11 +86,17 @@ class TopicLog:
         for delivery in deliveries:
             await delivery
 
-    async def read_to_end(self, timeout_ms: int = 30_000) -> None:
-        """Returns when everything that is in the topic now has been handed out."""
+    async def read_to_end(self, timeout_ms: int = 30_000, *, settled: bool = False) -> None:
+        """Returns when everything that can be read of the topic now has been handed out.
+
+        What was committed behind a transaction that is still open cannot: `settled` waits for the end of all that are
+        open now.
+        """
         assert self._consumer is not None, "the store was not started"
+        assert self._cluster is not None
         async with asyncio.timeout(timeout_ms / 1000):
-            ends = await self._consumer.end_offsets(self._consumer.assignment)
+            assignment = self._consumer.assignment
+            ends = await Offsets(self._cluster).numbers(assignment, LATEST, committed=not settled)
             while any(self._consumer.position(one) < end for one, end in ends.items()):
                 if self._failure is not None:
                     raise self._failure
