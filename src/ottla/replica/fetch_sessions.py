@@ -161,7 +161,8 @@ class FetchSession:
         """There is something to tell about a partition that was quiet."""
         live = self.live
         key = (entry.topic_id if self.uses_topic_ids else entry.topic, entry.index)
-        if live is None or self.entries.get(key) is not entry:
+        if live is None or self.entries.get(key) is not entry or entry in live:
+            # In the last case the follower has named it again since it was quiet, and whoever waits looks at it anyway.
             return
         live[entry] = None
         progress = partition.follower_progress(follower_id)

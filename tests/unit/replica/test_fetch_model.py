@@ -1,0 +1,258 @@
+"""Whatever is fetched, and whatever happens meanwhile, no shortcut of a fetch changes what is answered.
+
+Three nodes get the same random fetches of consumers and followers, appends, elections, deletions and time-outs. One is
+as it is; one looks at every partition each time, where the others pass over those of which all is known; one works at
+every fetch in slices, as if it named very many partitions. All answers have to be equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ottla.broker.apis import fetch
+from ottla.broker.context import ConnectionContext
+from ottla.broker.dispatch import Dispatcher
+from ottla.broker.pending import PendingResponse
+from ottla.broker.statistics import NodeStatistics
+from ottla.model.ids import Uuid
+from ottla.model.ports import FileRegion
+from ottla.replica import giant_fetch
+from ottla.replica.fetching import Fetch
+from ottla.wire.codec import decode
+from ottla.wire.framing import request_parts
+from ottla.wire.messages import metadata_records as r
+from ottla.wire.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    ReplicaState,
+)
+from tests.support.data_path import LISTENER, DataPath, batch
+
+FETCH = 1
+PARTITIONS = 3
+REPLICAS = {"alone": (1,), "shared": (1, 2)}
+AS_IT_IS, ATTENTIVE, SLICED = range(3)
+
+
+class AttentiveFetch(Fetch):
+    """Passes over nothing."""
+
+    __slots__ = ()
+
+    def _is_quiet_consumer(self, *_: Any) -> bool:
+        return False
+
+    def _is_quiet_follower(self, *_: Any) -> bool:
+        return False
+
+
+class Waiter:
+    def response_ready(self) -> None:
+        pass
+
+
+class Node:
+    def __init__(self, directory: str, kind: int) -> None:
+        self.kind = kind
+        self.path = DataPath(directory)
+        broker: Any = SimpleNamespace(
+            **vars(self.path.broker), world=self.path.virtual.world, statistics=NodeStatistics()
+        )
+        self.dispatcher = Dispatcher(broker)
+        self.connection = ConnectionContext(listener=LISTENER, client_host="127.0.0.1", client_port=50_000)
+        self.answers: list[Any] = []
+        self.waiting: list[int] = []
+
+    def send(self, request: FetchRequest, version: int) -> None:
+        parts = request_parts(FETCH, version, 7, "c", request)
+        frame = b"".join(bytes(part) for part in parts)[4:]  # type: ignore[arg-type]
+        with pytest.MonkeyPatch.context() as patched:
+            if self.kind == ATTENTIVE:
+                patched.setattr(fetch, "Fetch", AttentiveFetch)
+            elif self.kind == SLICED:
+                patched.setattr(fetch, "PARTITIONS_PER_TURN_MAX", 0)
+            answer = self.dispatcher.dispatch(memoryview(bytearray(frame)), self.connection, Waiter())
+        self.waiting.append(len(self.answers))
+        self.answers.append((version, answer))
+
+    def answer(self, number: int) -> FetchResponse | None:
+        """What the client reads, once it is there."""
+        version, answer = self.answers[number]
+        parts = answer.parts if isinstance(answer, PendingResponse) else answer
+        if parts is None:
+            return None
+        data = b"".join(part.read() if isinstance(part, FileRegion) else bytes(part) for part in parts)
+        return decode(FetchResponse, memoryview(data), version, 8 if version < 12 else 9)[0]
+
+    def state(self) -> Any:
+        self.path.virtual.scheduler.run()
+        partitions = {
+            str(each): (
+                each.high_watermark,
+                each.log.log_end_offset,
+                each.log.log_start_offset,
+                [
+                    (progress.node_id, progress.log_end_offset, progress.log_start_offset)
+                    for progress in (each.leader_state.followers.values() if each.leader_state else ())
+                ],
+            )
+            for each in self.path.replicas.partitions()
+        }
+        # Those that wait, and those that have come with this step.
+        waiting = self.waiting
+        answers = {number: told(self.answer(number)) for number in waiting}
+        self.waiting = [number for number in waiting if answers[number] is None]
+        return answers, partitions
+
+
+def told(response: FetchResponse | None) -> Any:
+    """Without the order of the partitions, which is that in which they were last served, and the session's name."""
+    if response is None:
+        return None
+    partitions = [(topic.topic, str(topic.topic_id), data) for topic in response.responses for data in topic.partitions]
+    for *_, data in partitions:
+        data.records = bytes(data.records or b"")  # type: ignore[arg-type]
+    return response.error_code, response.session_id > 0, sorted((*place, str(data)) for *place, data in partitions)
+
+
+class Client:
+    """A consumer or a follower that mostly does as it should."""
+
+    def __init__(self, *, version: int, replica_id: int = -1) -> None:
+        self.version = version
+        self.replica_id = replica_id
+        # The name of the session on each node: that depends on which of several fetches was answered first.
+        self.session_ids = [0, 0, 0]
+        self.epoch = 0
+        self.asked: int | None = None
+
+    def send(self, random: Random, nodes: list[Node]) -> None:
+        if self.asked is not None:
+            self._hear(nodes)
+        if self.asked is not None and self.replica_id >= 0:
+            # A follower has one request under way at a time; consumers also ask out of turn here.
+            return
+        request = self._request(random, nodes[AS_IT_IS])
+        for node in nodes:
+            request.session_id = self.session_ids[node.kind]
+            node.send(request, self.version)
+
+    def _request(self, random: Random, node: Node) -> FetchRequest:
+        if random.random() < 0.05:
+            self.epoch = random.choice((0, -1, self.epoch + 1))
+        topics = node.path.image.topics.by_name
+        names = [name for name in sorted(REPLICAS) if name in topics]
+        wanted = FetchRequest(
+            session_epoch=self.epoch,
+            max_wait_ms=random.choice((0, 100, 300)),
+            min_bytes=random.choice((1, 1, 1, 300)),
+            max_bytes=1 << 20,
+            isolation_level=0 if self.replica_id >= 0 else random.choice((0, 0, 1)),
+        )
+        if self.replica_id >= 0:
+            wanted.replica_state = ReplicaState(replica_id=self.replica_id, replica_epoch=-1)
+        is_full = self.epoch <= 0
+        for name in names:
+            if self.replica_id >= 0 and self.replica_id not in REPLICAS[name]:
+                continue
+            topic_id = topics[name].topic_id if self.version >= 13 else Uuid.ZERO
+            listed = FetchTopic(topic=name if self.version < 13 else "", topic_id=topic_id)
+            forgotten = ForgottenTopic(topic=listed.topic, topic_id=topic_id)
+            for index in range(PARTITIONS):
+                fate = random.random()
+                if is_full or fate < 0.4:
+                    listed.partitions.append(self._partition(random, node, name, index))
+                elif fate < 0.45:
+                    forgotten.partitions.append(index)
+            if listed.partitions:
+                wanted.topics.append(listed)
+            if forgotten.partitions:
+                wanted.forgotten_topics_data.append(forgotten)
+        self.asked = len(node.answers)
+        return wanted
+
+    def _partition(self, random: Random, node: Node, name: str, index: int) -> FetchPartition:
+        found = node.path.replicas.present(name, index)
+        end = 0 if found is None else found.log.log_end_offset
+        epoch = -1 if found is None else found.leader_epoch
+        return FetchPartition(
+            partition=index,
+            fetch_offset=random.choice((end, end, end, max(0, end - 1), 0, end + 1)),
+            # The first batch comes at any rate, and followers' partitions are not served in the same order.
+            partition_max_bytes=1 << 20 if self.replica_id >= 0 else random.choice((1, 200, 1 << 20)),
+            current_leader_epoch=random.choice((-1, epoch, epoch, max(0, epoch - 1))),
+            log_start_offset=-1 if self.replica_id < 0 else random.choice((0, 0, 1)),
+        )
+
+    def _hear(self, nodes: list[Node]) -> None:
+        assert self.asked is not None
+        responses = [response for node in nodes if (response := node.answer(self.asked)) is not None]
+        if not responses:
+            return
+        was_open = self.epoch > 0 and any(self.session_ids)
+        self.session_ids = [response.session_id for response in responses]
+        if responses[0].error_code or not any(self.session_ids):
+            self.epoch = 0
+        else:
+            self.epoch = self.epoch + 1 if was_open else 1
+        self.asked = None
+
+
+def happen(random: Random, nodes: list[Node]) -> None:
+    """Something other than a fetch, the same on all nodes."""
+    kind, name, index = random.random(), random.choice(sorted(REPLICAS)), random.randrange(PARTITIONS)
+    leads, isr, size, ms = random.random() < 0.7, random.choice(([1], [1, 2])), random.choice((1, 100)), 100
+    for node in nodes:
+        path = node.path
+        partition = path.replicas.present(name, index)
+        topic = path.image.topics.by_name.get(name)
+        if kind < 0.5:
+            path.produce(name, batch("x" * size), index=index)
+        elif kind < 0.75:
+            path.virtual.scheduler.advance(ms)
+        elif kind < 0.82:
+            if partition is not None and partition.is_leader and partition.high_watermark:
+                partition.delete_records_before(partition.high_watermark - 1)
+        elif topic is None:
+            path.create_topic(name, PARTITIONS, replicas=REPLICAS[name])
+        elif kind < 0.95:
+            change = r.PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id)
+            if len(REPLICAS[name]) > 1:
+                change.isr, change.leader = isr, 1 if leads else 2
+                path.commit(change)
+        else:
+            path.commit(r.RemoveTopicRecord(topic_id=topic.topic_id))
+
+
+@pytest.fixture
+def nodes(log_directory: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Node]]:
+    monkeypatch.setattr(giant_fetch, "PARTITIONS_PER_SLICE", 2)
+    made = [Node(f"{log_directory}/{kind}", kind) for kind in (AS_IT_IS, ATTENTIVE, SLICED)]
+    for node in made:
+        for name, replicas in REPLICAS.items():
+            node.path.create_topic(name, PARTITIONS, replicas=replicas)
+    yield made
+    for node in made:
+        node.path.stop()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_all_ways_are_one(nodes: list[Node], seed: int) -> None:
+    random = Random(seed)
+    clients = [Client(version=11), Client(version=12), Client(version=17), Client(version=17, replica_id=2)]
+    for _ in range(120):
+        if random.random() < 0.6:
+            random.choice(clients).send(random, nodes)
+        else:
+            happen(random, nodes)
+        as_it_is, attentive, sliced = (node.state() for node in nodes)
+        assert as_it_is == attentive
+        assert as_it_is == sliced
