@@ -165,8 +165,24 @@ class TransactionManager:
         }
         connection = await self._cluster.any_connection()
         second = self.adds_by_itself(connection)
-        if not second:
-            await self._cluster.retry(lambda: self._add_offsets(group_id))
+        try:
+            if not second:
+                await self._cluster.retry(lambda: self._add_offsets(group_id))
+            await self._commit_offsets(group_id, commits, second=second, member=(generation, member_id, instance_id))
+        except (ClientError, KafkaError) as error:
+            # Without them the rest must not be committed either.
+            self.on_failure(error)
+            raise
+
+    async def _commit_offsets(
+        self,
+        group_id: str,
+        commits: Mapping[TopicPartition, CommittedOffset],
+        *,
+        second: bool,
+        member: tuple[int, str, str | None],
+    ) -> None:
+        generation, member_id, instance_id = member
         request = TxnOffsetCommitRequest(
             transactional_id=self._id,
             group_id=group_id,
@@ -188,7 +204,7 @@ class TransactionManager:
                         for one in numbers
                     ],
                 )
-                for name, numbers in by_topic(offsets).items()
+                for name, numbers in by_topic(commits).items()
             ],
         )
 
@@ -232,6 +248,9 @@ class TransactionManager:
             raise
         if second and response.producer_id >= 0:
             self._identity.set(response.producer_id, response.producer_epoch)
+        elif not second and not commit:
+            # What was given up has left holes in the sequence numbers; those of a new epoch begin anew (KIP-360).
+            await self.init(continuing=True)
         self.state = TransactionState.READY
         self._touched = False
         self._failure = None

@@ -1,0 +1,99 @@
+"""What a producer's transaction is after something went wrong, over a coordinator that answers by a script."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ottla.client.errors import ClientError, TimedOut
+from ottla.client.producer.sequences import ProducerIdentity
+from ottla.client.producer.settings import ProducerSettings
+from ottla.client.producer.transactions import TransactionManager, TransactionState
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import TopicPartition
+from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
+from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+
+ONE = TopicPartition("t", 0)
+
+
+class Cluster:
+    TRANSACTION, GROUP = 1, 0
+
+    def __init__(self, *, version: int) -> None:
+        self.connection = SimpleNamespace(features={"transaction.version": version})
+        self.epoch = 0
+        self.asked: list[str] = []
+        self.refusal: Exception | None = None
+
+    async def any_connection(self) -> Any:
+        return self.connection
+
+    async def retry(self, attempt: Callable[[], Awaitable[Any]]) -> Any:
+        return await attempt()
+
+    async def ask_coordinator(self, _kind: int, _key: str, request: Any, *_: Any, **__: Any) -> Any:
+        self.asked.append(type(request).__name__)
+        if isinstance(request, InitProducerIdRequest):
+            self.epoch += 1
+            return InitProducerIdResponse(producer_id=5, producer_epoch=self.epoch)
+        if isinstance(request, EndTxnRequest):
+            if request.producer_epoch != self.epoch:
+                return EndTxnResponse(error_code=ErrorCode.PRODUCER_FENCED)
+            self.epoch += self.connection.features["transaction.version"] >= 2
+            return EndTxnResponse(producer_id=5, producer_epoch=self.epoch)
+        if isinstance(request, TxnOffsetCommitRequest):
+            assert self.refusal is not None
+            raise self.refusal
+        return AddOffsetsToTxnResponse()
+
+
+def made(version: int) -> tuple[TransactionManager, ProducerIdentity, Cluster]:
+    identity, cluster = ProducerIdentity(), Cluster(version=version)
+    anything: Any = cluster
+    return TransactionManager(anything, ProducerSettings(transactional_id="x"), identity), identity, cluster
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_sequence_numbers_begin_anew_after_an_abort(version: int) -> None:
+    async def whole() -> None:
+        transactions, identity, cluster = made(version)
+        await transactions.init()
+        transactions.begin()
+        transactions.check_open()
+        # Sent, and given up: the leader may never have seen it.
+        identity.take(ONE, 3)
+        transactions.on_failure(TimedOut("not delivered"))
+        await transactions.end(commit=False)
+        assert identity.epoch == cluster.epoch == 2
+        assert identity.take(ONE, 1) == 0
+        transactions.begin()
+        transactions.check_open()
+        await transactions.end(commit=True)
+        assert transactions.state is TransactionState.READY
+
+    asyncio.run(whole())
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("refusal", [TimedOut("late"), KafkaError(ErrorCode.ILLEGAL_GENERATION, "another has it")])
+def test_without_its_offsets_a_transaction_is_not_committed(version: int, refusal: Exception) -> None:
+    async def whole() -> None:
+        transactions, _, cluster = made(version)
+        cluster.refusal = refusal
+        await transactions.init()
+        transactions.begin()
+        with pytest.raises(type(refusal)):
+            await transactions.send_offsets("g", {ONE: 7})
+        with pytest.raises(ClientError, match="must be aborted"):
+            await transactions.end(commit=True)
+        assert "EndTxnRequest" not in cluster.asked
+        await transactions.end(commit=False)
+
+    asyncio.run(whole())
