@@ -213,6 +213,11 @@ class Journal:
             end = batch.position + header.size
         return None if start < 0 else FileRegion(segment.file, start, end - start)
 
+    def sync_active(self) -> None:
+        """Makes the last segment durable. Blocks."""
+        if self._segments:
+            self._segments[-1].file.sync()
+
     def begin_sync(self) -> list[File]:
         """The files to be synced now; `end_sync` has to follow."""
         self._syncing, self.unsynced = self.unsynced, []

@@ -369,7 +369,10 @@ class LocalMetadataLog:
         if journal.active_size_bytes >= self._settings.segment_bytes or (
             first_ms >= 0 and now_ms - first_ms > self._settings.segment_ms
         ):
-            journal.roll()
+            self._roll()
+
+    def _roll(self) -> None:
+        self._journal.roll()
 
     def _tell_committed(self) -> None:
         for tell in self.on_committed:

@@ -10,7 +10,7 @@ from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode
 from ottla.model.ids import Uuid
 from ottla.quorum.description import describe_quorum
-from ottla.quorum.errors import NotLeaderError
+from ottla.quorum.errors import MetadataLogFailedError, NotLeaderError
 from ottla.quorum.local_log import MetadataLogSettings
 from ottla.quorum.quorum_state import read_quorum_state
 from ottla.quorum.replica import QuorumReplica, ReplicaSettings
@@ -24,7 +24,7 @@ from ottla.wire.messages import add_raft_voter as a
 from ottla.wire.messages import fetch as f
 from ottla.wire.messages import remove_raft_voter as r
 from ottla.wire.messages.api_versions import ApiVersionsResponse, SupportedFeatureKey
-from ottla.wire.peers import Endpoint, PeerUnreachable
+from ottla.wire.peers import Endpoint, Peers, PeerUnreachable
 from tests.support.files import MemoryFiles
 from tests.support.virtual_world import VirtualWorld
 
@@ -130,7 +130,12 @@ class _Peers:
             if not answer.done:
                 answer.resolve(decode(spec.response_class, frame, version)[0])
 
-        response = _served(replica, received, version)
+        try:
+            response = _served(replica, received, version)
+        except MetadataLogFailedError:
+            # Its disk is full: it ends without an answer.
+            self._fail(answer)
+            return
         if isinstance(response, Deferred):
             response.when_done(lambda done: respond(done.result()))
         else:
@@ -139,6 +144,11 @@ class _Peers:
     def _fail(self, answer: Deferred[Message]) -> None:
         if not answer.done:
             answer.fail(PeerUnreachable("away"))
+
+
+def peers_of(quorum: Quorum, node_id: int) -> Peers:
+    """The lines from one node to the others."""
+    return _Peers(quorum, node_id)
 
 
 def _served(replica: QuorumReplica, request: Any, version: int) -> Any:
