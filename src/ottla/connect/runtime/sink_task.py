@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.client.admin.groups import Groups
@@ -59,6 +59,8 @@ class SinkTask(FencedTask):
         self._batch_id = 0
         self._epoch = ""
         self._partitions: list[TopicPartition] = []
+        # The batch whose failed records are in the dead letter queue.
+        self._set_aside: tuple[str, int, Sequence[OffsetRange]] | None = None
         self._topic_ids: dict[str, str] = {}
         self._looked_at = 0.0
         self._read_committed = client_options.get("isolation.level", "read_committed") == "read_committed"
@@ -112,10 +114,13 @@ class SinkTask(FencedTask):
         frame = read_topics(self.spark, self._client_options, batch.ranges, self._topic_ids, columns)
         try:
             result = self.chain.sink(frame)
-            self._writer.write(result.good, batch)
-            if result.failed is not None:
+            # First, for what a writer has kept is not read again; and once, however often the writer has to try.
+            this = (batch.epoch, batch.id, batch.ranges)
+            if result.failed is not None and self._set_aside != this:
                 written = write(writing(result.failed, self._dead_letters))
                 self.progress.failed_records += written.records
+                self._set_aside = this
+            self._writer.write(result.good, batch)
             if result.report is not None:
                 result.report()
         finally:

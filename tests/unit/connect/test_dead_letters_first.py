@@ -1,0 +1,74 @@
+"""Records that failed are in the dead letter queue before their batch can be done."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ottla.connect.api import Batch, OffsetRange, RetriableError, Task
+from ottla.connect.runtime import sink_task
+from ottla.connect.runtime.sink_task import SinkTask
+
+
+class Writer:
+    columns = None
+
+    def __init__(self, steps: list[str]) -> None:
+        self.steps = steps
+        self.failures = 0
+
+    def write(self, good: str, _batch: Batch) -> None:
+        self.steps.append(good)
+        if self.failures:
+            self.failures -= 1
+            raise RetriableError("the database is away")
+
+
+def batch(number: int) -> Batch:
+    task = Task(connector="c", number=0, config={}, count=1)
+    return Batch(id=number, epoch="e", ranges=(OffsetRange("t", 0, number, number + 1),), task=task)
+
+
+@pytest.fixture
+def steps() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def task(steps: list[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+    def write(frame: str) -> SimpleNamespace:
+        steps.append(frame)
+        return SimpleNamespace(records=1)
+
+    monkeypatch.setattr(sink_task, "read_topics", lambda *_: "rows")
+    monkeypatch.setattr(sink_task, "writing", lambda frame, _target: frame)
+    monkeypatch.setattr(sink_task, "write", write)
+    made: Any = SinkTask.__new__(SinkTask)
+    made.spark = made._client_options = made._topic_ids = made._dead_letters = None
+    made.progress = SimpleNamespace(failed_records=0)
+    made.chain = SimpleNamespace(
+        needs=lambda columns: columns,
+        sink=lambda _frame: SimpleNamespace(good="good", failed="failed", report=None),
+        release=lambda: None,
+    )
+    made._set_aside = None
+    made._writer = Writer(steps)
+    return made
+
+
+def test_failed_records_are_set_aside_before_the_rest_is_written(task: Any, steps: list[str]) -> None:
+    task._write(batch(1))
+    task._write(batch(2))
+    assert steps == ["failed", "good"] * 2
+    assert task.progress.failed_records == 2
+
+
+def test_they_are_set_aside_once_however_often_the_writer_tries(task: Any, steps: list[str]) -> None:
+    task._writer.failures = 2
+    for _ in range(2):
+        with pytest.raises(RetriableError):
+            task._write(batch(1))
+    task._write(batch(1))
+    assert steps == ["failed", "good", "good", "good"]
