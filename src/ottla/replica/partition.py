@@ -289,10 +289,16 @@ class Partition:
     def _raise_high_watermark(self, high_watermark: int) -> None:
         if self.quiet_followers:
             self.wake_quiet()
-        self.log.update_high_watermark(high_watermark)
-        size, self.unseen_bytes = self.unseen_bytes, 0
+        log = self.log
+        unseen_bytes, hidden_bytes, end_offset = self.unseen_bytes, 0, log.log_end_offset
+        if high_watermark < end_offset:
+            # Followers have fetched a part of it. The rest, by its share of the offsets, is told of when it has come.
+            hidden_bytes = unseen_bytes * (end_offset - high_watermark) // (end_offset - log.high_watermark)
+        self.unseen_bytes = hidden_bytes
+        log.update_high_watermark(high_watermark)
         for parked in self.parked_fetches:
-            parked.on_readable(size)
+            # Something has come at any rate, even where nobody has counted it, as before a restart.
+            parked.on_readable(max(unseen_bytes - hidden_bytes, 1))
 
     def wake_all(self) -> None:
         self.wake_quiet()

@@ -224,6 +224,29 @@ class TestLongPoll:
         node.virtual.scheduler.run()
         assert texts(poll.result()) == {0: ["a"]}
 
+    @pytest.mark.parametrize("min_bytes", [1, 200])
+    def test_what_is_committed_bit_by_bit_wakes_each_time(self, node: DataPath, min_bytes: int) -> None:
+        """Followers have mostly fetched a part of what is there when the high watermark moves."""
+        node.create_topic("t", replicas=(1, 2))
+        partition = node.partition("t")
+        for text in "abc":
+            node.append("t", text * 200)
+        for offset, text in enumerate("abc"):
+            poll = waiting(node.fetch("t", {0: offset}, max_wait_ms=500, min_bytes=min_bytes))
+            partition.on_follower_fetch(2, fetch_offset=offset + 1, log_start_offset=0, now_ms=1)
+            node.virtual.scheduler.run()
+            assert texts(poll.result()) == {0: [text * 200]}
+
+    def test_what_was_there_before_a_restart_wakes_when_it_is_committed(self, node: DataPath) -> None:
+        node.create_topic("t", replicas=(1, 2))
+        node.append("t", "a")
+        node.stop()
+        node.start()
+        poll = waiting(node.fetch("t", {0: 0}, max_wait_ms=500))
+        node.partition("t").on_follower_fetch(2, fetch_offset=1, log_start_offset=0, now_ms=1)
+        node.virtual.scheduler.run()
+        assert texts(poll.result()) == {0: ["a"]}
+
     def test_an_error_is_told_at_once(self, node: DataPath) -> None:
         node.create_topic("t", 2)
         response = answered(node.fetch("t", {0: 0, 1: 7}, max_wait_ms=500))
