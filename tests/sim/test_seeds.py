@@ -24,6 +24,7 @@ FOUND_ONCE = {
     "whole-logs-given-up-on": "whole nodes that were not registered yet gave up as if they had crashed",
     "epoch-without-a-record": "a follower with an epoch in which nothing was written never came in sync again",
     "offset-of-a-coordinator-cut-off": "a coordinator that was replaced told an old offset",
+    "epoch-that-found-no-room": "a new leader's records were cut after a crash, for its epoch had met a full disk",
     "assignment-of-a-coordinator-just-loaded": "an assignment was told that the next coordinator did not know",
 }
 

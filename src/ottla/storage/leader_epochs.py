@@ -55,7 +55,7 @@ class LeaderEpochs:
             except (CorruptCheckpoint, ValueError):
                 return epochs
             for epoch, start_offset in entries:
-                epochs._assign(epoch, start_offset)
+                epochs._hold(epochs._with(epoch, start_offset))
         return epochs
 
     @property
@@ -68,9 +68,10 @@ class LeaderEpochs:
 
     def assign(self, epoch: int, start_offset: int) -> bool:
         """The epoch begins at the offset; entries it contradicts go. Whether that was news."""
-        is_news = self._assign(epoch, start_offset)
+        entries = self._with(epoch, start_offset)
+        is_news = entries is not self._entries
         if is_news:
-            self._write()
+            self._replace(entries)
         return is_news
 
     def previous_epoch(self, epoch: int) -> int:
@@ -115,25 +116,28 @@ class LeaderEpochs:
     def clear(self) -> None:
         self._replace([])
 
-    def _assign(self, epoch: int, start_offset: int) -> bool:
+    def _with(self, epoch: int, start_offset: int) -> list[EpochStart]:
+        """The entries when the epoch begins at the offset; those that are there when that is no news."""
         if epoch < 0 or start_offset < 0:
-            return False
+            return self._entries
         entry = EpochStart(epoch, start_offset)
         if self._entries and self._entries[-1].epoch == epoch and self._entries[-1].start_offset <= start_offset:
-            return False
+            return self._entries
         kept = [old for old in self._entries if old.epoch < epoch and old.start_offset < start_offset]
-        self._entries = [*kept, entry]
-        self.latest = epoch
-        return True
+        return [*kept, entry]
+
+    def _hold(self, entries: list[EpochStart]) -> None:
+        self._entries = entries
+        self.latest = entries[-1].epoch if entries else _UNDEFINED
 
     def _replace(self, entries: list[EpochStart]) -> None:
-        if entries != self._entries:
-            self._entries = entries
-            self.latest = entries[-1].epoch if entries else _UNDEFINED
-            self._write()
+        """Written first: an epoch that the file does not have would have recovery take its batches for damaged ones.
 
-    def _write(self) -> None:
-        # Not durable by itself: the log's next flush makes it so, and until then the batches say the same.
-        lines = (f"{entry.epoch} {entry.start_offset}" for entry in self._entries)
-        self._files.write_atomically(self.path, format_lines(lines), durable=False)
-        self.is_unsynced = True
+        So where there is no room for it nothing has changed, and the next batch tries again.
+        """
+        if entries != self._entries:
+            # Not durable by itself: the log's next flush makes it so, and until then the batches say the same.
+            lines = (f"{entry.epoch} {entry.start_offset}" for entry in entries)
+            self._files.write_atomically(self.path, format_lines(lines), durable=False)
+            self.is_unsynced = True
+            self._hold(entries)

@@ -208,6 +208,22 @@ def test_a_roll_that_finds_no_room_leaves_the_log_as_it_was() -> None:
     assert values_of(bench.log) == [b"a" * 60, b"c" * 60]
 
 
+def test_what_a_new_leader_wrote_after_a_full_disk_survives_a_crash() -> None:
+    """An epoch that was known in memory alone had recovery take its batches for damaged ones."""
+    import errno
+
+    from ottla.storage.errors import DiskFull
+
+    bench = LogBench()
+    bench.append(b"a", leader_epoch=1)
+    bench.files.fail_next("write_atomically", OSError(errno.ENOSPC, "full"), path_contains="leader-epoch")
+    with pytest.raises(DiskFull):
+        bench.append(b"b", leader_epoch=2)
+    bench.append(b"c", leader_epoch=2)
+    bench.restart(clean=False, recovery_point=0)
+    assert values_of(bench.log) == [b"a", b"c"]
+
+
 def test_segments_know_what_their_indexes_can_name() -> None:
     bench = LogBench()
     segment = Segment("/data", 100, bench.pool, size=0, created_ms=0)
