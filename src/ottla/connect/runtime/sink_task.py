@@ -156,11 +156,20 @@ class SinkTask(FencedTask):
         for name in names:
             info = metadata.topics.get(name)
             if info is not None and info.error is None:
-                self._topic_ids[name] = str(info.topic_id) if info.topic_id else ""
+                self._know_topic(name, str(info.topic_id) if info.topic_id else "")
                 found += [TopicPartition(name, number) for number in info.partitions]
         task = self.spec.task
         self._partitions = share_of(found, task=task.number, count=max(task.count, 1))
         self._looked_at = time.monotonic()
+
+    def _know_topic(self, name: str, topic_id: str) -> None:
+        """A topic that was deleted and made again is another one: how far the first was read says nothing of it."""
+        if self._topic_ids.get(name, topic_id) != topic_id:
+            text = f"{name} was deleted and made again; it is read as a new topic"
+            logger.warning("task %s: %s", self.spec.task.id, text)
+            self.progress.on_error(text)
+            self._positions = {one: offset for one, offset in self._positions.items() if one.topic != name}
+        self._topic_ids[name] = topic_id
 
     async def _plan(self, limit: ReadLimit) -> tuple[OffsetRange, ...]:
         if time.monotonic() - self._looked_at > _TOPICS_SECONDS:

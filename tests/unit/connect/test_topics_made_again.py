@@ -1,0 +1,62 @@
+"""A sink that runs while one of its topics is deleted and made again."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ottla.client.metadata import MetadataCache, PartitionInfo, TopicInfo
+from ottla.connect.api import OffsetRange, ReadLimit
+from ottla.connect.runtime import sink_task
+from ottla.connect.runtime.sink_task import SinkTask
+from ottla.model.ids import TopicPartition, Uuid
+from ottla.spark.options import EARLIEST
+
+ONE, OTHER = TopicPartition("one", 0), TopicPartition("other", 0)
+
+
+class Offsets:
+    """Both topics have ten records."""
+
+    def __init__(self, _cluster: object) -> None:
+        pass
+
+    async def numbers(self, partitions: list[TopicPartition], which: int, **_: Any) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, 0 if which == EARLIEST else 10)
+
+
+class Cluster:
+    def __init__(self) -> None:
+        self.metadata = MetadataCache()
+        for one in (ONE, OTHER):
+            self.make(one)
+
+    def make(self, one: TopicPartition) -> None:
+        topic_id = Uuid(bytes([len(self.metadata.names) + 1]) * 16)
+        partitions = {0: PartitionInfo(0, 1, 0, (), (), ())}
+        self.metadata.topics[one.topic] = TopicInfo(one.topic, topic_id, False, partitions, None)
+        self.metadata.names[topic_id] = one.topic
+
+    async def refresh(self, _topics: object) -> MetadataCache:
+        return self.metadata
+
+
+def test_a_topic_that_was_made_again_is_read_from_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sink_task, "Offsets", Offsets)
+    monkeypatch.setattr(sink_task, "_TOPICS_SECONDS", -1.0)
+    cluster = Cluster()
+    task: Any = SinkTask.__new__(SinkTask)
+    task._cluster, task._read_committed, task._looked_at = cluster, True, 0.0
+    task._topic_ids, task._partitions = {}, []
+    task.progress = SimpleNamespace(lag=0, on_error=lambda _text: None)
+    task.spec = SimpleNamespace(config={"topics": "one,other"}, task=SimpleNamespace(id="c-0", number=0, count=1))
+    task._positions = {ONE: 7, OTHER: 7}
+    plan = asyncio.run(task._plan(ReadLimit()))
+    assert plan == (OffsetRange("one", 0, 7, 10), OffsetRange("other", 0, 7, 10))
+    # More had been read of it than it has now.
+    task._positions = {ONE: 50, OTHER: 10}
+    cluster.make(ONE)
+    assert asyncio.run(task._plan(ReadLimit())) == (OffsetRange("one", 0, 0, 10),)
