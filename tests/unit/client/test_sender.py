@@ -232,6 +232,18 @@ def test_order_without_sequence_numbers(in_flight_max: int, sent: list[str]) -> 
     assert ["first" if size == min(sizes) else "second" for size in sizes] == sent
 
 
+@pytest.mark.parametrize("timestamp_ms", [2**63, -(2**63)])
+def test_a_time_that_cannot_be_written_down_is_refused_at_once(timestamp_ms: int) -> None:
+    async def work(sending: Sending) -> None:
+        info = sending.cluster.metadata.topics["t"]
+        with pytest.raises(KafkaError) as raised:
+            sending.batches.append(info, b"x", None, (), 0, timestamp_ms)
+        assert raised.value.code == ErrorCode.INVALID_TIMESTAMP
+        await sending.send(b"x")
+
+    run(accepts, work)
+
+
 def test_a_partition_that_is_given_is_taken_without_a_question() -> None:
     def never(*_: object) -> int:
         raise AssertionError("asked for a partition that was given")

@@ -21,6 +21,8 @@ from ottla.model.ids import TopicPartition
 
 __all__ = ["Accumulator"]
 
+_TIMESTAMP_MAX = 0x7FFFFFFFFFFFFFFF
+
 
 class Accumulator:
     def __init__(self, settings: ProducerSettings, transactions: TransactionManager) -> None:
@@ -48,6 +50,9 @@ class Accumulator:
         size = size_at_most(key, value, headers)
         if size > self._settings.request_bytes_max:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"A record of {size} bytes is larger than a request may be.")
+        if timestamp_ms is not None and not -_TIMESTAMP_MAX <= timestamp_ms <= _TIMESTAMP_MAX:
+            # It could not be written down when its batch leaves, and would hold up everything behind it.
+            raise KafkaError(ErrorCode.INVALID_TIMESTAMP, f"There is no point in time {timestamp_ms}.")
         if partition is None:
             partition = self._partitioner(key, info.partitions)
         elif partition not in info.partitions:
