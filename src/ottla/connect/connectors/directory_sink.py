@@ -11,7 +11,6 @@ the other.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import uuid
@@ -37,7 +36,7 @@ from ottla.connect.api import (
     Task,
 )
 from ottla.connect.connectors.directory_source import FORMATS, is_hidden
-from ottla.connect.connectors.durable import create_durably, sync_directory
+from ottla.connect.connectors.durable import create_durably, sync_directory, sync_tree
 from ottla.connect.connectors.rows import METADATA, rows_of
 
 if TYPE_CHECKING:
@@ -103,6 +102,8 @@ class DirectoryWriter(SinkWriter):
             staging = self._control / f"{batch.identity}.{uuid.uuid4().hex[:12]}.staging"
             self._stage(frame, staging)
             files = _staged_files(staging, batch.identity)
+            # A manifest speaks of whole files: after a loss of power too they are what it says.
+            sync_tree(staging)
             create_durably(manifest, json.dumps({"staging": staging.name, "files": files}, indent=1))
         written = json.loads(manifest.read_text())
         self._move(written["files"], self._control / written["staging"])
@@ -156,19 +157,18 @@ class DirectoryWriter(SinkWriter):
         return rows, [*([TIME_COLUMN] if pattern else []), *columns]
 
     def _move(self, files: Sequence[Mapping[str, str]], staging: Path) -> None:
-        touched = set()
+        touched: set[Path] = set()
         for each in files:
             source, target = staging / each["from"], self._path / each["to"]
             target.parent.mkdir(parents=True, exist_ok=True)
             try:
-                with source.open("rb") as file:
-                    os.fsync(file.fileno())
                 source.replace(target)
-                touched.add(target.parent)
             except FileNotFoundError:
                 # Moved before, by us or by whoever had the task.
                 if not target.exists():
                     raise ConnectError(f"{target} is in a manifest, but neither there nor staged") from None
+            # With the directories above it, for some may be new.
+            touched.update(above for above in target.parents if above.is_relative_to(self._path))
         for directory in touched:
             sync_directory(directory)
 

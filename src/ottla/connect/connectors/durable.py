@@ -7,7 +7,7 @@ import os
 import uuid
 from pathlib import Path
 
-__all__ = ["create_durably", "sync_directory", "write_durably"]
+__all__ = ["create_durably", "sync_directory", "sync_tree", "write_durably"]
 
 
 def write_durably(path: Path, text: str) -> None:
@@ -32,6 +32,18 @@ def sync_directory(path: Path) -> None:
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+def sync_tree(path: Path) -> None:
+    """Everything below a directory, and that it is there."""
+    for each in path.rglob("*"):
+        if each.is_dir():
+            sync_directory(each)
+        else:
+            with each.open("rb") as file:
+                os.fsync(file.fileno())
+    sync_directory(path)
+    sync_directory(path.parent)
 
 
 def _written(path: Path, text: str) -> Path:
