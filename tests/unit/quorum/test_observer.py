@@ -210,28 +210,6 @@ def test_entries_beyond_the_high_watermark_are_kept_but_not_announced(cluster: C
     assert entries(log) == entries(leading)
 
 
-def test_a_leader_that_does_not_know_what_is_committed_takes_nothing_back(cluster: Cluster) -> None:
-    """One that was elected a moment ago: it says so with a high watermark of -1."""
-    leading = cluster.start_leader()
-    leading.append([b"one"])
-    observer, log = cluster.start_observer()
-    observer.close()
-    log.close()
-
-    def know_nothing(response: Any) -> Any:
-        response.responses[0].partitions[0].high_watermark = -1
-        return response
-
-    cluster.change = know_nothing
-    cluster.leader_is_old = True
-    observer, log = cluster.start_observer()
-    cluster.run(1000)
-    assert (log.committed_offset, cluster.replaced, observer.caught_up.done) == (2, [], False)
-    cluster.change = lambda response: response
-    cluster.run(1000)
-    assert (log.committed_offset, cluster.replaced, observer.caught_up.done) == (2, [], True)
-
-
 def test_an_idle_observer_asks_twice_a_second(cluster: Cluster) -> None:
     cluster.start_leader()
     cluster.start_observer()
@@ -321,23 +299,6 @@ def test_what_the_leader_does_not_have_is_cut_off(cluster: Cluster) -> None:
     _, log = cluster.start_observer()
     assert cluster.replaced == [2]
     assert entries(log) == entries(leading) == [(0, 1, []), (1, 1, [b"kept"]), (2, 2, []), (3, 2, [b"another"])]
-
-
-def test_a_log_that_cannot_be_cut_off_is_not_asked_about_all_the_time(cluster: Cluster) -> None:
-    leading = cluster.start_leader()
-    leading.append([b"one"])
-
-    def diverge(response: Any) -> Any:
-        response.responses[0].partitions[0].diverging_epoch = f.EpochEndOffset(epoch=9, end_offset=9)
-        return response
-
-    cluster.change = diverge
-    _, log = cluster.start_observer()
-    cluster.run(10_000)
-    assert len(cluster.requests) < 20
-    cluster.change = lambda response: response
-    cluster.run(2000)
-    assert entries(log) == entries(leading)
 
 
 def test_an_observer_behind_the_log_begins_with_a_snapshot(cluster: Cluster) -> None:
