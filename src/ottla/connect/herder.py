@@ -167,6 +167,9 @@ class Herder:
         self._membership = membership
         if self._store.state.offset < membership.config_offset:
             await self._refreshed()
+            if self._membership is not membership:
+                # The group has gone on without this worker meanwhile: what it was given is others' now.
+                return False
         given_up = await self.runner.assign(
             membership.assignment, membership.generation, is_leader=membership.is_leader
         )

@@ -1,0 +1,48 @@
+"""A worker that is put out of its group while it still reads what its assignment is about."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ottla.connect.distributed.assignor import Ownership
+from ottla.connect.distributed.group import Membership
+from ottla.connect.herder import Herder
+
+
+class Runner:
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    async def assign(self, *_: Any, **__: Any) -> bool:
+        self.told.append("assigned")
+        return False
+
+    async def lose_everything(self) -> None:
+        self.told.append("lost")
+
+
+@pytest.mark.parametrize(("is_put_out", "told"), [(True, ["lost"]), (False, ["assigned"])])
+def test_what_was_given_before_is_not_taken_up_after_it_was_lost(is_put_out: bool, told: list[str]) -> None:
+    runner = Runner()
+
+    async def whole() -> None:
+        herder: Any = Herder.__new__(Herder)
+        herder.runner, herder.ready, herder._group = runner, asyncio.Event(), None
+        herder._store = SimpleNamespace(state=SimpleNamespace(offset=0))
+
+        async def refreshed() -> None:
+            if is_put_out:
+                await herder._on_lost()
+
+        herder._refreshed = refreshed
+        membership = Membership(
+            generation=1, member_id="m", leader_url="", is_leader=False, assignment=Ownership(), config_offset=5
+        )
+        assert not await herder._on_assigned(membership)
+
+    asyncio.run(whole())
+    assert runner.told == told
