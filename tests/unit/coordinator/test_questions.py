@@ -102,6 +102,19 @@ def test_nothing_is_told_about_transactions(path: TransactionPath) -> None:
     assert codes_about_transactions(path, producer) == [NONE] * 3
 
 
+def test_a_producer_is_not_told_what_was_true_before(path: TransactionPath) -> None:
+    """The end of its transaction is known by now, or its beginning is not: its successor would tell something else."""
+    producer = Producer(path, "x", version=1)
+    producer.init()
+    give_another_replica(path, STATE_TOPIC)
+    path.may_be_replaced = True
+    assert producer.commit() is NOT_COORDINATOR, "and not that there is no transaction"
+    assert producer.add(T0) is NONE, "whether it counts is for the replicas to say"
+    assert producer.add(T0) is NOT_COORDINATOR, "once more, and nothing is written"
+    path.may_be_replaced = False
+    assert producer.commit() is NONE
+
+
 def test_nobody_replaces_the_only_replica(path: TransactionPath) -> None:
     producer = Producer(path, "x")
     producer.init()

@@ -13,7 +13,14 @@ __all__ = ["ShardSettings"]
 class ShardSettings:
     """What may be configured; one object for all shards of a runtime, so that a change reaches them all."""
 
-    __slots__ = ("codec", "linger_ms", "may_be_replaced", "statistics", "write_timeout_ms")
+    __slots__ = (
+        "codec",
+        "linger_ms",
+        "may_be_replaced",
+        "statistics",
+        "tells_nothing_when_replaced",
+        "write_timeout_ms",
+    )
 
     def __init__(
         self,
@@ -22,6 +29,7 @@ class ShardSettings:
         may_be_replaced: Callable[[], bool],
         linger_ms: int = 0,
         codec: Codec = Codec.NONE,
+        tells_nothing_when_replaced: bool = False,
     ) -> None:
         self.write_timeout_ms = write_timeout_ms
         # Zero or less: until the end of the loop's turn.
@@ -29,4 +37,6 @@ class ShardSettings:
         self.codec = codec
         # Whether others may lead by now what this broker thinks that it leads.
         self.may_be_replaced = may_be_replaced
+        # Whether that keeps it from every answer that needs no records, and not only from those to questions.
+        self.tells_nothing_when_replaced = tells_nothing_when_replaced
         self.statistics = ShardStatistics()

@@ -91,7 +91,12 @@ class TransactionCoordinator:
             world=world,
             replicas=replicas,
             new_state=new_state,
-            settings=ShardSettings(write_timeout_ms=config.request_timeout_ms, may_be_replaced=may_be_replaced),
+            settings=ShardSettings(
+                write_timeout_ms=config.request_timeout_ms,
+                may_be_replaced=may_be_replaced,
+                # It would tell a producer that its transaction never began, or that it ended long ago.
+                tells_nothing_when_replaced=True,
+            ),
             load_buffer_bytes=config.transaction_state_log_load_buffer_size,
         )
 
