@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ottla.coordinator.runtime.statistics import ShardStatistics
+from ottla.model.errors import ErrorCode, KafkaError
 from ottla.records.compression import Codec
+
+if TYPE_CHECKING:
+    from ottla.replica.leadership import LeaderState
 
 __all__ = ["ShardSettings"]
 
@@ -40,3 +45,13 @@ class ShardSettings:
         # Whether that keeps it from every answer that needs no records, and not only from those to questions.
         self.tells_nothing_when_replaced = tells_nothing_when_replaced
         self.statistics = ShardStatistics()
+
+    def others_may_lead(self, leader: LeaderState | None) -> bool:
+        """Where there are no other replicas, nobody else can be made the leader."""
+        return (leader is None or not leader.is_alone) and self.may_be_replaced()
+
+    def silence(self, leader: LeaderState | None) -> KafkaError | None:
+        """What is answered instead of what is known, if that may not be told any more."""
+        if self.tells_nothing_when_replaced and self.others_may_lead(leader):
+            return KafkaError(ErrorCode.NOT_COORDINATOR)
+        return None

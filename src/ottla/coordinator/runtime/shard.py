@@ -128,11 +128,10 @@ class Shard(Generic[S]):
         try:
             decision = decide(self.state, now_ms)
         except KafkaError as error:
-            return Deferred.failed(KafkaError(ErrorCode.NOT_COORDINATOR) if self._may_not_answer() else error)
+            return Deferred.failed(self._settings.silence(self.partition.leader_state) or error)
         if decision.is_mere_answer:
-            if self._may_not_answer():
-                return Deferred.failed(KafkaError(ErrorCode.NOT_COORDINATOR))
-            return self._answer_without_records(decision)
+            silence = self._settings.silence(self.partition.leader_state)
+            return self._answer_without_records(decision) if silence is None else Deferred.failed(silence)
         try:
             batch = self._write(decision, now_ms)
         except KafkaError as error:
@@ -151,24 +150,16 @@ class Shard(Generic[S]):
 
         Records need followers, and so a coordinator that was cut off writes none. A question needs nobody: its answer
         might be older than what another coordinator has acknowledged, so whoever may have been replaced gives none.
-        Where there are no other replicas, nobody else can be made the leader.
         """
         if self.status is not ShardStatus.ACTIVE:
             return Deferred.failed(KafkaError(REFUSALS[self.status]))
-        if self._may_be_replaced():
+        if self._settings.others_may_lead(self.partition.leader_state):
             return Deferred.failed(KafkaError(ErrorCode.NOT_COORDINATOR))
         try:
             response = question(self.state)
         except KafkaError as error:
             return Deferred.failed(error)
         return self._answer_without_records(Decision((), response))
-
-    def _may_be_replaced(self) -> bool:
-        leader = self.partition.leader_state
-        return (leader is None or not leader.is_alone) and self._settings.may_be_replaced()
-
-    def _may_not_answer(self) -> bool:
-        return self._settings.tells_nothing_when_replaced and self._may_be_replaced()
 
     def expects_nobody(self, size_bytes: int) -> bool:
         """Whether a record of that size would be appended now and alone, and so be committed: see `append_alone`."""
