@@ -55,6 +55,7 @@ def test_without_a_replica_in_sync_a_partition_waits_unless_an_unclean_election_
     nodes: ottla.testing.Cluster,
 ) -> None:
     create_topic(nodes.node(1), "risky", assignments={0: [2, 3]}, configs={"min.insync.replicas": "1"})
+    wait_until(lambda: leader_and_isr(nodes, "risky") == (2, [2, 3]), "both are in sync")
     produce(nodes, "risky", [b"both"])
     nodes.node(3).stop()
     wait_until(lambda: leader_and_isr(nodes, "risky") == (2, [2]), "2 is alone in sync")

@@ -56,9 +56,12 @@ def random_case(random: Random) -> dict[str, Any]:
     elif kind == "reassign":
         wanted = random.sample(range(1, 7), random.randint(1, 4))
         removing = sorted(set(replicas) - set(wanted))
-        case["new_replicas"] = [*wanted, *removing]
-        case["new_removing"] = removing
-        case["new_adding"] = sorted(set(wanted) - set(replicas)) or None
+        adding = sorted(set(wanted) - set(replicas))
+        # What is being added and is taken away again Apache Kafka waits for all the same, for good.
+        if adding or not set(case["adding"]) & set(removing):
+            case["new_replicas"] = [*wanted, *removing]
+            case["new_removing"] = removing
+            case["new_adding"] = adding or None
     elif kind == "cancel" and set(case["adding"]) < set(replicas):
         case["new_replicas"] = [replica for replica in replicas if replica not in case["adding"]]
         case["new_isr"] = [replica for replica in isr if replica not in case["adding"]] or case["new_replicas"][:1]
