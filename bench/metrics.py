@@ -23,6 +23,7 @@ from confluent_kafka.cimpl import NewTopic
 import ottla.testing
 from bench import micro
 from bench.cases import Goal, Metrics
+from bench.measure import cpu_ns
 from bench.runner import OURS, PEER, Result, alternating, as_result
 from bench.scale import Witness
 
@@ -171,11 +172,11 @@ def measure_scraping(package: Path, directory: Path, runs: int) -> Result:  # no
         scrape(node)
         for _ in range(runs):
             witness = Witness(node.address)
-            before = micro.cpu_ns(node.pid)
+            before = cpu_ns(node.pid)
             with witness.watching():
                 for _ in range(SCRAPES):
                     assert f'kafka_log_log_size{{topic="many",partition="{PARTITIONS - 1}"}}' in scrape(node)
-            seconds = (micro.cpu_ns(node.pid) - before) / 1e9 / SCRAPES
+            seconds = (cpu_ns(node.pid) - before) / 1e9 / SCRAPES
             measured[OURS].append({"CPU s": seconds, "longest wait of others ms": witness.longest_s * 1000})
             measured[PEER].append(dict(BUDGET))
     return _result(SCRAPING, dict.fromkeys(BUDGET, Goal(ratio=1.0)), measured)

@@ -23,7 +23,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.measure import touch_memory
+from bench.measure import cpu_ns, touch_memory
 from ottla.model.ports import FileRegion
 from ottla.records.build import build_batch
 from ottla.records.record import Record
@@ -254,11 +254,6 @@ def prepare(port: int) -> None:
         frame = produce_frame(topic, batch_of(count, value_bytes), acks=1)
         client.drive([frame] * 2000, in_flight=5)
     client.close()
-
-
-def cpu_ns(pid: int) -> int:
-    """The CPU clock of another process, as `clock_getcpuclockid` names it."""
-    return time.clock_gettime_ns((~pid << 3) | 2)
 
 
 def measure(case: Case, pid: int, port: int) -> float:

@@ -69,8 +69,7 @@ def fitting(cases: Sequence[Case], essential: set[str], *, seconds: float, runs:
 
 
 def planned_seconds(case: Case, *, runs: int) -> float:
-    contestants = 2 if case.floor_metric is None else 3
-    seconds = contestants * case.seconds * (runs + case.warm_up_runs)
+    seconds = (2 + len(case.floors)) * case.seconds * (runs + case.warm_up_runs)
     return seconds if case.limit_s is None else min(seconds, max(case.limit_s, 2 * case.seconds))
 
 

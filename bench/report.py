@@ -74,8 +74,8 @@ def loss_lines(results: Sequence[Result]) -> list[str]:
 
 def loss_line(result: Result, figure: Figure) -> str:
     line = f"{result.title}: {figure.metric} {figure.ratio:.2f} x Kafka, goal {figure.goal}"
-    floor = result.floor_of(figure)
-    return line if floor is None else f"{line} (a server that is no broker: {floor.ratio:.2f})"
+    floors = [f"{name} {floor.ratio:.2f}" for name, floor in result.floors_of(figure).items()]
+    return f"{line} ({', '.join(floors)})" if floors else line
 
 
 def number(value: float) -> str:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from bench.cases import Case, Goal, Metrics
 from bench.clients import Clients
+from bench.floor import FLOOR, NATIVE_FLOOR
 from bench.lifecycle import GOALS, GROUP, NAME, measure_lifecycle
 from tests.support.brokers import Broker
 
 __all__ = [
-    "FLOOR",
     "OURS",
     "PEER",
     "CaseFailedError",
@@ -24,11 +24,10 @@ __all__ = [
     "has_time_for_another",
     "run_case",
     "run_lifecycle",
+    "run_once",
 ]
 
 PEER, OURS = "kafka", "ottla"
-# A third one, where a case asks for it; its figure is shown in our column, beside the peer's.
-FLOOR = "floor"
 
 
 class CaseFailedError(Exception):
@@ -78,9 +77,10 @@ class Result:
     def title(self) -> str:
         return f"{self.group}: {self.name}"
 
-    def floor_of(self, figure: Figure) -> Figure | None:
-        """What a server pays for the same that is no broker, if that was measured."""
-        return next((one for one in self.figures if one.metric == f"({FLOOR} of {figure.metric})"), None)
+    def floors_of(self, figure: Figure) -> dict[str, Figure]:
+        """What servers pay for the same that are no brokers, as far as that was measured."""
+        named = {floor_row(name, figure.metric): name for name in (FLOOR, NATIVE_FLOOR)}
+        return {named[one.metric]: one for one in self.figures if one.metric in named}
 
     @property
     def others_share(self) -> float | None:
@@ -98,11 +98,15 @@ def grouped(results: Sequence[Result]) -> dict[str, list[Result]]:
 
 
 def run_case(
-    case: Case, brokers: Mapping[str, Broker], clients: Clients, *, runs: int, floor: Broker | None = None
+    case: Case,
+    brokers: Mapping[str, Broker],
+    clients: Clients,
+    *,
+    runs: int,
+    floors: Mapping[str, Broker] | None = None,
 ) -> Result:
-    contestants = dict(brokers)
-    if floor is not None and case.floor_metric is not None:
-        contestants[FLOOR] = floor
+    beside = {name: server for name, server in (floors or {}).items() if name in case.floors}
+    contestants = {**brokers, **beside}
     for broker in contestants.values():
         for _ in range(case.warm_up_runs):
             run_once(case, broker, clients)
@@ -115,19 +119,23 @@ def run_case(
             break
         for name in alternating(list(contestants), number):
             measured[name].append(run_once(case, contestants[name], clients))
-    on_floor = measured.pop(FLOOR, [])
+    on_floors = {name: measured.pop(name) for name in beside}
     result = as_result(case.group, case.name, case.goals, measured)
     result.cut = cut
-    if on_floor:
-        add_floor(result, case.floor_metric or "", on_floor)
+    for name, runs_on_floor in reversed(on_floors.items()):
+        add_floor(result, name, case.floor_metric or "", runs_on_floor)
     return result
 
 
-def add_floor(result: Result, metric: str, runs: Sequence[Metrics]) -> None:
-    """A figure behind the broker's own, so that its ratio is the best that anybody could reach."""
+def add_floor(result: Result, name: str, metric: str, runs: Sequence[Metrics]) -> None:
+    """A figure behind the broker's own, in our column, so that its ratio is the best that anybody could reach."""
     at, own = next((at, one) for at, one in enumerate(result.figures) if one.metric == metric)
-    floor = Figure(f"({FLOOR} of {metric})", None, {PEER: own.runs[PEER], OURS: [run[metric] for run in runs]})
+    floor = Figure(floor_row(name, metric), None, {PEER: own.runs[PEER], OURS: [run[metric] for run in runs]})
     result.figures.insert(at + 1, floor)
+
+
+def floor_row(name: str, metric: str) -> str:
+    return f"({name} of {metric})"
 
 
 def has_time_for_another(limit_s: float | None, *, rounds: int, spent_s: float) -> bool:
