@@ -1,6 +1,7 @@
-"""Three brokers: what replication costs, and how long a killed leader is missed. `curve` has how times grow.
+"""Three brokers: what replication costs, how long acknowledgements take, and how long a killed leader is missed.
 
-Both sides are three processes on one machine with the same timeouts. CPU is that of all three together.
+`curve` has how times grow. Both sides are three processes on one machine with the same timeouts. CPU is
+that of all three together.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from bench.cases import KIB, Case, Goal, Metrics, per_gigabyte, records_for, topic, topic_numbers
+from bench.cases import KIB, LATENCY, Case, Goal, Metrics, latencies, per_gigabyte, records_for, topic, topic_numbers
 from bench.clients import TIMEOUT_S, Clients
 from bench.curve import CURVE, SESSION, active_controller, curve_cases, done, wait_in_sync
 from bench.measure import Meter
@@ -29,6 +30,7 @@ def cluster_cases(points: tuple[int, ...] = CURVE) -> list[Case]:
     shapes = [(1024, 16, 6), (1024, 128, 6), (100, 16, 6)]
     return [
         *(replicated_produce_case(*shape) for shape in shapes),
+        *(replicated_latency_case(rate) for rate in (1_000, 10_000)),
         killed_leader_case(),
         *curve_cases(points),
     ]
@@ -54,6 +56,31 @@ def replicated_produce_case(record_size: int, batch_kib: int, partitions: int) -
         goals={"broker CPU s/GB": CPU_REPLICATION, "records/s": THROUGHPUT},
         seconds=12.0,
         warm_up_runs=1,
+        clustered=True,
+    )
+
+
+def replicated_latency_case(rate: int) -> Case:
+    seconds = 5
+    settings = {"acks": "all", "enable.idempotence": "true", "linger.ms": "0"}
+
+    def run(broker: Broker, clients: Clients) -> Metrics:
+        with topic(broker, 6) as name:
+            wait_in_sync(broker.bootstrap, name, 6)
+            with Meter(broker.pids, clients.pids) as meter:
+                outcome = clients.java_produce(
+                    broker.bootstrap, name, records=rate * seconds, record_size=100, rate=rate, settings=settings
+                )
+        cpu = {"broker CPU us/record": meter.broker_cpu_s / (rate * seconds) * 1e6, "others": meter.others_share}
+        return {**latencies(outcome), **cpu}
+
+    return Case(
+        group="latency at a fixed rate",
+        name=f"3 replicas, {rate:,} records/s, 100 B, 6 p, acks=all idempotent",
+        run=run,
+        goals={"p99 ms": LATENCY},
+        seconds=8.0,
+        warm_up_runs=2,
         clustered=True,
     )
 
