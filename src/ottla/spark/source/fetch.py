@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ottla.client.aborted import AbortedTransactions
+from ottla.client.admin.offsets import EARLIEST_LOCAL
 from ottla.client.connection import Connection
 from ottla.client.errors import ClientError, ConnectionLost, TimedOut, error_of
 from ottla.model.errors import ErrorCode, KafkaError
@@ -38,7 +39,8 @@ _FETCH_BYTES_MIN = 64 * 1024
 _FETCH_BYTES_FIRST_MAX = 1024 * 1024
 # A posted request may lie there for as long as Spark takes no more rows; who waits for it has a limit of his own.
 _NEVER_MS = 7 * 24 * 3600 * 1000
-# For how long a topic may be missing before it counts as gone: brokers learn of topics at different times.
+# For how long something may be missing before it counts as gone: brokers learn of topics at different times, and new
+# leaders only in a moment how far they are.
 _GONE_SECONDS = 5.0
 
 
@@ -67,6 +69,8 @@ class RangeReader:
         self._posted: asyncio.Future[Any] | None = None
         self._connection: Connection | None = None
         self._replica = -1
+        # Since when, by the loop's clock, the cluster says that there is no such topic.
+        self._unknown_since: float | None = None
 
     def __iter__(self) -> Iterator[list[FetchedBatch]]:
         while self._position < self._end:
@@ -103,7 +107,7 @@ class RangeReader:
                         continue
                     if data.records is not None and len(data.records):
                         return data
-                    if self._is_exhausted(data):
+                    if await self._is_exhausted(data):
                         return None
                     last: Exception = TimedOut(f"{self._one} has no record at offset {self._position}, nor behind it.")
                 elif error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -125,7 +129,7 @@ class RangeReader:
                 raise last
             await asyncio.sleep(pause)
             backoff_ms = min(backoff_ms * 2, self._cluster.settings.retry_backoff_max_ms)
-            if await self._is_gone(last, now() - failing_since):
+            if await self._is_gone(failing_for=now() - failing_since):
                 return None
 
     async def _ask(self) -> PartitionData:
@@ -190,49 +194,86 @@ class RangeReader:
 
     # When it is not there.
 
-    def _is_exhausted(self, data: PartitionData) -> bool:
-        """Nothing came although the log is whole up to the end of the range: its last offsets have no records."""
+    async def _is_exhausted(self, data: PartitionData) -> bool:
+        """Nothing came although the log is whole up to the end of the range: its last offsets have no records.
+
+        Of records in remote storage that says nothing (KIP-405): a broker that does not get them in time, or may not at
+        the moment, answers without an error and without records.
+        """
         known = data.last_stable_offset if self._options.read_committed else data.high_watermark
-        return known >= self._end
+        if known < self._end:
+            return False
+        found = (await self._client.admin.offsets.find({self._one: EARLIEST_LOCAL}))[self._one]
+        if isinstance(found, KafkaError):
+            # Who does not know the question has no such storage; what else is wrong shows with the next fetch.
+            return not found.code.retriable
+        return self._position >= found.offset
 
     async def _moved_into_range(self) -> bool:
         """After a fetch outside the log: whether there is still something to read, from the log's new beginning."""
-        bounds = {}
-        for which in (EARLIEST, LATEST):
-            found = (await self._client.admin.offsets.find({self._one: which}))[self._one]
-            if isinstance(found, KafkaError):
-                # Asked again with the fetch; what is wrong will show there.
-                return True
-            bounds[which] = found.offset
-        if bounds[EARLIEST] <= self._position:
+        found = (await self._client.admin.offsets.find({self._one: EARLIEST}))[self._one]
+        if isinstance(found, KafkaError):
+            # Asked again with the fetch; what is wrong will show there.
+            return True
+        if found.offset <= self._position:
             # Before the log's end: a replica that lags. Behind it: the leader may not know yet how far it is.
             return True
-        gone = min(bounds[EARLIEST], self._end)
+        gone = min(found.offset, self._end)
         on_loss(
             self._options, f"{self._one}: offsets {self._position} to {gone - 1} were deleted before they were read."
         )
         self._position = self.first = gone
         return self._position < self._end
 
-    async def _is_gone(self, last: Exception, failing_for: float) -> bool:
-        """Learns anew who leads; whether the topic is not the one that was to be read, which may be an error."""
+    async def _is_gone(self, *, failing_for: float) -> bool:
+        """Learns anew who leads; whether what is left of the range is nowhere any more, which may be an error."""
         topic = self._one.topic
         try:
             await self._cluster.refresh([topic])
         except ClientError:
             return False
         info = self._cluster.metadata.topics.get(topic)
-        if info is not None and info.error is None:
-            if not self._topic_id or info.topic_id == self._topic_id:
-                return False
+        if info is None or info.error is not None:
+            return self._is_deleted(None if info is None else info.error)
+        self._unknown_since = None
+        if self._topic_id and info.topic_id != self._topic_id:
             on_loss(
                 self._options, f"Topic {topic} was deleted and made again before it was read to offset {self._end}."
             )
             return True
-        unknown = isinstance(last, KafkaError) and last.code in _UNKNOWN
-        if not unknown or failing_for < _GONE_SECONDS:
+        return failing_for >= _GONE_SECONDS and await self._is_cut_off()
+
+    def _is_deleted(self, error: KafkaError | None) -> bool:
+        """Whether the cluster has said for long enough that there is no such topic."""
+        if error is not None and error.code not in _UNKNOWN:
             return False
-        on_loss(self._options, f"Topic {topic} was deleted before it was read to offset {self._end}.")
+        now = self._client.loop.time()
+        if self._unknown_since is None:
+            self._unknown_since = now
+        if now - self._unknown_since < _GONE_SECONDS:
+            return False
+        on_loss(self._options, f"Topic {self._one.topic} was deleted before it was read to offset {self._end}.")
+        return True
+
+    async def _is_cut_off(self) -> bool:
+        """Whether the log ends before the range does, because a leader was elected that had not all of it.
+
+        A leader that does not know yet how far it is does not answer this question (KIP-207).
+        """
+        ends = []
+        for committed in (False, self._options.read_committed):
+            try:
+                found = (await self._client.admin.offsets.find({self._one: LATEST}, committed=committed))[self._one]
+            except ClientError:
+                return False
+            if isinstance(found, KafkaError):
+                return False
+            ends.append(found.offset)
+        end, visible = ends
+        # What is there and cannot be seen yet, because of an open transaction, is still to be read.
+        if end >= self._end or visible < end or self._position < end:
+            return False
+        on_loss(self._options, f"{self._one}: the log ends at offset {end}, but was to be read to offset {self._end}.")
         return True
 
     # Taking.
