@@ -12,14 +12,20 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
 import ottla.testing
-from ottla.model.errors import KafkaError
+from ottla.client.admin.offsets import EARLIEST_LOCAL, FoundOffset, Offsets
+from ottla.model.errors import ErrorCode, KafkaError
 from ottla.spark.options import OptionError, source_options
+from ottla.spark.source import fetch, planner
 from ottla.spark.source.batch import OttlaBatchReader
 from ottla.spark.source.loss import DataLost
+from ottla.spark.source.ranges import Range
 from ottla.spark.source.stream import OttlaStreamReader
+from ottla.wire.messages.fetch import PartitionData
 from tests.support.spark_topics import Topics, numbered
 
 ALL = ReadAllAvailable()
+# For tests in which something is asked for again and again; without an answer they end soon.
+IMPATIENT = {"retry.backoff.ms": "20", "retry.backoff.max.ms": "20", "default.api.timeout.ms": "3000"}
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +138,8 @@ def test_between_two_times(topics: Topics) -> None:
     assert everything(batch_reader(topics, subscribe=name, startingOffsetsByTimestamp=by_partition)) == numbered(8, 10)
     with pytest.raises(OptionError, match="no record as young"):
         batch_reader(topics, subscribe=name, startingTimestamp="99999999").partitions()
+    with pytest.raises(OptionError, match="no record as young"):
+        batch_reader(topics, subscribe=name, startingTimestamp="99999998", endingTimestamp="99999999").partitions()
     late = {"startingTimestamp": "99999999", "startingOffsetsByTimestampStrategy": "latest"}
     assert everything(batch_reader(topics, subscribe=name, **late)) == []
     # What is younger than the youngest record is where a query ends, whatever the strategy says.
@@ -202,6 +210,32 @@ def test_a_compacted_topic_ends_where_it_ends(topics: Topics) -> None:
     while (batch := stream.batch()) is not None:
         seen |= {value.partition(b"-")[2][-1:]: value for value in batch}
     assert set(seen.values()) == set(latest.values())
+
+
+def test_an_empty_answer_is_the_end_only_of_what_the_broker_has_itself(
+    topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What lies in remote storage may not come in time: the answer is then empty, and the records are there."""
+    name = topics.create()
+    topics.send(name, numbered(0, 10))
+    ask, find = fetch.RangeReader._ask, Offsets.find
+    empty = PartitionData(partition_index=0, high_watermark=10, last_stable_offset=10, records=None)
+    answers = [empty]
+
+    async def asked(reader: fetch.RangeReader) -> PartitionData:
+        return answers.pop() if answers else await ask(reader)
+
+    monkeypatch.setattr(fetch.RangeReader, "_ask", asked)
+    assert everything(batch_reader(topics, subscribe=name)) == []
+
+    async def found(offsets: Offsets, times: Any, **options: Any) -> Any:
+        if EARLIEST_LOCAL in times.values():
+            return {one: FoundOffset(10, -1, 0) for one in times}
+        return await find(offsets, times, **options)
+
+    monkeypatch.setattr(Offsets, "find", found)
+    answers += [empty, empty]
+    assert everything(batch_reader(topics, subscribe=name, **IMPATIENT)) == numbered(0, 10)
 
 
 # Streams.
@@ -278,6 +312,27 @@ def test_partitions_and_topics_that_appear(topics: Topics) -> None:
     assert stream.batch() is None
 
 
+def test_a_leader_may_learn_late_of_what_metadata_names(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planner, "_UNKNOWN_PAUSE_SECONDS", 0.01)
+    name = topics.create()
+    topics.send(name, numbered(0, 10))
+    find, answers = Offsets.find, list[KafkaError]()
+
+    async def found(offsets: Offsets, times: Any, **options: Any) -> Any:
+        return dict.fromkeys(times, answers.pop()) if answers else await find(offsets, times, **options)
+
+    monkeypatch.setattr(Offsets, "find", found)
+    not_yet = [KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "There is no such partition here.")] * 2
+    answers += not_yet
+    stream = Stream(topics, subscribe=name)
+    answers += not_yet
+    end = stream.reader.latestOffset(stream.offset, ALL)
+    answers += not_yet
+    assert values(rows(stream.reader, stream.reader.partitions(stream.offset, end))) == numbered(0, 10)
+    answers += not_yet
+    assert everything(batch_reader(topics, subscribe=name)) == numbered(0, 10)
+
+
 def test_aborted_records_and_markers_are_left_out(topics: Topics) -> None:
     name = topics.create()
     topics.send_transaction(name, numbered(0, 10), commit=True)
@@ -342,6 +397,95 @@ def test_a_log_that_is_trimmed_after_a_batch_was_planned(topics: Topics) -> None
     lenient = stream_reader(topics, subscribe=name, failOnDataLoss="false")
     assert values(rows(lenient, pieces)) == numbered(4, 10)
     assert values(rows(lenient, lenient.partitions(start, end))) == numbered(4, 10)
+
+
+def test_a_batch_that_is_run_again_has_the_same_tasks(topics: Topics) -> None:
+    """A sink knows by a task's number what it has written of a batch."""
+    name = topics.create(partitions=2)
+    topics.send(name, numbered(0, 10))
+    topics.send(name, numbered(10, 20), partition=1)
+    reader = stream_reader(topics, subscribe=name, minPartitions="4", failOnDataLoss="false")
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ALL)
+
+    def tasks() -> list[tuple[int, int, int]]:
+        return [(one.partition, one.start, one.end) for one in reader.partitions(start, end) if isinstance(one, Range)]
+
+    assert tasks() == [(0, 0, 5), (0, 5, 10), (1, 0, 5), (1, 5, 10)]
+    topics.delete_records(name, before=7)
+    assert tasks() == [(0, 5, 5), (0, 7, 10), (1, 0, 5), (1, 5, 10)]
+    topics.delete_records(name, before=10)
+    assert tasks() == [(0, 5, 5), (0, 10, 10), (1, 0, 5), (1, 5, 10)]
+    assert values(rows(reader, reader.partitions(start, end))) == numbered(10, 20)
+
+
+def test_where_a_new_partition_begins_is_part_of_its_batch(topics: Topics) -> None:
+    name = topics.create()
+    topics.send(name, [b"first"])
+    stream = Stream(topics, subscribe=name)
+    assert stream.batch() == [b"first"]
+    topics.grow(name, 2)
+    topics.send(name, numbered(0, 10), partition=1)
+    topics.delete_records(name, before=2, partition=1)
+    end = stream.reader.latestOffset(stream.offset, ALL)
+    assert end["@from"] == {name: {"1": 2}}
+    topics.delete_records(name, before=10, partition=1)
+    with pytest.raises(DataLost, match="offsets 2 to 9 were deleted"):
+        stream.reader.partitions(stream.offset, end)
+    assert "@from" not in stream.reader.latestOffset({**end, name: {"0": 0, "1": 10}}, ALL)
+
+
+def test_a_log_that_ends_before_where_a_query_stands(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after the election of a leader that had not everything; what it gets now has offsets that were read before."""
+    monkeypatch.setattr(planner, "_LOOK_SECONDS", 0.01)
+    name = topics.create()
+    topics.send(name, numbered(0, 10))
+    stream = Stream(topics, subscribe=name, startingOffsets=json.dumps({name: {"0": 100}}))
+    with pytest.raises(DataLost, match="the log ends at offset 10, and the query stands at 100"):
+        stream.batch()
+    stream.restart(onDataLoss="report")
+    assert stream.batch() == []
+    assert (stream.offset[name], stream.offset["@lost"]) == ({"0": 10}, {name: {"0": -1}})
+    assert stream.batch() is None
+    topics.send(name, [b"new"])
+    assert stream.batch() == [b"new"]
+    # What an open transaction hides is not lost.
+    ahead = Stream(topics, subscribe=name, **{"isolation.level": "read_uncommitted"})
+    with topics.open_transaction(name, [b"inside"]):
+        assert ahead.batch() == [*numbered(0, 10), b"new", b"inside"]
+        ahead.restart(**{"isolation.level": "read_committed"})
+        assert ahead.batch() is None
+
+
+def test_a_log_that_is_cut_off_after_a_batch_was_planned(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "_GONE_SECONDS", 0.1)
+    monkeypatch.setattr(fetch, "_WAIT_MAX_MS", 10)
+    name = topics.create()
+    topics.send(name, numbered(0, 10))
+    pieces = [Range(name, topics.id_of(name), 0, start, 20) for start in (5, 15)]
+    strict = stream_reader(topics, subscribe=name, **IMPATIENT)
+    for piece in pieces:
+        with pytest.raises(DataLost, match="the log ends at offset 10, but was to be read to offset 20"):
+            rows(strict, [piece])
+    lenient = stream_reader(topics, subscribe=name, failOnDataLoss="false", **IMPATIENT)
+    assert values(rows(lenient, pieces)) == numbered(5, 10)
+
+
+def test_a_topic_that_is_deleted_after_a_batch_was_planned(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "_GONE_SECONDS", 0.1)
+    name = topics.create()
+    topics.send(name, numbered(0, 10))
+    strict = stream_reader(topics, subscribe=name, **IMPATIENT)
+    start = strict.initialOffset()
+    end = strict.latestOffset(start, ALL)
+    planned = strict.partitions(start, end)
+    topics.delete(name)
+    with pytest.raises(DataLost, match="was deleted before it was read to offset 10"):
+        rows(strict, planned)
+    lenient = stream_reader(topics, subscribe=name, failOnDataLoss="false", **IMPATIENT)
+    assert rows(lenient, planned) == []
+    # The query comes back, and runs the batch that is in its checkpoint.
+    assert rows(lenient, lenient.partitions(start, end)) == []
 
 
 def test_a_topic_that_was_made_again(topics: Topics) -> None:

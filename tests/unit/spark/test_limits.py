@@ -49,13 +49,22 @@ def test_pieces_are_the_whole(some: dict[TopicPartition, Lag], at_least: int | N
         assert len(pieces) == len(some)
 
 
+def test_what_has_nothing_is_one_piece() -> None:
+    empty = TopicPartition("a", 0)
+    assert split({empty: Lag(3, 3)}, 5) == [(empty, Lag(3, 3))]
+
+
 @given(
     st.dictionaries(partitions, st.integers(0, 1 << 60)),
     st.dictionaries(st.sampled_from(["a", "b"]), st.text(min_size=1)),
     st.dictionaries(partitions, st.integers(-1, 100)),
+    st.dictionaries(partitions, st.integers(0, 1 << 60)),
 )
 def test_offsets_come_back_from_json(
-    offsets: dict[TopicPartition, int], ids: dict[str, str], lost: dict[TopicPartition, int]
+    offsets: dict[TopicPartition, int],
+    ids: dict[str, str],
+    lost: dict[TopicPartition, int],
+    begins: dict[TopicPartition, int],
 ) -> None:
-    offset = SourceOffset(offsets, ids, lost)
+    offset = SourceOffset(offsets, ids, lost, begins)
     assert SourceOffset.from_json(offset.to_json()) == offset

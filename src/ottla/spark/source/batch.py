@@ -11,7 +11,7 @@ from ottla.model.ids import TopicPartition
 from ottla.spark.options import SourceOptions
 from ottla.spark.source.limits import Lag
 from ottla.spark.source.loss import on_loss
-from ottla.spark.source.planner import Planner
+from ottla.spark.source.planner import Planner, Topics
 from ottla.spark.source.ranges import Range, ranges, read_range
 
 __all__ = ["OttlaBatchReader"]
@@ -24,9 +24,13 @@ class OttlaBatchReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        options = self._options
-        planner = Planner(options)
+        planner = Planner(self._options)
         topics = planner.existing_topics()
+        lags = planner.patiently(lambda: self._between(planner, topics))
+        return ranges(lags, dict(topics.ids), self._options.min_partitions)
+
+    def _between(self, planner: Planner, topics: Topics) -> dict[TopicPartition, Lag]:
+        options = self._options
         starts = planner.resolve(options.starting, topics.partitions)
         ends = planner.resolve(options.ending, topics.partitions)
         earliest = planner.earliest(topics.partitions)
@@ -40,7 +44,7 @@ class OttlaBatchReader(DataSourceReader):
                 start = earliest[one]
             if end > start:
                 lags[one] = Lag(start, end)
-        return ranges(lags, dict(topics.ids), options.min_partitions)
+        return lags
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Spark makes a partition without value up where there is none.

@@ -55,7 +55,7 @@ def split(lags: Mapping[TopicPartition, Lag], at_least: int | None) -> list[tupl
     ordered = sorted(lags.items())
     if at_least is None or at_least <= len(ordered):
         return ordered
-    total = sum(lag.size for _, lag in ordered)
+    total = sum(lag.size for _, lag in ordered) or 1
     pieces: list[tuple[TopicPartition, Lag]] = []
     for one, lag in ordered:
         count = max(1, min(lag.size, round(at_least * lag.size / total)))

@@ -1,8 +1,8 @@
 """Records that a query was promised and that are not there any more, and what is done about it.
 
-Only two things are a loss: the log begins behind where the query stands (retention, or somebody deleted records), and
-the topic is another one than it was (deleted, and perhaps made again). Gaps between offsets are none: compaction,
-markers of transactions and aborted records leave them.
+Only three things are a loss: the log begins behind where the query stands (retention, or somebody deleted records), it
+ends before that (somebody became leader who had not all of it), and the topic is another one than it was (deleted, and
+perhaps made again). Gaps between offsets are none: compaction, markers of transactions and aborted records leave them.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ As JSON it is what Spark's own connector writes, and one entry more, whose name 
 
 A topic that was deleted and made again has another id; offsets of the old one mean nothing in it. `@lost` is there in
 the offset of a batch that had to leave something out under `onDataLoss=report`: how many offsets of each partition, or
--1 where the topic was made anew and nobody can tell.
+-1 where the topic was made anew, or its log cut off, and nobody can tell. `@from` is there in the end of a batch that
+has partitions which its beginning does not know: where those begin, so that a batch that is run again is the same.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ __all__ = ["SourceOffset"]
 
 _IDS = "@id"
 _LOST = "@lost"
+_FROM = "@from"
 
 
 @dataclass(slots=True)
@@ -30,6 +32,8 @@ class SourceOffset:
     offsets: dict[TopicPartition, int] = field(default_factory=dict)
     topic_ids: dict[str, str] = field(default_factory=dict)
     lost: dict[TopicPartition, int] = field(default_factory=dict)
+    # Of the partitions that are new in a batch, in its end.
+    begins: dict[TopicPartition, int] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> SourceOffset:
@@ -38,6 +42,7 @@ class SourceOffset:
             offsets=_flat(value),
             topic_ids=dict(value.get(_IDS, {})),
             lost=_flat(value.get(_LOST, {})),
+            begins=_flat(value.get(_FROM, {})),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -46,6 +51,8 @@ class SourceOffset:
             found[_IDS] = dict(sorted(self.topic_ids.items()))
         if self.lost:
             found[_LOST] = _nested(self.lost)
+        if self.begins:
+            found[_FROM] = _nested(self.begins)
         return found
 
     def of(self, topic: str) -> dict[int, int]:

@@ -5,9 +5,11 @@ Everything here runs on the driver's side, in the process that Spark keeps for a
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from ottla.client.metadata import TopicInfo
 from ottla.model.errors import ErrorCode, KafkaError
@@ -19,8 +21,16 @@ from ottla.spark.source.limits import Lag
 
 __all__ = ["Planner", "Topics"]
 
+T = TypeVar("T")
+
 # How much of a partition is looked at to learn how large its records are.
 _SAMPLE_BYTES = 64 * 1024
+# How often a log is looked at that seems to end too early, for it may be a leader of yesterday who says so.
+_LOOKS = 3
+_LOOK_SECONDS = 1.0
+# For how long a leader may not know of a partition, and how often it is asked.
+_UNKNOWN_SECONDS = 10.0
+_UNKNOWN_PAUSE_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +91,21 @@ class Planner:
             )
         return topics
 
+    def patiently(self, look: Callable[[], T]) -> T:
+        """Looks again where a leader knows nothing of a partition that metadata has named a moment before.
+
+        Brokers learn at different times of topics that are made, grow or are deleted, and no query shall die of that.
+        """
+        now = self._client.loop.time
+        end = now() + _UNKNOWN_SECONDS
+        while True:
+            try:
+                return look()
+            except KafkaError as error:
+                if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or now() >= end:
+                    raise
+            self._client.run(asyncio.sleep(_UNKNOWN_PAUSE_SECONDS))
+
     def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The ends, as far as the isolation level lets one see."""
         return self._numbers(dict.fromkeys(partitions, LATEST))
@@ -88,6 +113,22 @@ class Planner:
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The beginnings of the logs."""
         return self._numbers(dict.fromkeys(partitions, EARLIEST))
+
+    def cut_off(self, stands: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Those partitions whose log ends before an offset, and where it did at first: what was there is lost."""
+        ends: dict[TopicPartition, int] = {}
+        left = dict(stands)
+        for look in range(_LOOKS):
+            if look:
+                self._client.run(asyncio.sleep(_LOOK_SECONDS))
+                self.topics()
+            # Also what is not committed: an open transaction hides the end from whoever reads committed records.
+            found = self._numbers(dict.fromkeys(left, LATEST), committed=False)
+            ends = {one: min(found[one], ends.get(one, found[one])) for one in left if found[one] < left[one]}
+            left = {one: left[one] for one in ends}
+            if not left:
+                break
+        return ends
 
     def resolve(self, point: Point, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """A point as offsets; those that were given as numbers are taken as they are."""
@@ -111,7 +152,7 @@ class Planner:
             else:
                 raise OptionError(f"{number} is no offset of {one}: only -1 (latest) and -2 (earliest) are below zero.")
         if times:
-            found |= self._at(times)
+            found |= self._at(times, is_end=point is self._options.ending)
         return found
 
     def bytes_per_offset(self, one: TopicPartition, topic_id: str, start: int, end: int) -> float:
@@ -125,11 +166,14 @@ class Planner:
     def lags(self, begin: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> dict[TopicPartition, Lag]:
         return {one: Lag(begin[one], end[one]) for one in end if end[one] > begin[one]}
 
-    def _numbers(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        found = self._found(times)
+    def _numbers(
+        self, times: Mapping[TopicPartition, int], *, committed: bool | None = None
+    ) -> dict[TopicPartition, int]:
+        found = self._found(times, committed=committed)
         return {one: offset for one, (offset, _) in found.items()}
 
-    def _at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    def _at(self, times: Mapping[TopicPartition, int], *, is_end: bool) -> dict[TopicPartition, int]:
+        """The first offsets that are as young. What is younger than the youngest record is where a query ends."""
         found: dict[TopicPartition, int] = {}
         late: list[TopicPartition] = []
         for one, (offset, _) in self._found(times).items():
@@ -137,7 +181,7 @@ class Planner:
                 late.append(one)
             else:
                 found[one] = offset
-        if late and self._options.late_time == "error" and not all(self._is_end(one) for one in late):
+        if late and self._options.late_time == "error" and not is_end:
             raise OptionError(
                 f"{late[0]} has no record as young as {times[late[0]]} ms; set option "
                 "startingOffsetsByTimestampStrategy to 'latest' to begin behind its last one."
@@ -146,15 +190,13 @@ class Planner:
             found |= self.latest(late)
         return found
 
-    def _is_end(self, one: TopicPartition) -> bool:
-        """Whether a time is where the query ends: then what is younger than the youngest record is its end."""
-        point = self._options.ending
-        return point.time_ms is not None or one in point.times_ms
-
-    def _found(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int]]:
+    def _found(
+        self, times: Mapping[TopicPartition, int], *, committed: bool | None = None
+    ) -> dict[TopicPartition, tuple[int, int]]:
         if not times:
             return {}
-        answers = self._client.run(self._client.admin.offsets.find(times, committed=self._options.read_committed))
+        committed = self._options.read_committed if committed is None else committed
+        answers = self._client.run(self._client.admin.offsets.find(times, committed=committed))
         found = {}
         for one, answer in answers.items():
             if isinstance(answer, KafkaError):

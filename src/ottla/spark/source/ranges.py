@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -32,11 +32,23 @@ class Range(InputPartition):
     end: int
 
 
-def ranges(lags: dict[TopicPartition, Lag], topic_ids: dict[str, str], at_least: int | None) -> list[InputPartition]:
-    return [
-        Range(one.topic, topic_ids.get(one.topic, ""), one.partition, lag.start, lag.end)
-        for one, lag in split(lags, at_least)
-    ]
+def ranges(
+    lags: Mapping[TopicPartition, Lag],
+    topic_ids: Mapping[str, str],
+    at_least: int | None,
+    *,
+    beginnings: Mapping[TopicPartition, int] | None = None,
+) -> list[InputPartition]:
+    """A batch as tasks. What lies before `beginnings` is left out only when the batch is cut.
+
+    So a batch that is run again has the same tasks, of which some may be empty by now. A sink notes what it has written
+    by the numbers of tasks: if the others moved up, one would be taken for another.
+    """
+    pieces: list[InputPartition] = []
+    for one, lag in split(lags, at_least):
+        start = lag.start if beginnings is None else min(max(lag.start, beginnings.get(one, 0)), lag.end)
+        pieces.append(Range(one.topic, topic_ids.get(one.topic, ""), one.partition, start, lag.end))
+    return pieces
 
 
 def read_range(options: SourceOptions, piece: Range) -> Iterator[pa.RecordBatch]:

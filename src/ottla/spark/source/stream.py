@@ -4,8 +4,8 @@ Spark keeps one Python process for each stream, and in it one reader: it is aske
 next batch goes (`latestOffset`, at each trigger) and how to cut it into tasks (`partitions`). The tasks are read by
 workers, which get a copy of the reader that knows its options alone.
 
-What a topic may do under a running query: grow (new partitions are read from their first record), be trimmed
-(`loss.py`), disappear and come back under another id. A topic that came back is read from its beginning, whatever
+What a topic may do under a running query: grow (new partitions are read from their first record), be trimmed or cut
+off (`loss.py`), disappear and come back under another id. A topic that came back is read from its beginning, whatever
 offsets the old one had; until it has a record the stream stands where it stood.
 """
 
@@ -57,7 +57,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for hook in self._hooks:
                 known |= hook.starting(topics.partitions)
         unknown = [one for one in topics.partitions if one not in known]
-        offsets = known | self._planner.resolve(options.starting, unknown)
+        offsets = known | self._planner.patiently(lambda: self._planner.resolve(options.starting, unknown))
         return SourceOffset(offsets, dict(topics.ids)).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -69,27 +69,32 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._target = self._planner.latest(self._planner.topics().partitions)
+        self._target = self._planner.patiently(lambda: self._planner.latest(self._planner.topics().partitions))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         return self._latest
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         self._tell_hooks(start)
+        return self._planner.patiently(lambda: self._next(start, limit))
+
+    def _next(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         before = SourceOffset.from_json(start)
         topics = self._topics(before)
         latest = self._planner.latest(topics.partitions)
         self._latest = SourceOffset(latest, dict(topics.ids)).to_json()
+        cut_off = self._find_cut_off(before, topics, latest)
         if self._target is not None:
             latest = {one: min(offset, self._target[one]) for one, offset in latest.items() if one in self._target}
         begin = self._begin(before, topics, latest)
         lags = {one: Lag(begin[one], end) for one, end in latest.items() if one in begin and end > begin[one]}
-        lost = self._find_losses(before, topics, lags)
-        if not lags:
+        lost = self._find_losses(before, topics, lags) | dict.fromkeys(cut_off, -1)
+        if not lags and not cut_off:
             return start
-        ends = self._limited(lags, topics, limit)
+        ends = self._limited(lags, topics, limit) | cut_off
         after = SourceOffset(before.offsets | ends, dict(before.topic_ids), lost)
         self._take_over_topics(after, topics, begin, ends)
+        after.begins = {one: begin[one] for one in after.offsets if not _is_known(before, after, one)}
         if self._options.on_data_loss != "report":
             after.lost.clear()
         return after.to_json()
@@ -99,23 +104,25 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         before, after = SourceOffset.from_json(start), SourceOffset.from_json(end)
         wanted = {one: offset for one, offset in after.offsets.items() if _moved(before, after, one)}
-        if not wanted:
-            return []
+        return self._planner.patiently(lambda: self._cut(before, after, wanted)) if wanted else []
+
+    def _cut(
+        self, before: SourceOffset, after: SourceOffset, wanted: dict[TopicPartition, int]
+    ) -> Sequence[InputPartition]:
         topics = self._planner.topics()
         # Of topics that are gone or another one by now the workers will find nothing, and say so.
         present = [one for one in wanted if one in topics.partitions and _same(after, topics, one.topic)]
         earliest = self._planner.earliest(present)
         lags: dict[TopicPartition, Lag] = {}
         for one, offset in wanted.items():
-            known = one in before.offsets and _same_id(before, after, one.topic)
-            begin = before.offsets[one] if known else earliest.get(one, 0)
-            if one in earliest and begin < earliest[one]:
-                gone = min(earliest[one], offset)
+            begins = before.offsets if _is_known(before, after, one) else after.begins
+            # Checkpoints of earlier versions do not say where new partitions begin.
+            begin = min(begins.get(one, earliest.get(one, 0)), offset)
+            gone = min(earliest.get(one, 0), offset)
+            if begin < gone:
                 on_loss(self._options, f"{one}: offsets {begin} to {gone - 1} were deleted before they were read.")
-                begin = gone
-            if offset > begin:
-                lags[one] = Lag(begin, offset)
-        return ranges(lags, after.topic_ids, self._options.min_partitions)
+            lags[one] = Lag(begin, offset)
+        return ranges(lags, after.topic_ids, self._options.min_partitions, beginnings=earliest)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Range)
@@ -155,7 +162,8 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         topics = self._planner.topics()
         missing = sorted({one.topic for one in before.offsets} - set(topics.ids))
         if missing and self._options.on_data_loss == "fail":
-            on_loss(self._options, f"Topic {missing[0]} was deleted while the query was reading it.")
+            what = f"Topic {missing[0]} was deleted while the query was reading it, or its options name it no more."
+            on_loss(self._options, what)
         return topics
 
     def _begin(
@@ -169,6 +177,20 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         fresh = [one for one in latest if one not in before.offsets or one.topic in renewed]
         begin = {one: before.offsets[one] for one in latest if one in before.offsets}
         return begin | (self._planner.earliest(fresh) if fresh else {})
+
+    def _find_cut_off(
+        self, before: SourceOffset, topics: Topics, latest: dict[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """Where logs end that do not reach to where the query stands; what is written there would never be read."""
+        stands = {
+            one: before.offsets[one]
+            for one, end in latest.items()
+            if end < before.offsets.get(one, 0) and _same(before, topics, one.topic)
+        }
+        found = self._planner.cut_off(stands) if stands else {}
+        for one, end in found.items():
+            on_loss(self._options, f"{one}: the log ends at offset {end}, and the query stands at {stands[one]}.")
+        return found
 
     def _find_losses(
         self, before: SourceOffset, topics: Topics, lags: dict[TopicPartition, Lag]
@@ -225,6 +247,11 @@ def _same(offset: SourceOffset, topics: Topics, topic: str) -> bool:
 
 def _same_id(before: SourceOffset, after: SourceOffset, topic: str) -> bool:
     return before.topic_ids.get(topic, "") in ("", after.topic_ids.get(topic, ""))
+
+
+def _is_known(before: SourceOffset, after: SourceOffset, one: TopicPartition) -> bool:
+    """Whether the beginning of a batch says where it begins in a partition."""
+    return one in before.offsets and _same_id(before, after, one.topic)
 
 
 def _moved(before: SourceOffset, after: SourceOffset, one: TopicPartition) -> bool:
