@@ -161,6 +161,11 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         for name in ("endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp"):
             if name in given:
                 raise OptionError(f"Option {name!r} is for batch queries: a stream has no end.")
+    committed = given.get("startingoffsets", "").strip().lower() == "committed"
+    if "auto.offset.reset" in given and not committed:
+        raise OptionError(
+            "Option 'auto.offset.reset' is for startingOffsets=committed; else say by startingOffsets where to begin."
+        )
     strategy = given.get("startingoffsetsbytimestampstrategy", "error").lower()
     if strategy not in ("error", "latest"):
         raise OptionError(f"startingOffsetsByTimestampStrategy={strategy!r} is neither 'error' nor 'latest'.")
@@ -175,7 +180,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         selection=_selection(given),
         starting=_point(given, "starting", default=LATEST if streaming else EARLIEST, last=False, streaming=streaming),
         ending=_point(given, "ending", default=LATEST, last=True, streaming=streaming),
-        starting_committed=given.get("startingoffsets", "").strip().lower() == "committed",
+        starting_committed=committed,
         late_time=strategy,
         read_committed=isolation == "read_committed",
         include_headers=boolean(given, "includeheaders", True),
@@ -184,7 +189,11 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         min_partitions=number(given, "minpartitions"),
         on_data_loss=_data_loss(given),
         group_id=given.get("group.id") or None,
-        fetch_bytes=number(given, "max.partition.fetch.bytes") or FETCH_BYTES,
+        # A fetch is of one partition: both mean the same.
+        fetch_bytes=min(
+            filter(None, (number(given, name) for name in ("max.partition.fetch.bytes", "fetch.max.bytes"))),
+            default=FETCH_BYTES,
+        ),
         batch_bytes=number(given, "batch.bytes") or BATCH_BYTES,
         decoder=decoder,
     )
@@ -259,7 +268,11 @@ def _point(given: Mapping[str, str], which: str, *, default: int, last: bool, st
         if last:
             raise OptionError("endingOffsets=earliest leaves nothing to read.")
         return Point(everywhere=EARLIEST)
-    return Point(everywhere=LATEST if last else EARLIEST, offsets=_numbers(text, f"{which}Offsets"))
+    offsets = _numbers(text, f"{which}Offsets")
+    nothing = EARLIEST if last else None if streaming else LATEST
+    if nothing in offsets.values():
+        raise OptionError(f"{which}Offsets has {nothing}, which leaves nothing for a batch query to read.")
+    return Point(everywhere=LATEST if last else EARLIEST, offsets=offsets)
 
 
 def _numbers(text: str, name: str) -> dict[TopicPartition, int]:

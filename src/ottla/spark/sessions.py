@@ -110,10 +110,6 @@ def session(
             # Right whatever the host's name resolves to; the JVM and all workers inherit it.
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         values = {**_DEFAULTS, **given}
-        if jvm_connector:
-            from ottla.spark.jvm_connector import connector_jars
-
-            values["spark.jars"] = ",".join(filter(None, [values.get("spark.jars"), *map(str, connector_jars())]))
     for key, value in values.items():
         builder = builder.config(key, value)
     with warnings.catch_warnings():

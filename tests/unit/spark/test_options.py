@@ -78,6 +78,8 @@ def test_where_a_group_stands() -> None:
         ({"startingTimestamp": "yesterday"}, "milliseconds"),
         ({"startingOffsetsByTimestampStrategy": "guess"}, "neither"),
         ({"endingOffsets": "latest"}, "has no end"),
+        ({"kafka.auto.offset.reset": "earliest"}, "by startingOffsets where to begin"),
+        ({"kafka.fetch.max.bytes": "much"}, "positive"),
         ({"maxOffsetsPerTrigger": "0"}, "positive"),
         ({"maxOffsetsPerTrigger": "many"}, "positive"),
         ({"includeHeaders": "perhaps"}, "neither true nor false"),
@@ -98,6 +100,17 @@ def test_batches_need_an_end_that_lies_behind_their_beginning() -> None:
         parsed(streaming=False, startingOffsets="latest")
     with pytest.raises(OptionError, match="nothing"):
         parsed(streaming=False, endingOffsets="earliest")
+    with pytest.raises(OptionError, match="startingOffsets has -1, which leaves nothing"):
+        parsed(streaming=False, startingOffsets='{"a": {"0": 4, "1": -1}}')
+    with pytest.raises(OptionError, match="endingOffsets has -2, which leaves nothing"):
+        parsed(streaming=False, endingOffsets='{"a": {"0": -2}}')
+
+
+def test_a_fetch_is_as_large_as_both_limits_allow() -> None:
+    default = parsed().fetch_bytes
+    assert parsed(**{"kafka.fetch.max.bytes": "70000"}).fetch_bytes == 70_000
+    assert parsed(**{"fetch.max.bytes": "70000", "max.partition.fetch.bytes": "80000"}).fetch_bytes == 70_000
+    assert parsed(**{"max.partition.fetch.bytes": str(2 * default)}).fetch_bytes == 2 * default
 
 
 def test_security_that_is_not_there_is_not_pretended() -> None:
