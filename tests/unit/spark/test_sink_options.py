@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
 import pytest
 from pyspark.sql.types import ArrayType, BinaryType, IntegerType, StringType, StructField, StructType, TimestampType
 
+from ottla.client.errors import TimedOut
 from ottla.records.compression import Codec
 from ottla.spark.options import OptionError
+from ottla.spark.sink import writers
 from ottla.spark.sink.options import ExtraRecord, extra_records_option, sink_options
 from ottla.spark.sink.schema import check_schema
 
@@ -101,3 +107,26 @@ def test_what_a_source_gives_can_be_written_as_it_is() -> None:
         ),
         topic=None,
     )
+
+
+def test_what_could_not_be_ended_is_looked_for_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query that is started again a second later has no better chance to end what its forerunner left open."""
+    asked: list[str] = []
+
+    async def away(_: object, query_name: str) -> list[str]:
+        asked.append(query_name)
+        raise TimedOut("The cluster is away.")
+
+    class Client:
+        admin = None
+
+        def call(self, work: Coroutine[Any, Any, Any]) -> Any:
+            return asyncio.run(work)
+
+    monkeypatch.setattr(writers, "_asked", {})
+    monkeypatch.setattr(writers, "end_open_transactions", away)
+    monkeypatch.setattr(writers, "sink_client", lambda _: Client())
+    for _ in range(2):
+        with pytest.raises(TimedOut):
+            writers.stream_writer({**SERVERS, "topic": "t", "query.name": "q"}, schema(value=BinaryType()))
+    assert asked == ["q", "q"]

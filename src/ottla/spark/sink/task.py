@@ -223,7 +223,11 @@ def _settings(options: SinkOptions, transactional_id: str | None = None) -> Prod
 
 
 def _sentence(error: BaseException) -> str:
-    return error.message if isinstance(error, KafkaError) else str(error)
+    if not isinstance(error, KafkaError):
+        return str(error)
+    if error.code == ErrorCode.MESSAGE_TOO_LARGE:
+        return f"{error.message} Lower option batch.size, or raise max.message.bytes of the topic."
+    return error.message
 
 
 def _drain(batches: Iterator[pyarrow.RecordBatch]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from ottla.client.admin import AdminClient
 from ottla.client.errors import ClientError
 from ottla.model.errors import KafkaError
 from ottla.spark.lineage import lineage_headers
@@ -34,8 +36,10 @@ __all__ = ["BatchWriter", "StreamWriter", "TaskResult", "batch_writer", "each_ba
 BATCH_ID_PROPERTY = "streaming.sql.batchId"
 QUERY_ID_PROPERTY = "sql.streaming.queryId"
 
-# A batch write that nobody named: nobody will ask for its markers again either.
-_NAMELESS = "ottla-write-"
+# A batch write that nobody named, with the second in which it began. Its markers are kept for longer than such a write
+# takes, and for longer than attempts go on that Spark has given up: they must learn that their rows are written.
+_NAMELESS = re.compile(r"ottla-write-(\d+)-.*")
+_NAMELESS_KEPT_SECONDS = 24 * 3600
 
 # When this process was last asked for a query's writer. A query that was away for longer than this may have left
 # something: one that runs asks with every batch.
@@ -77,7 +81,7 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
     check_schema(schema, topic=parsed.topic)
     if parsed.exactly_once:
         # A write of its own, unless the caller counts: then a repeated batch is recognised as such.
-        name = parsed.query_name or f"{_NAMELESS}{uuid.uuid4()}"
+        name = parsed.query_name or f"ottla-write-{int(time.time())}-{uuid.uuid4()}"
         # Batches that the caller counts belong to the streaming query they are part of, or to none.
         query_id = parsed.query_id if parsed.batch_id is not None else str(uuid.uuid4())
         parsed = replace(parsed, query_name=name, query_id=query_id, batch_id=parsed.batch_id or 0)
@@ -170,16 +174,25 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
         )
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
-        """Every task has committed its own transaction; the markers of a write without a name are taken away."""
+        """Every task has committed its own transaction; markers of earlier writes without a name are taken away."""
         name = self.options.query_name
-        if name is not None and name.startswith(_NAMELESS):
+        if name is not None and _NAMELESS.fullmatch(name):
             client = sink_client(self.options.client)
             # Where it fails they expire, as those of every group without members do.
             with contextlib.suppress(KafkaError, ClientError):
-                client.call(client.admin.groups.delete([name]))
+                client.call(_forget_nameless(client.admin))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         self.clean_up(messages)
+
+
+async def _forget_nameless(admin: AdminClient) -> None:
+    """Deletes the groups of writes without a name that began long ago."""
+    end = int(time.time()) - _NAMELESS_KEPT_SECONDS
+    found = [(_NAMELESS.fullmatch(group.group_id), group.group_id) for group in await admin.groups.find()]
+    old = [name for match, name in found if match is not None and int(match[1]) <= end]
+    if old:
+        await admin.groups.delete(old)
 
 
 def _recover(options: SinkOptions) -> None:
@@ -195,8 +208,11 @@ def _recover(options: SinkOptions) -> None:
     client = sink_client(options.client)
     try:
         client.call(end_open_transactions(client.admin, options.query_name))
-    except KafkaError as error:
+    except BaseException as error:
+        # Not done: who asks next tries again, however soon that is.
         del _asked[key]
+        if not isinstance(error, KafkaError):
+            raise
         raise SinkError(
             f"What query {options.query_name!r} may have left open cannot be ended: {error.message}"
         ) from error
