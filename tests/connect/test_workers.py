@@ -13,8 +13,11 @@ from typing import Any
 import pytest
 
 from ottla.client.consumer import Consumer, ConsumerSettings
+from ottla.client.errors import ConnectionLost
 from ottla.client.settings import ClientSettings, parse_bootstrap
+from ottla.connect import runner
 from ottla.connect.worker import Worker
+from ottla.model.errors import ErrorCode, KafkaError
 from ottla.testing import Cluster, cluster
 from tests.support.connect_workers import Api, FakeTask, fake_worker, until
 
@@ -309,6 +312,27 @@ async def test_fewer_tasks_fence_those_of_the_plan_before(broker: Cluster, tmp_p
         engine: Any = worker.herder._engine
         assert engine.fenced == ["fences-a-0", "fences-a-1", "fences-a-2"]
         assert len([task for task in started if not task.stopped]) == 1
+
+
+def test_tasks_are_replaced_when_those_before_are_fenced_and_no_sooner(
+    broker: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "_FENCE_SECONDS", 0.01)
+
+    async def run() -> None:
+        async with Team(broker, tmp_path, "replaces") as team:
+            worker, api, _ = await team.join()
+            config = {**SOURCE, "tasks.max": "2", "plan.tasks": "2"}
+            await api.call("PUT", "/connectors/a/config", config)
+            await until(lambda: team.tasks() == [2])
+            assert worker.herder is not None
+            engine: Any = worker.herder._engine
+            engine.obstacles += [ConnectionLost("away"), KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "busy")]
+            await api.call("PUT", "/connectors/a/config", {**config, "plan.tasks": "1"})
+            await until(lambda: team.tasks() == [1])
+            assert (engine.obstacles, engine.fenced) == ([], ["replaces-a-0", "replaces-a-1"])
+
+    asyncio.run(run())
 
 
 @on_loop

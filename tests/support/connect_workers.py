@@ -125,6 +125,8 @@ class FakeEngine:
         self._cluster = cluster
         self.started = started
         self.fenced: list[str] = []
+        # What keeps the next fencing from being done, and the one after.
+        self.obstacles: list[Exception] = []
         self._background: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
@@ -143,6 +145,8 @@ class FakeEngine:
         return task
 
     async def fence(self, transactional_ids: list[str]) -> None:
+        if self.obstacles:
+            raise self.obstacles.pop()
         self.fenced += transactional_ids
 
     async def _begin(self, task: FakeTask) -> None:

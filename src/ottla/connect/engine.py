@@ -127,4 +127,4 @@ class Engine(Protocol):
         """Starts a task and returns at once."""
 
     async def fence(self, transactional_ids: list[str]) -> None:
-        """Ends whatever other workers still do under these ids."""
+        """Ends whatever other workers still do under these ids; raises KafkaError or ClientError if one is left."""

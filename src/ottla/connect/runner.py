@@ -12,6 +12,7 @@ A task that failed stays FAILED, with its trace, until somebody restarts it, or 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 import traceback
@@ -19,6 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ottla.client.errors import ClientError
 from ottla.connect.api import ConnectError, Connector, SourceConnector, Task
 from ottla.connect.distributed.assignor import Ownership
 from ottla.connect.engine import Engine, RunningTask, TaskSpec
@@ -27,6 +29,7 @@ from ottla.connect.states import ConnectorState, RestartRequest, State, TargetSt
 from ottla.connect.stores.config import ConfigStore
 from ottla.connect.stores.status import StatusStore
 from ottla.connect.worker_config import WorkerConfig
+from ottla.model.errors import KafkaError
 
 __all__ = ["Resolver", "Runner"]
 
@@ -36,6 +39,8 @@ _RESTART_PAUSE_MS_MAX = 300_000
 # A task that ran for so long has its attempts back.
 _HEALTHY_SECONDS = 600.0
 _PLAN_SECONDS = 5.0
+# How long a plan waits before it asks again for the end of what was before.
+_FENCE_SECONDS = 2.0
 
 Resolver = Callable[[Mapping[str, str]], dict[str, str]]
 
@@ -255,11 +260,29 @@ class Runner:
         if isinstance(running.instance, SourceConnector):
             count = max(len(stored or ()), self._store.state.fencing.get(name, 0))
             if count:
-                # Tasks of the plan before may still be at work somewhere: they write nothing more.
-                await self._engine.fence([self._transactional_id(TaskId(name, each)) for each in range(count)])
+                await self._fence_forerunners(name, running, count)
+                if self._connectors.get(name) is not running:
+                    return
             if count != len(configs):
                 await self._store.put_fencing(name, len(configs))
         await self._store.put_tasks(name, configs)
+
+    async def _fence_forerunners(self, name: str, running: _RunningConnector, count: int) -> None:
+        """Tasks of the plan before may still be at work somewhere: they write nothing more, and only then others begin.
+
+        Where nobody can be asked at the moment, the plan waits: what two plans write would be there twice.
+        """
+        ids = [self._transactional_id(TaskId(name, each)) for each in range(count)]
+        while self._connectors.get(name) is running:
+            try:
+                await self._engine.fence(ids)
+            except (KafkaError, ClientError) as error:
+                if isinstance(error, KafkaError) and not error.code.retriable:
+                    raise
+                logger.warning("the tasks of %s cannot be replaced yet: %s", name, error)
+                await asyncio.sleep(_FENCE_SECONDS)
+            else:
+                return
 
     def _stored_form(
         self, name: str, plan: Mapping[str, str], config: Mapping[str, str], resolved: Mapping[str, str]
@@ -377,7 +400,9 @@ class Runner:
     async def _fence_deleted(self, name: str, transactional_ids: list[str]) -> None:
         # One that was created anew has fenced its forerunner by itself, and must not be fenced now.
         if not self._closing and not self._store.state.contains(name):
-            await self._engine.fence(transactional_ids)
+            # Where it fails, the transactions' own time-out ends them.
+            with contextlib.suppress(KafkaError, ClientError):
+                await self._engine.fence(transactional_ids)
 
     # What tasks report.
 

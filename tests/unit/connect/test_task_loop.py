@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 
 from ottla.client.errors import ConnectionLost
@@ -193,5 +194,34 @@ def test_pausing_resuming_and_stopping() -> None:
         task.used_topic("a")
         await task.stop(5_000)
         assert events.heard[3:] == ["a"]
+
+    asyncio.run(run())
+
+
+def test_who_resumes_a_task_does_not_wait_for_a_pause_that_takes_long() -> None:
+    """It is the event loop who does, and heartbeats with it: a query that takes its time to stop must not hold it."""
+
+    async def run() -> None:
+        events = Events()
+        begun, goes_on = threading.Event(), threading.Event()
+
+        class Slow(Scripted):
+            def on_pause(self) -> None:
+                begun.set()
+                assert goes_on.wait(20)
+
+        task = Slow(events, [])
+        task.start()
+        await until(lambda: events.heard == ["running"])
+        task.pause()
+        await until(begun.is_set)
+        resuming = threading.Thread(target=task.resume)
+        resuming.start()
+        await asyncio.to_thread(resuming.join, 5)
+        waits = resuming.is_alive()
+        goes_on.set()
+        assert not waits
+        await until(lambda: events.heard == ["running", "paused", "running"])
+        await task.stop(5_000)
 
     asyncio.run(run())

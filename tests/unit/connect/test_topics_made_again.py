@@ -1,4 +1,4 @@
-"""A sink that runs while one of its topics is deleted and made again."""
+"""A sink that runs while one of its topics is deleted and made again, or loses its youngest records."""
 
 from __future__ import annotations
 
@@ -44,19 +44,52 @@ class Cluster:
         return self.metadata
 
 
+def sink(cluster: Cluster) -> Any:
+    task: Any = SinkTask.__new__(SinkTask)
+    task._cluster, task._read_committed, task._looked_at = cluster, True, 0.0
+    task._topic_ids, task._partitions, task._cut_off = {}, [], {}
+    task.progress = SimpleNamespace(lag=0, on_error=lambda _text: None)
+    task.spec = SimpleNamespace(config={"topics": "one,other"}, task=SimpleNamespace(id="c-0", number=0, count=1))
+    task._positions = {ONE: 7, OTHER: 7}
+    return task
+
+
 def test_a_topic_that_was_made_again_is_read_from_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sink_task, "Offsets", Offsets)
     monkeypatch.setattr(sink_task, "_TOPICS_SECONDS", -1.0)
     cluster = Cluster()
-    task: Any = SinkTask.__new__(SinkTask)
-    task._cluster, task._read_committed, task._looked_at = cluster, True, 0.0
-    task._topic_ids, task._partitions = {}, []
-    task.progress = SimpleNamespace(lag=0, on_error=lambda _text: None)
-    task.spec = SimpleNamespace(config={"topics": "one,other"}, task=SimpleNamespace(id="c-0", number=0, count=1))
-    task._positions = {ONE: 7, OTHER: 7}
+    task = sink(cluster)
     plan = asyncio.run(task._plan(ReadLimit()))
     assert plan == (OffsetRange("one", 0, 7, 10), OffsetRange("other", 0, 7, 10))
     # More had been read of it than it has now.
     task._positions = {ONE: 50, OTHER: 10}
     cluster.make(ONE)
     assert asyncio.run(task._plan(ReadLimit())) == (OffsetRange("one", 0, 0, 10),)
+
+
+def test_what_comes_after_a_log_was_cut_off_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sink_task, "Offsets", Offsets)
+    monkeypatch.setattr(sink_task, "_TOPICS_SECONDS", -1.0)
+    task = sink(Cluster())
+    task._positions = {ONE: 50, OTHER: 10}
+    assert asyncio.run(task._plan(ReadLimit())) == ()
+    # It may be a leader of yesterday who says so: that is believed when it has lasted.
+    assert task._positions == {ONE: 50, OTHER: 10}
+    monkeypatch.setattr(sink_task, "_CUT_OFF_SECONDS", 0.0)
+    assert asyncio.run(task._plan(ReadLimit())) == ()
+    assert task._positions == {ONE: 10, OTHER: 10}
+
+
+def test_what_an_open_transaction_hides_is_not_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Hidden(Offsets):
+        async def numbers(self, partitions: list[TopicPartition], which: int, **options: Any) -> Any:
+            found = await super().numbers(partitions, which)
+            return found if options.get("committed") else dict.fromkeys(found, 50)
+
+    monkeypatch.setattr(sink_task, "Offsets", Hidden)
+    monkeypatch.setattr(sink_task, "_TOPICS_SECONDS", -1.0)
+    monkeypatch.setattr(sink_task, "_CUT_OFF_SECONDS", 0.0)
+    task = sink(Cluster())
+    task._positions = {ONE: 50, OTHER: 10}
+    assert asyncio.run(task._plan(ReadLimit())) == ()
+    assert task._positions == {ONE: 50, OTHER: 10}

@@ -182,13 +182,15 @@ class TaskLoop(ABC):
                 raise StoppedError
             if not self._paused:
                 return
-            self.on_pause()
-            self._tell(self._events.on_paused)
+        # Without the lock, for it may take long, and whoever resumes or stops the task is the worker's event loop.
+        self.on_pause()
+        self._tell(self._events.on_paused)
+        with self._wake:
             while self._paused and not self._stopping:
                 self._wake.wait()
             if self._stopping:
                 raise StoppedError
-            self._tell(self._events.on_running)
+        self._tell(self._events.on_running)
 
     def _sleep(self, seconds: float) -> None:
         end = time.monotonic() + seconds

@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 
 # How often topics are looked for that match a pattern, and partitions that came.
 _TOPICS_SECONDS = 5.0
+# For how long a log must end too early to be believed: a leader of yesterday may say so.
+_CUT_OFF_SECONDS = 5.0
 
 
 class SinkTask(FencedTask):
@@ -55,6 +57,8 @@ class SinkTask(FencedTask):
         self._dead_letters = dead_letters
         self._writer: SinkWriter | None = None
         self._positions: dict[TopicPartition, int] = {}
+        # Logs that end before the position: since when that is seen, and where they ended then.
+        self._cut_off: dict[TopicPartition, tuple[float, int]] = {}
         self._unfinished: tuple[OffsetRange, ...] = ()
         self._batch_id = 0
         self._epoch = ""
@@ -182,6 +186,7 @@ class SinkTask(FencedTask):
             where = LATEST if self.spec.config.get("consumer.override.auto.offset.reset") == "latest" else EARLIEST
             self._positions.update(await offsets.numbers(new, where, committed=self._read_committed))
         ends = await offsets.numbers(self._partitions, LATEST, committed=self._read_committed)
+        await self._go_back_where_cut_off(offsets, ends)
         lags = {one: Lag(self._positions[one], end) for one, end in ends.items() if end > self._positions[one]}
         self.progress.lag = sum(lag.size for lag in lags.values())
         if not lags:
@@ -189,6 +194,22 @@ class SinkTask(FencedTask):
         await self._skip_what_is_gone(offsets, lags)
         until = limit_offsets(lags, limit.records)
         return tuple(OffsetRange(one.topic, one.partition, lags[one].start, until[one]) for one in sorted(lags))
+
+    async def _go_back_where_cut_off(self, offsets: Offsets, ends: Mapping[TopicPartition, int]) -> None:
+        """A leader that had not all of a log gives offsets anew that were read before: they are to be read again."""
+        behind = [one for one, end in ends.items() if end < self._positions[one]]
+        # An open transaction hides the end from who reads committed records: that is no loss.
+        found = await offsets.numbers(behind, LATEST) if behind else {}
+        now, seen = time.monotonic(), self._cut_off
+        self._cut_off = {one: seen.get(one, (now, end)) for one, end in found.items() if end < self._positions[one]}
+        for one, (since, end) in self._cut_off.items():
+            if now - since >= _CUT_OFF_SECONDS:
+                text = (
+                    f"{one}: the log ends before offset {self._positions[one]}, to which it was read; reading at {end}"
+                )
+                logger.warning("task %s: %s", self.spec.task.id, text)
+                self.progress.on_error(text)
+                self._positions[one] = end
 
     async def _skip_what_is_gone(self, offsets: Offsets, lags: dict[TopicPartition, Lag]) -> None:
         earliest = await offsets.numbers(list(lags), EARLIEST, committed=self._read_committed)

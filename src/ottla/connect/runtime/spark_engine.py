@@ -92,14 +92,18 @@ class SparkEngine:
         return task
 
     async def fence(self, transactional_ids: list[str]) -> None:
+        failure: KafkaError | ClientError | None = None
         for each in transactional_ids:
             producer = Producer(self._cluster, ProducerSettings(transactional_id=each))
             try:
                 await producer.init_transactions()
             except (KafkaError, ClientError) as error:
                 logger.warning("%s could not be fenced: %s", each, error)
+                failure = error
             finally:
                 await producer.close()
+        if failure is not None:
+            raise failure
 
     def _session(self) -> SparkSession:
         import ottla.spark
