@@ -7,20 +7,18 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
 import ottla.testing
 from ottla.client.admin.offsets import EARLIEST_LOCAL, FoundOffset, Offsets
 from ottla.model.errors import ErrorCode, KafkaError
-from ottla.spark.options import OptionError, source_options
+from ottla.spark.options import OptionError
 from ottla.spark.source import fetch, planner
-from ottla.spark.source.batch import OttlaBatchReader
 from ottla.spark.source.loss import DataLost
 from ottla.spark.source.ranges import Range
-from ottla.spark.source.stream import OttlaStreamReader
 from ottla.wire.messages.fetch import PartitionData
+from tests.support.spark_reading import Stream, batch_reader, everything, rows, stream_reader, values
 from tests.support.spark_topics import Topics, numbered
 
 ALL = ReadAllAvailable()
@@ -43,59 +41,6 @@ def topics() -> Iterator[Topics]:
         found = Topics(c.bootstrap)
         yield found
         found.close()
-
-
-def batch_reader(topics: Topics, **options: str) -> OttlaBatchReader:
-    return OttlaBatchReader(source_options({"bootstrap.servers": topics.bootstrap, **options}, streaming=False))
-
-
-def stream_reader(topics: Topics, **options: str) -> OttlaStreamReader:
-    given = {"kafka.bootstrap.servers": topics.bootstrap, "startingOffsets": "earliest", **options}
-    return OttlaStreamReader(source_options(given, streaming=True))
-
-
-def rows(reader: OttlaBatchReader | OttlaStreamReader, partitions: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    for partition in partitions:
-        for batch in reader.read(partition):
-            assert isinstance(batch, pa.RecordBatch)
-            batch.validate(full=True)
-            found += batch.to_pylist()
-    return found
-
-
-def values(found: list[dict[str, Any]]) -> list[bytes]:
-    return [row["value"] for row in found]
-
-
-def everything(reader: OttlaBatchReader) -> list[bytes]:
-    return values(rows(reader, reader.partitions()))
-
-
-class Stream:
-    """What Spark does with a reader: batch by batch, each from where the last one ended."""
-
-    def __init__(self, topics: Topics, **options: str) -> None:
-        self._topics = topics
-        self._options = options
-        self.reader = stream_reader(topics, **options)
-        self.offset = self.reader.initialOffset()
-
-    def restart(self, **options: str) -> None:
-        self.reader.stop()
-        self.reader = stream_reader(self._topics, **{**self._options, **options})
-
-    def batch(self) -> list[bytes] | None:
-        """The values of the next batch; None where there is none."""
-        # Spark writes offsets as text, and compares them so.
-        start = json.loads(json.dumps(self.offset))
-        end = self.reader.latestOffset(start, self.reader.getDefaultReadLimit())
-        if json.dumps(end) == json.dumps(self.offset):
-            return None
-        found = values(rows(self.reader, self.reader.partitions(start, end)))
-        self.reader.commit(end)
-        self.offset = end
-        return found
 
 
 # Batch queries.
