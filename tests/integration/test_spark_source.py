@@ -22,8 +22,8 @@ from tests.support.spark_reading import Stream, batch_reader, everything, rows, 
 from tests.support.spark_topics import Topics, numbered
 
 ALL = ReadAllAvailable()
-# For tests in which something is asked for again and again; without an answer they end soon.
-IMPATIENT = {"retry.backoff.ms": "20", "retry.backoff.max.ms": "20", "default.api.timeout.ms": "3000"}
+# For tests in which something is asked for again and again.
+IMPATIENT = {"retry.backoff.ms": "20", "retry.backoff.max.ms": "20", "default.api.timeout.ms": "30000"}
 
 
 @pytest.fixture(scope="module")
