@@ -107,7 +107,7 @@ class AppendQueue:
                 return
             try:
                 validated = Deferred.resolved(_validate(pending, settings))
-            except KafkaError as error:
+            except Exception as error:  # noqa: BLE001 - whoever waits for the result answers it, a defect of ours too
                 validated = Deferred.failed(error)
             self._append(pending, validated)
         if self._in_flight is None:
@@ -127,7 +127,7 @@ class AppendQueue:
             result = self._partition.append_as_leader(
                 validated.result(), required_acks=pending.required_acks, now_ms=pending.now_ms
             )
-        except KafkaError as error:
+        except Exception as error:  # noqa: BLE001 - those that wait behind it are not to blame
             pending.result.fail(error)
         else:
             pending.result.resolve(result)

@@ -283,7 +283,7 @@ class _Queue:
                     asked.when_done(lambda done, of=verification: self._on_answer(of, done.result()))  # type: ignore[misc]
                     return
                 outcome = pending.write()
-            except KafkaError as error:
+            except Exception as error:  # noqa: BLE001 - nothing of this producer could be written here any more
                 waiting.popleft()
                 pending.result.fail(error)
                 continue

@@ -127,7 +127,12 @@ class PartitionLog(LogFiles):
                 raise
             if duplicate is not None:
                 return AppendResult(
-                    duplicate.first_offset, duplicate.last_offset, duplicate.timestamp, self.log_start_offset, True
+                    duplicate.first_offset,
+                    duplicate.last_offset,
+                    duplicate.timestamp,
+                    self.log_start_offset,
+                    True,
+                    self._flush_when_due(duplicate.last_offset),
                 )
         flushed = self._append(buffer, headers, offset, now_ms)
         fields = (first_offset, offset - 1, records.append_time_ms, self.log_start_offset, False, flushed)
@@ -250,6 +255,12 @@ class PartitionLog(LogFiles):
         if next_offset - self.recovery_point >= config.flush_messages:
             return self.flush()
         return None
+
+    def _flush_when_due(self, offset: int) -> Deferred[None] | None:
+        """What comes again is acknowledged no sooner than at first: that flush may be under way, or have failed."""
+        if offset < self.recovery_point or self._next_offset - self.recovery_point < self.config.flush_messages:
+            return None
+        return self.flush()
 
     def _segment_for(self, size: int, headers: list[BatchHeader], next_offset: int, now_ms: int) -> Segment:
         """The segment that takes these batches: the active one, or a new one where that is full or too old."""

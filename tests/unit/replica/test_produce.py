@@ -12,10 +12,11 @@ from crc32c import crc32c
 from ottla.broker.apis import produce
 from ottla.broker.context import CloseConnection
 from ottla.model.deferred import Deferred
-from ottla.model.errors import ErrorCode
+from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import Uuid
 from ottla.records.compression import Codec
 from ottla.replica.appends import APPENDS_WAITING_MAX, append
+from ottla.replica.partition import Partition
 from ottla.wire.messages import metadata_records as r
 from ottla.wire.messages.produce import (
     PartitionProduceData,
@@ -391,6 +392,42 @@ class TestWorkers:
         node.virtual.scheduler.run()
         assert node.partition("t").log.log_end_offset == 50
 
+    def test_a_defect_does_not_stop_the_next(self, node: DataPath, monkeypatch: pytest.MonkeyPatch) -> None:
+        node.create_topic("t", compression_type="lz4")
+        sent = [node.produce("t", self.large("a")), node.produce("t", batch("b")), node.produce("t", self.large("c"))]
+        defects = [RuntimeError("a defect"), RuntimeError("another defect")]
+        original = Partition.append_as_leader
+
+        def append_as_leader(partition: Partition, *arguments: Any, **options: Any) -> Any:
+            if defects:
+                raise defects.pop()
+            return original(partition, *arguments, **options)
+
+        monkeypatch.setattr(Partition, "append_as_leader", append_as_leader)
+        node.virtual.workers.run_all()
+        node.virtual.scheduler.run()
+        first, second, third = sent
+        assert isinstance(first, Deferred)
+        assert isinstance(second, Deferred)
+        assert isinstance(third, Deferred)
+        assert [str(first.error), str(second.error)] == ["another defect", "a defect"]
+        assert third.result().responses[0].partition_responses[0].base_offset == 0
+        assert node.partition("t").append_queue is None
+
+    def test_acks_zero_closes_the_connection_on_a_later_error(self, node: DataPath) -> None:
+        node.create_topic("t", cleanup_policy="compact")
+        good, bad = node.produce("t", self.large(keys=True), acks=0), node.produce("t", self.large(), acks=0)
+        assert isinstance(good, Deferred)
+        assert isinstance(bad, Deferred)
+        node.virtual.scheduler.advance(100_000)
+        assert not good.done
+        node.virtual.workers.run_all()
+        assert good.result() is None
+        assert isinstance(bad.error, KafkaError)
+        assert bad.error.code is ErrorCode.INVALID_RECORD
+        with pytest.raises(CloseConnection):
+            produce.error_response(ProduceRequest(acks=0), 12, bad.error)
+
 
 def test_flush_messages_waits_for_the_disk(node: DataPath) -> None:
     node.create_topic("t", flush_messages="1")
@@ -422,3 +459,20 @@ def test_what_was_refused_is_not_kept(node: DataPath) -> None:
         assert errors() == before
     finally:
         gc.enable()
+
+
+def test_what_comes_again_waits_for_the_disk_too(node: DataPath) -> None:
+    """The first time may not be on the disk yet, or it could not be written there."""
+    node.create_topic("t", flush_messages="1")
+    records = bytes(batch("a", producer_id=5, producer_epoch=0, base_sequence=0))
+    first = node.produce("t", memoryview(bytearray(records)))
+    again = node.produce("t", memoryview(bytearray(records)))
+    assert isinstance(first, Deferred)
+    assert isinstance(again, Deferred)
+    assert not again.done
+    node.virtual.workers.run_all()
+    node.virtual.scheduler.run()
+    assert again.result().responses[0].partition_responses[0].base_offset == 0
+    # Now it is there, and nothing is to be waited for.
+    assert answered(node.produce("t", memoryview(bytearray(records)))).base_offset == 0
+    assert node.partition("t").log.log_end_offset == 1

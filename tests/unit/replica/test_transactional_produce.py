@@ -9,6 +9,7 @@ import pytest
 from ottla.broker.apis import describe_producers, produce, write_txn_markers
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode
+from ottla.replica.partition import Partition
 from ottla.replica.transactional import Transaction, TransactionalAppends
 from ottla.storage.producer_state import LATE_TRANSACTION_GRACE_MS
 from ottla.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
@@ -390,3 +391,23 @@ def test_an_open_transaction_outlives_its_producer_id(bench: Bench) -> None:
     assert len(state._verifications) == 1
     state.expire(1 << 50, 1)
     assert not state._verifications
+
+
+def test_a_defect_does_not_shut_a_producer_out(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = bench.send("a"), bench.send("b", sequence=1)
+    original = Partition.append_as_leader
+    defects = [RuntimeError("a defect")]
+
+    def append_as_leader(partition: Partition, *arguments: Any, **options: Any) -> Any:
+        if defects:
+            raise defects.pop()
+        return original(partition, *arguments, **options)
+
+    monkeypatch.setattr(Partition, "append_as_leader", append_as_leader)
+    bench.coordinator.say()
+    bench.node.virtual.scheduler.run()
+    assert isinstance(first.error, RuntimeError)
+    assert bench.code(second) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    # The producer sends both again, and nothing is in their way.
+    assert bench.code(bench.send("a")) is ErrorCode.NONE
+    assert bench.code(bench.send("b", sequence=1)) is ErrorCode.NONE

@@ -18,11 +18,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import CloseConnection, RequestContext
-from ottla.model.deferred import Deferred
+from ottla.model.deferred import Deferred, gather
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.replica.appends import append
 from ottla.replica.partition import ACKS_ALL, Partition
@@ -72,7 +72,7 @@ def handle(
     context: RequestContext,
     broker: Broker,
     outcomes: Sequence[tuple[Partition, AppendResult | Exception]] = (),
-) -> ProduceResponse | Deferred[ProduceResponse] | None:
+) -> ProduceResponse | Deferred[ProduceResponse] | Deferred[None] | None:
     """`outcomes` are those of the first batches, where `quick_produce` has written them already."""
     acks = request.acks
     if not -1 <= acks <= 1:
@@ -98,7 +98,7 @@ def handle(
     if acks == 0:
         if call.errors:
             raise CloseConnection(f"a produce request with acks=0 failed: {call.errors[0]}")
-        return None
+        return call.nothing_to_answer()
     if context.api_version >= LEADER_HINT_VERSION and call.errors:
         add_leader_hints(call.response, context, broker.replicas)
     waiting = call.waiting
@@ -148,6 +148,7 @@ class _ProduceCall:
         "replicas",
         "response",
         "transaction",
+        "under_way",
         "uses_topic_ids",
         "waiting",
     )
@@ -165,6 +166,8 @@ class _ProduceCall:
         # What has become of the next batches, and in which partition, where that is known.
         self.outcomes: deque[tuple[Partition, AppendResult | Exception]] = deque()
         self.errors: list[KafkaError] = []
+        # What is on a worker, or on its way to the disk: with acks=0 nothing else waits for it.
+        self.under_way: list[Deferred[Any]] = []
 
     def append_topic(self, topic: TopicProduceData) -> None:
         replicas, acks, transaction = self.replicas, self.acks, self.transaction
@@ -207,10 +210,20 @@ class _ProduceCall:
                 continue
             if isinstance(outcome, Deferred):
                 self._waiting().wait_for_append(answer, partition, outcome)
+                self.under_way.append(outcome)
                 continue
             fill_appended(answer, outcome)
             if outcome.flushed is not None or (acks == ACKS_ALL and partition.high_watermark <= outcome.last_offset):
                 self._waiting().wait_for_safety(answer, partition, outcome)
+                if outcome.flushed is not None:
+                    self.under_way.append(outcome.flushed)
+
+    def nothing_to_answer(self) -> Deferred[None] | None:
+        """For acks=0: the place of an answer that never comes is kept until nothing can fail any more.
+
+        What fails later closes the connection, too; and no more is under way than a connection may have unanswered.
+        """
+        return gather(self.under_way).then(_no_answer) if self.under_way else None
 
     def _topic_error(self, topic: TopicProduceData, hosted: HostedTopic | None) -> KafkaError | None:
         name = topic.name if hosted is None else hosted.name
@@ -265,6 +278,10 @@ class _ProduceCall:
                 self.replicas.parking, self.response, required_acks=self.acks, on_lead_lost=on_lead_lost
             )
         return self.waiting
+
+
+def _no_answer(_: list[Any]) -> None:
+    return None
 
 
 def _is_transactional(request: ProduceRequest) -> bool:
