@@ -86,7 +86,9 @@ class _PeerConnection:
         # The size of that response, or of the last one.
         self._frame_size = 0
         self._size_begun = b""
+        # Of the last request, and of the last response.
         self._correlation_id = 0
+        self._answered_id = 0
         self._connected = False
         self._writing = True
         self._closed = False
@@ -120,7 +122,14 @@ class _PeerConnection:
         else:
             self._loop.add_writer(connecting.fileno(), self._on_connected)
 
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
     def send(self, asked: AskedRequest, timeout_ms: int) -> None:
+        if self._closed:
+            asked.fail(PeerUnreachable(f"{self.endpoint} cannot be connected to"))
+            return
         if len(self._unsent) + len(self._unanswered) >= REQUESTS_WAITING_MAX:
             asked.fail(PeerUnreachable(f"{self.endpoint} has {REQUESTS_WAITING_MAX} unanswered requests"))
             return
@@ -142,11 +151,16 @@ class _PeerConnection:
             self._socket.close()
         self._forget(self)
         error = PeerUnreachable(f"{self.endpoint}: {reason}")
-        for asked in (*self._unanswered, *self._unsent):
-            if not asked.deferred.done:
-                asked.fail(error)
+        waiting = (*self._unanswered, *self._unsent)
         self._unanswered.clear()
         self._unsent.clear()
+        for asked in waiting:
+            try:
+                if not asked.deferred.done:
+                    asked.fail(error)
+            except Exception:
+                # A defect in what waited for one response is no reason to leave the others waiting for ever.
+                logger.exception("what waited for %s failed", self.endpoint)
 
     def _on_connected(self) -> None:
         assert self._socket is not None
@@ -201,10 +215,10 @@ class _PeerConnection:
             asked.fail(PeerUnreachable(f"{self.endpoint} speaks an older {spec.name}: {error}"))
 
     def _write(self, asked: AskedRequest) -> None:
-        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
-        for part in request_parts(
-            int(asked.spec.key), asked.api_version, self._correlation_id, self._client_id, asked.request
-        ):
+        correlation_id = _following(self._correlation_id)
+        parts = request_parts(int(asked.spec.key), asked.api_version, correlation_id, self._client_id, asked.request)
+        self._correlation_id = correlation_id
+        for part in parts:
             assert isinstance(part, bytes | bytearray | memoryview)
             self._outgoing += part
         self._unanswered.append(asked)
@@ -229,6 +243,15 @@ class _PeerConnection:
             self._loop.remove_writer(self._socket.fileno())
 
     def _on_readable(self) -> None:
+        try:
+            self._read()
+        except Exception:
+            # A defect in what waited for a response. What was received behind that is lost: whoever waits for it would
+            # otherwise be given the response to somebody else.
+            logger.exception("what waited for %s failed", self.endpoint)
+            self.close("an internal error")
+
+    def _read(self) -> None:
         if self._frame is None:
             # After a large response another one is likely, and nothing of it should have to be copied.
             buffers = self._buffers
@@ -288,6 +311,10 @@ class _PeerConnection:
     def _on_response(self, frame: memoryview) -> None:
         if not self._unanswered:
             self.close("a response nobody asked for")
+            return
+        self._answered_id = _following(self._answered_id)
+        if _SIZE.unpack_from(frame) != (self._answered_id,):
+            self.close("a response to another request")
             return
         asked = self._unanswered.popleft()
         header_size = 5 if asked.spec.response_header_version(asked.api_version) else 4
@@ -359,8 +386,13 @@ class PeerConnections:
             self._setup_timeout_ms,
             self._buffers,
         )
-        self._connections[key] = connection
+        if not connection.closed:
+            self._connections[key] = connection
         return connection
+
+
+def _following(correlation_id: int) -> int:
+    return (correlation_id + 1) & 0x7FFFFFFF
 
 
 def _is_address(host: str) -> bool:

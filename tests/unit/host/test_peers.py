@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -30,6 +31,8 @@ class FakePeer:
         self.piece_bytes = 1 << 30
         self.versions: list[int] = []
         self.connections = 0
+        # Answers that are left out when the next is due.
+        self.skipped = 0
 
     async def start(self) -> Endpoint:
         self.server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -63,6 +66,9 @@ class FakePeer:
                     self.versions.append(header.api_version)
                     response = self.answer(request)
                 if response is None:
+                    continue
+                if self.skipped and not isinstance(request, ApiVersionsRequest):
+                    self.skipped -= 1
                     continue
                 parts = response_parts(header.api_key, header.api_version, header.correlation_id, response)
                 held += b"".join(bytes(part) for part in parts)  # type: ignore[arg-type]
@@ -198,3 +204,77 @@ def test_a_closed_port_and_an_unknown_api_are_unreachable() -> None:
             await finished(peers.send(endpoint, ListGroupsRequest(), purpose="test", timeout_ms=5000))
 
     run(lambda _: HeartbeatResponse(), scenario)
+
+
+def heartbeats(peers: PeerConnections, endpoint: Endpoint, count: int) -> list[Deferred[Message]]:
+    return [
+        peers.send(endpoint, HeartbeatRequest(group_id=str(number)), purpose="test", timeout_ms=2000)
+        for number in range(count)
+    ]
+
+
+def echo(request: Message) -> Message:
+    assert isinstance(request, HeartbeatRequest)
+    return HeartbeatResponse(error_code=int(request.group_id))
+
+
+def stumble(_: Deferred[Message]) -> None:
+    raise RuntimeError("a defect")
+
+
+def test_after_a_defect_nobody_gets_the_answer_to_another_request(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(peers: PeerConnections, endpoint: Endpoint, peer: FakePeer) -> None:
+        await finished(peers.send(endpoint, HeartbeatRequest(group_id="7"), purpose="test", timeout_ms=2000))
+        # Three answers in one read, then the others: what comes behind the defect is lost.
+        peer.held_bytes = 3 * 14
+        asked = heartbeats(peers, endpoint, 6)
+        asked[0].when_done(stumble)
+        for deferred in asked[1:]:
+            with pytest.raises(PeerUnreachable):
+                await finished(deferred)
+        peer.held_bytes = 0
+        again = heartbeats(peers, endpoint, 2)
+        assert [(await finished(each)).error_code for each in again] == [0, 1]  # type: ignore[attr-defined]
+
+    run(echo, scenario)
+    assert "a defect" in caplog.text
+
+
+def test_a_response_to_another_request_ends_the_connection() -> None:
+    async def scenario(peers: PeerConnections, endpoint: Endpoint, peer: FakePeer) -> None:
+        peer.skipped = 1
+        for deferred in heartbeats(peers, endpoint, 2):
+            with pytest.raises(PeerUnreachable):
+                await finished(deferred)
+
+    run(echo, scenario)
+
+
+def test_a_defect_in_one_who_waits_leaves_nobody_else_waiting_when_the_connection_ends(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario(peers: PeerConnections, endpoint: Endpoint, peer: FakePeer) -> None:
+        first, second = heartbeats(peers, endpoint, 2)
+        first.when_done(stumble)
+        peers.disconnect(endpoint, purpose="test")
+        with pytest.raises(PeerUnreachable):
+            await finished(second)
+
+    run(lambda _: None, scenario)
+    assert "a defect" in caplog.text
+
+
+def test_a_name_that_nobody_can_resolve_now_may_be_asked_for_again() -> None:
+    class BusyWorkers:
+        def submit(self, function: object, *arguments: object) -> Deferred[Any]:
+            return Deferred.failed(OSError("too much to do"))
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        peers = PeerConnections(loop, client_id="1", response_bytes_max=1000, workers=BusyWorkers())
+        for _ in range(2):
+            asked = peers.send(Endpoint("a.name", 1), HeartbeatRequest(), purpose="test", timeout_ms=100)
+            assert isinstance(asked.error, PeerUnreachable)
+        peers.close()
+
+    asyncio.run(main())
