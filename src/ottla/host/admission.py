@@ -4,6 +4,9 @@ As in Kafka, a connection beyond `max.connections.per.ip` is accepted and closed
 (of the broker or of one listener) the listener stops accepting, so that clients wait in its backlog until another
 connection ends. `max.connection.creation.rate` works the same way: who comes too fast waits in the backlog for the
 next second.
+
+Where brokers speak to each other on a listener of their own, the limits of the whole node do not hold them off it: a
+crowd of clients must not end replication. Beyond `max.connections` one of the others' connections is closed for each.
 """
 
 from __future__ import annotations
@@ -30,10 +33,24 @@ class AdmissionLimits:
 class Admission:
     """Counts open connections; shared by all listeners of a node."""
 
-    __slots__ = ("_by_address", "_by_listener", "_on_room", "_rate", "_rate_second", "_total", "limits")
+    __slots__ = (
+        "_by_address",
+        "_by_listener",
+        "_on_room",
+        "_protected_listener",
+        "_rate",
+        "_rate_second",
+        "_total",
+        "limits",
+        "on_excess",
+    )
 
-    def __init__(self, limits: AdmissionLimits) -> None:
+    def __init__(self, limits: AdmissionLimits, *, protected_listener: str | None = None) -> None:
+        """`protected_listener` is that of the other brokers, if clients have another one."""
         self.limits = limits
+        self._protected_listener = protected_listener
+        # Called when a broker was let in beyond the limit: somebody else is to go.
+        self.on_excess: Callable[[], object] | None = None
         self._total = 0
         self._by_address: dict[str, int] = {}
         self._by_listener: dict[str, int] = {}
@@ -49,7 +66,8 @@ class Admission:
     def has_room(self, listener_name: str) -> bool:
         """Whether the listener may accept another connection at all."""
         listener_max = self.limits.connections_per_listener_max.get(listener_name, UNLIMITED)
-        return self._total < self.limits.connections_max and self._by_listener.get(listener_name, 0) < listener_max
+        has_room = listener_name == self._protected_listener or self._total < self.limits.connections_max
+        return has_room and self._by_listener.get(listener_name, 0) < listener_max
 
     def seconds_to_wait(self, listener_name: str, now_seconds: float) -> float:
         """How long the listener has to wait before it accepts the next connection; 0 when the rate allows it now."""
@@ -58,14 +76,14 @@ class Admission:
             self._rate_second = second
             self._rate.clear()
         listener_max = self.limits.connections_per_listener_per_second_max.get(listener_name, UNLIMITED)
-        all_max = self.limits.connections_per_second_max
+        all_max = UNLIMITED if listener_name == self._protected_listener else self.limits.connections_per_second_max
         if self._rate.get("", 0) < all_max and self._rate.get(listener_name, 0) < listener_max:
             return 0.0
         return second + 1 - now_seconds
 
     def count_accepted(self, listener_name: str) -> None:
         """Counts a connection towards the rate, admitted or not."""
-        for name in ("", listener_name):
+        for name in (listener_name,) if listener_name == self._protected_listener else ("", listener_name):
             self._rate[name] = self._rate.get(name, 0) + 1
 
     def admit(self, listener_name: str, address: str) -> bool:
@@ -78,6 +96,8 @@ class Admission:
         self._by_address[address] = count + 1
         self._by_listener[listener_name] = self._by_listener.get(listener_name, 0) + 1
         self._total += 1
+        if self._total > limits.connections_max and self.on_excess is not None:
+            self.on_excess()
         return True
 
     def release(self, listener_name: str, address: str) -> None:

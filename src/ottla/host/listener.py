@@ -143,6 +143,11 @@ class Listener:
     def connections(self) -> int:
         return len(self._connections)
 
+    @property
+    def longest_silent(self) -> Connection | None:
+        """Whoever was not heard of for the longest time."""
+        return min(self._connections, key=lambda one: one.last_active, default=None)
+
     def open(self) -> None:
         """Lets clients in."""
         self._resume_accepting()

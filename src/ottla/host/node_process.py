@@ -50,7 +50,7 @@ DRAIN_POLL_SECONDS = 0.01
 # Answered but unsent bytes a connection may hold before its next requests have to wait.
 UNSENT_BYTES_MAX = 4 * 1024 * 1024
 
-# What another node may answer at most; a fetch may bring one batch beyond its limit.
+# What another node may answer at least; a fetch may bring one batch, as large as a request may be, beyond its limit.
 RESPONSE_BYTES_MAX = 128 * 1024 * 1024
 
 KAFKA_BUFFER_BYTES_DEFAULT = 102_400
@@ -102,7 +102,9 @@ class NodeProcess:
         self._peers = PeerConnections(
             self._loop,
             client_id=f"node-{config.node_id}",
-            response_bytes_max=RESPONSE_BYTES_MAX,
+            response_bytes_max=max(
+                RESPONSE_BYTES_MAX, config.replica_fetch_response_max_bytes + config.socket_request_max_bytes
+            ),
             workers=self._workers,
             setup_timeout_ms=config.socket_connection_setup_timeout_ms,
         )
@@ -114,7 +116,7 @@ class NodeProcess:
         self._bound: list[tuple[socket.socket, ListenerInfo]] = []
         self._listeners: list[Listener] = []
         self._shared = SharedReadState(self._loop)
-        self._admission: Admission | None = None
+        self._admissions: list[Admission] = []
         self._watch = LoopWatch(self._loop)
         self._pages = NodePages(watch=self._watch, workers=self._workers, listeners=lambda: self._listeners)
         self._endpoint: MetricsEndpoint | None = None
@@ -260,10 +262,7 @@ class NodeProcess:
 
     def _open_listeners(self, broker: Broker, dispatcher: Dispatcher, *, are_controllers: bool) -> None:
         config = self._config
-        admission = self._admission
-        if admission is None:
-            admission = self._admission = Admission(_admission_limits(broker.config))
-            broker.on_config_changed.append(self._on_config_changed)
+        admission = self._new_admission(broker, are_controllers=are_controllers)
         settings = ConnectionSettings(
             request_bytes_max=config.socket_request_max_bytes,
             requests_unanswered_max=config.queued_max_requests,
@@ -288,9 +287,36 @@ class NodeProcess:
             self._listeners.append(listener)
             listener.open()
 
+    def _new_admission(self, broker: Broker, *, are_controllers: bool) -> Admission:
+        """One for the controller's listeners, one for the broker's: clients must not keep nodes out of the quorum."""
+        names = {info.name for _, info in self._bound if not info.is_controller}
+        between_brokers = broker.config.inter_broker_listener_name
+        is_protected = not are_controllers and len(names) > 1
+        admission = Admission(
+            _admission_limits(broker.config), protected_listener=between_brokers if is_protected else None
+        )
+        if is_protected:
+            admission.on_excess = self._make_room
+        if not self._admissions:
+            broker.on_config_changed.append(self._on_config_changed)
+        self._admissions.append(admission)
+        return admission
+
+    def _make_room(self) -> None:
+        """Another broker was let in beyond max.connections: the client that was silent for longest has to go."""
+        between_brokers = self._config.inter_broker_listener_name
+        candidates = [
+            listener.longest_silent
+            for listener in self._listeners
+            if not listener.info.is_controller and listener.info.name != between_brokers
+        ]
+        silent = min(filter(None, candidates), key=lambda one: one.last_active, default=None)
+        if silent is not None:
+            silent.close("another broker needs its place: max.connections is reached")
+
     def _on_config_changed(self, config: BrokerConfig) -> None:
-        assert self._admission is not None
-        self._admission.change_limits(_admission_limits(config))
+        for admission in self._admissions:
+            admission.change_limits(_admission_limits(config))
         self._workers.threads_max = config.num_io_threads
 
     # -- stopping --------------------------------------------------------------------------------------------------

@@ -311,3 +311,16 @@ def test_an_empty_host_means_every_address() -> None:
     bound = bind("", 0, SocketOptions())
     with bound, socket.create_connection(("127.0.0.1", bound.getsockname()[1]), timeout=5):
         pass
+
+
+def test_the_client_that_was_silent_for_longest_can_be_found(served: Served) -> None:
+    listener = served.listen()
+    assert listener.longest_silent is None
+    first, second = served.connect(listener), served.connect(listener)
+    assert served.echoes(second)
+    assert served.echoes(first)
+    served.run(asyncio.sleep(0.001))
+    assert served.echoes(first)
+    silent = listener.longest_silent
+    assert silent is not None
+    assert silent.context.client_port == second.getsockname()[1]
