@@ -7,6 +7,7 @@ fsyncs costs one wake-up and not one each.
 
 from __future__ import annotations
 
+import errno
 import logging
 import threading
 from collections import deque
@@ -24,14 +25,18 @@ logger = logging.getLogger("ottla.host.workers")
 
 T = TypeVar("T")
 
-# More waiting tasks than this is a leak or an overload: refuse instead of growing without end.
-TASKS_WAITING_MAX = 100_000
+# More waiting tasks than this is a leak or an overload: refuse instead of growing without end. There may be one for
+# each of a node's logs at a time, when old segments are removed, and whoever is refused may have to stop the node.
+TASKS_WAITING_MAX = 1_000_000
 
 _Task = tuple[Callable[..., Any], tuple[Any, ...], Deferred[Any]]
 
 
 class TooManyTasks(OSError):
-    """The workers' queue is full."""
+    """The workers' queue is full: a shortage that passes, and no fault of a disk."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(errno.ENOMEM, message)
 
 
 class ThreadWorkers:

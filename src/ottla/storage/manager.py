@@ -7,6 +7,7 @@ fewest. `maintenance` does what is due from time to time, `mover` carries a part
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -96,6 +97,8 @@ class LogManager:
         # One object for all logs.
         self._on_cut = self._on_log_cut
         self._is_closing = False
+        # Directories that are to be removed now; the first of them is on a worker.
+        self._removals: deque[tuple[LogDirectory, str]] = deque()
         self._refused: dict[TopicPartition, KafkaError] = {}
         # Of which topic the log was that went with a failed directory; a new topic of that name may begin elsewhere.
         self._lost: dict[TopicPartition, Uuid] = {}
@@ -338,14 +341,23 @@ class LogManager:
         )
 
     def _remove_tree(self, directory: LogDirectory, path: str) -> None:
-        if directory.is_offline or self._is_closing:
-            return
+        """One after another: a topic may have had thousands, and no flush or read is to wait behind all of them."""
+        self._removals.append((directory, path))
+        if len(self._removals) == 1:
+            self._remove_next()
 
-        def removed(outcome: Deferred[None]) -> None:
-            if isinstance(outcome.error, OSError):
-                directory.fail(outcome.error)
+    def _remove_next(self) -> None:
+        removals = self._removals
+        while removals and (self._is_closing or removals[0][0].is_offline):
+            removals.popleft()
+        if removals:
+            self._world.workers.submit(self._world.files.remove_tree, removals[0][1]).when_done(self._on_removed)
 
-        self._world.workers.submit(self._world.files.remove_tree, path).when_done(removed)
+    def _on_removed(self, outcome: Deferred[None]) -> None:
+        directory, _ = self._removals.popleft()
+        if isinstance(outcome.error, OSError) and not is_shortage(outcome.error):
+            directory.fail(outcome.error)
+        self._remove_next()
 
     def _add(self, entry: _Entry) -> None:
         self._entries[entry.log.topic_partition] = entry

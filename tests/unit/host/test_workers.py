@@ -4,8 +4,12 @@ import asyncio
 import threading
 import weakref
 
-from ottla.host.workers import ThreadWorkers
+import pytest
+
+from ottla.host import workers as workers_module
+from ottla.host.workers import ThreadWorkers, TooManyTasks
 from ottla.model.deferred import Deferred
+from ottla.storage.errors import is_shortage
 
 
 def wait(loop: asyncio.AbstractEventLoop, *deferreds: Deferred[object]) -> None:
@@ -107,4 +111,18 @@ def test_an_error_does_not_keep_what_the_task_worked_on(loop: asyncio.AbstractEv
     wait(loop, refused)
     assert isinstance(refused.error, KeyError)
     assert [reference() for reference in left] == [None]
+    workers.close()
+
+
+def test_too_many_tasks_are_a_shortage_that_passes(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not taken for the failure of a disk that was to be written to."""
+    monkeypatch.setattr(workers_module, "TASKS_WAITING_MAX", 1)
+    workers = ThreadWorkers(loop, threads_max=1)
+    first = workers.submit(int)
+    refused = workers.submit(int)
+    assert isinstance(refused.error, TooManyTasks)
+    assert is_shortage(refused.error)
+    wait(loop, first)
     workers.close()
