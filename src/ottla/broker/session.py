@@ -91,6 +91,8 @@ class BrokerSession:
         self.epoch = -1
         # When the last heartbeat was sent that the controller has answered without fencing us.
         self._heard_at = float("-inf")
+        # Whether the last answer said that others lead what this broker has led.
+        self._is_fenced = False
         # Called once when another process has taken this broker's place.
         self.on_superseded: Callable[[], object] | None = None
 
@@ -192,8 +194,9 @@ class BrokerSession:
         sent_at = self._world.clock.monotonic()
 
         def on_answer(answer: Deferred[BrokerHeartbeatResponse]) -> None:
-            if answer.error is None and not answer.result().is_fenced:
-                self._heard_at = sent_at
+            if answer.error is None:
+                # Who is fenced has been replaced already, and only has not heard of it.
+                self._heard_at = float("-inf") if answer.result().is_fenced else sent_at
 
         answer = self._controller.heartbeat(self._request())
         answer.when_done(on_answer)
@@ -222,10 +225,13 @@ class BrokerSession:
             logger.info("the controller hears this broker again")
             self._failures = 0
         if answer.result().is_fenced:
-            # It was silent for too long; the next heartbeat lifts the fence.
-            logger.warning("the controller has fenced this broker")
+            # It was silent for too long; a heartbeat lifts the fence, once the metadata is here that tells of it.
+            if not self._is_fenced:
+                logger.warning("the controller has fenced this broker")
+            self._is_fenced = True
             self._plan_heartbeat(RETRY_SECONDS)
             return
+        self._is_fenced = False
         self._plan_heartbeat()
 
     # -- leaving ----------------------------------------------------------------------------------------------------

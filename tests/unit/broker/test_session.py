@@ -302,3 +302,19 @@ def test_who_takes_leave_may_be_replaced(given: Given) -> None:
     assert not session.may_be_replaced()
     assert not session.leave().done
     assert session.may_be_replaced()
+
+
+def test_who_hears_that_it_is_fenced_has_been_replaced(given: Given, caplog: pytest.LogCaptureFixture) -> None:
+    session, scheduler = given.session, given.scheduler
+    session.register()
+    given.controller.answers = [fenced(is_fenced=False)]
+    session.unfence()
+    assert not session.may_be_replaced()
+    given.controller.answers = [fenced(), fenced(), fenced(is_fenced=False)]
+    scheduler.fire()
+    assert session.may_be_replaced(), "though a session is not over"
+    scheduler.fire()
+    assert session.may_be_replaced()
+    scheduler.fire()
+    assert not session.may_be_replaced()
+    assert caplog.text.count("has fenced this broker") == 1

@@ -361,3 +361,22 @@ def test_after_a_restart_of_the_node_its_own_broker_registers_at_once_and_others
         ErrorCode.DUPLICATE_BROKER_REGISTRATION
     )
     harness.add_broker(harness.config.node_id, incarnation=2)
+
+
+def test_a_broker_that_was_fenced_comes_back_only_with_metadata_that_tells_of_it(harness: ControllerHarness) -> None:
+    """Otherwise it would go on leading what others lead by now, with a session that says it may."""
+    before = harness.image.offset
+    harness.virtual.clock.ms += 8000
+    harness.beat(2)
+    harness.beat(3)
+    harness.virtual.clock.ms += 2000
+    assert done(harness.controller.fence_silent_brokers()) == [1]
+    assert harness.beat(1, current_metadata_offset=before).is_fenced
+    assert harness.beat(1, current_metadata_offset=harness.image.offset - 1).is_fenced
+    assert not harness.beat(1, current_metadata_offset=harness.image.offset).is_fenced
+    # The next process begins with its own registration.
+    harness.virtual.clock.ms += 20_000
+    while done(harness.controller.fence_silent_brokers()):
+        pass
+    epoch = harness.add_broker(1, incarnation=2, unfence=False)
+    assert not harness.beat(1, current_metadata_offset=epoch).is_fenced

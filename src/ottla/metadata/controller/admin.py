@@ -176,7 +176,14 @@ class AdminOperations:
         """
         if held_up_ms > 0:
             self.liveness.excuse(held_up_ms)
-        return self.submit(brokers.decide_fence_silent_brokers)
+
+        def decide(given: DecisionContext) -> Decision[list[int]]:
+            decision = brokers.decide_fence_silent_brokers(given)
+            for broker_id in decision.response:
+                self.liveness.fenced_offsets[broker_id] = given.next_offset + len(decision.records) - 1
+            return decision
+
+        return self.submit(decide)
 
     def unregister_broker(
         self, request: UnregisterBrokerRequest, context: ControllerContext | None = None

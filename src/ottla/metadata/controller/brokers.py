@@ -128,7 +128,9 @@ def next_broker_state(broker: BrokerImage, request: BrokerHeartbeatRequest, cont
     if broker.fenced:
         if request.want_shut_down:
             return BrokerState.SHUTDOWN_NOW
-        caught_up = request.current_metadata_offset >= broker.broker_epoch
+        # By metadata from before the fence it would still lead what others lead by now, and be sure of it.
+        needed = max(broker.broker_epoch, context.liveness.fenced_offsets.get(broker.broker_id, -1))
+        caught_up = request.current_metadata_offset >= needed
         return BrokerState.UNFENCED if caught_up and not request.want_fence else BrokerState.FENCED
     if not broker.in_controlled_shutdown:
         if request.want_fence:

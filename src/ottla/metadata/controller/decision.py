@@ -45,7 +45,14 @@ class Liveness:
     the dead in session, and one that is set forward would fence everybody. A broker that was not heard of is missing.
     """
 
-    __slots__ = ("_connections", "_lost_ms", "last_contact_ms", "metadata_offsets", "shutdown_offsets")
+    __slots__ = (
+        "_connections",
+        "_lost_ms",
+        "fenced_offsets",
+        "last_contact_ms",
+        "metadata_offsets",
+        "shutdown_offsets",
+    )
 
     def __init__(self) -> None:
         self.last_contact_ms: dict[int, int] = {}
@@ -57,6 +64,8 @@ class Liveness:
         # The end of the log when a broker began its controlled shutdown: others must have read that far before it
         # stops.
         self.shutdown_offsets: dict[int, int] = {}
+        # The end of the log when a silent broker was fenced: it must have read that far before it takes part again.
+        self.fenced_offsets: dict[int, int] = {}
 
     def heard(self, broker_id: int, *, now_ms: int, connection_id: str = "") -> None:
         self.last_contact_ms[broker_id] = now_ms
@@ -74,6 +83,7 @@ class Liveness:
         self._lost_ms.pop(broker_id, None)
         self.metadata_offsets.pop(broker_id, None)
         self.shutdown_offsets.pop(broker_id, None)
+        self.fenced_offsets.pop(broker_id, None)
 
     def excuse(self, held_up_ms: int) -> None:
         """A controller that was held up itself has heard nobody in that time, which says nothing about them."""
