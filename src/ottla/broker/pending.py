@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Protocol
 
 from ottla.broker.context import CloseConnection, RequestContext
@@ -10,6 +11,8 @@ from ottla.model.deferred import Deferred
 from ottla.model.ports import FileRegion
 
 __all__ = ["Part", "PendingResponse", "ResponseWaiter", "Route"]
+
+logger = logging.getLogger("ottla.broker.pending")
 
 Part = bytes | bytearray | memoryview | FileRegion
 
@@ -49,6 +52,7 @@ class PendingResponse:
         "_waiter",
         "close_reason",
         "handled_seconds",
+        "held_bytes",
         "parts",
         "ready",
         "ready_since",
@@ -75,6 +79,8 @@ class PendingResponse:
         self.weight = 0
         self.handled_seconds = 0.0
         self.request_bytes = 0
+        # What its connection holds for it.
+        self.held_bytes = 0
         # Since when it is ready (0: nobody wants to know), and where it is counted how long it waits for others then.
         self.ready_since = 0.0
         self.statistics: ApiStatistics | None = None
@@ -105,6 +111,20 @@ class PendingResponse:
         assert context is not None
         assert waiter is not None
         try:
+            self._answer(deferred, route, context)
+            if self.started:
+                route.answered_late(self, context)
+        except Exception:
+            # A defect of ours. Without an answer, nothing behind it could ever be answered.
+            logger.exception("an answer cannot be given")
+            self.close_reason = "an internal error"
+        self.ready = True
+        # Nothing below the connection needs these any more, least of all the frame that the request looks into.
+        self._route = self._request = self._context = self._waiter = None
+        waiter.response_ready()
+
+    def _answer(self, deferred: Deferred[Any], route: Route, context: RequestContext) -> None:
+        try:
             if self.started and context.connection.quota.is_set:
                 response = deferred.result() if deferred.error is None else None
                 route.settle(response, context, handled_seconds=self.handled_seconds, request_bytes=self.request_bytes)
@@ -114,9 +134,3 @@ class PendingResponse:
                 self.parts = route.answer_error(deferred.error, context, self._request)
         except CloseConnection as order:
             self.close_reason = str(order)
-        self.ready = True
-        if self.started:
-            route.answered_late(self, context)
-        # Nothing below the connection needs these any more, least of all the frame that the request looks into.
-        self._route = self._request = self._context = self._waiter = None
-        waiter.response_ready()

@@ -12,9 +12,9 @@ which is what Kafka's clients rely on. An answer that is not there yet is a `Pen
 behind it wait. What is ready is collected while a read is worked through and written with one system call, at once or
 when the other connections that have something to read have been read too (`send_turn`).
 
-Back-pressure. Reading stops while too many requests are unanswered or too many answered bytes are unsent, and goes on
-when half of them are gone: a slow reader holds a bounded amount of memory, and TCP tells it so. A client that has used
-more than its quota has its answer, and is not read from for as long as that says (`mute`).
+Back-pressure. Reading stops while too many requests or too many bytes of them are unanswered, or too many answered
+bytes are unsent, and goes on when half of them are gone: a slow reader holds a bounded amount of memory, and TCP tells
+it so. A client that has used more than its quota has its answer, and is not heard for as long as that says (`mute`).
 
 Sending itself, from memory and from files, is the `Outbox`'s business.
 """
@@ -33,7 +33,7 @@ from ottla.broker.pending import Part, PendingResponse, ResponseWaiter
 from ottla.host.buffers import SCRATCH_SIZE, LargeBuffers
 from ottla.host.outbox import Outbox
 from ottla.host.send_turn import SendTurn
-from ottla.model.ports import Scheduler, Timer, World
+from ottla.model.ports import FileRegion, Scheduler, Timer, World
 
 if TYPE_CHECKING:
     from ottla.host.loop import EventLoop
@@ -55,6 +55,9 @@ FRAME_ALLOCATION_FIRST = 1024 * 1024
 
 # ... but anybody can announce a large frame: on a connection that has not sent one yet, its first bytes come first.
 FRAME_ALLOCATION_UNPROVEN = 64 * 1024
+
+# So many bytes may be held by requests that wait for their answers, and by the answers that wait behind them.
+HELD_BYTES_MAX = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +106,7 @@ class Connection:
         "_frame",
         "_frame_filled",
         "_frame_size",
+        "_held_bytes",
         "_in_callback",
         "_loop",
         "_muted_until",
@@ -150,6 +154,8 @@ class Connection:
         self._backlog: bytearray | None = None
         # Answers that wait, in request order; empty as long as everything is answered at once.
         self._answers: deque[PendingResponse] = deque()
+        # The frames of the requests behind them, though not all keep theirs, and answers that are there already.
+        self._held_bytes = 0
         self._outbox = Outbox(loop=loop, world=world, connected_socket=connected_socket, owner=self)
         self._paused = False
         # Until when nothing is read, because the client has used more than its quota; 0 when it has not.
@@ -201,7 +207,7 @@ class Connection:
     def _unmute(self) -> None:
         self._muted_until = 0.0
         self._unmuting = None
-        self._resume_when_drained()
+        self._plan_responses()
 
     def stop_reading(self) -> None:
         """Takes no further requests; what is under way is still answered. For the shutdown of the node."""
@@ -226,10 +232,9 @@ class Connection:
             return
         except OSError:
             self.close()
-        except Exception:
+        except Exception:  # noqa: BLE001 - logged there
             # A defect of ours costs this client its connection, and nobody else anything.
-            logger.exception("connection %s failed", self.context.connection_id)
-            self.close("an internal error")
+            self._fail()
 
     def _read_into_scratch(self) -> None:
         # After a large frame another one is likely, and nothing of it should have to be copied.
@@ -333,18 +338,24 @@ class Connection:
             return
         if type(answer) is list:
             if self._answers:
-                self._answers.append(
-                    PendingResponse.answered(answer, now=self._loop.time(), statistics=self.context.last_statistics)
-                )
+                statistics = self.context.last_statistics
+                pending = PendingResponse.answered(answer, now=self._loop.time(), statistics=statistics)
+                self._hold(pending, sum([len(part) for part in answer if not isinstance(part, FileRegion)]))
             else:
                 self._outbox.put(answer)
         elif answer is not None:
-            self._answers.append(answer)  # type: ignore[arg-type]
+            self._hold(answer, len(frame))  # type: ignore[arg-type]
         if (
             len(self._answers) >= self._settings.requests_unanswered_max
             or self._outbox.unsent_bytes >= self._settings.unsent_bytes_max
+            or self._held_bytes >= HELD_BYTES_MAX
         ):
             self._pause()
+
+    def _hold(self, pending: PendingResponse, size_bytes: int) -> None:
+        self._answers.append(pending)
+        pending.held_bytes = size_bytes
+        self._held_bytes += size_bytes
 
     def _after_reading(self) -> None:
         answers = self._answers
@@ -353,6 +364,9 @@ class Connection:
         outbox = self._outbox
         if outbox.is_empty or outbox.flush():
             self._after_flush()
+        elif self._closing_reason is not None:
+            # It ends when this has left; what comes until then is not to be taken for requests.
+            self._pause()
 
     def _refuse_size(self, size: int) -> None:
         if size < FRAME_SIZE_MIN:
@@ -372,6 +386,7 @@ class Connection:
         return not (
             2 * len(self._answers) > settings.requests_unanswered_max
             or 2 * self._outbox.unsent_bytes > settings.unsent_bytes_max
+            or 2 * self._held_bytes > HELD_BYTES_MAX
             or self._muted_until
             or self._closing_reason is not None
             or self._stopping
@@ -421,6 +436,11 @@ class Connection:
     def outbox_failed(self, reason: str | None) -> None:
         self.close(reason)
 
+    def _fail(self) -> None:
+        """For a defect of ours, while it is being handled."""
+        logger.exception("connection %s failed", self.context.connection_id)
+        self.close("an internal error")
+
     def _plan_responses(self) -> None:
         if not self._flush_planned:
             self._flush_planned = True
@@ -430,23 +450,27 @@ class Connection:
         """Sends what is ready, when it is not this connection's own turn."""
         try:
             self._after_reading()
-        except Exception:
+        except Exception:  # noqa: BLE001 - logged there
             # Whoever has resolved the response is not to blame for this connection.
-            logger.exception("connection %s failed", self.context.connection_id)
-            self.close("an internal error")
+            self._fail()
 
     def _on_responses_ready(self) -> None:
         self._flush_planned = False
         if self._closed:
             return
-        self._after_reading()
-        if self._paused and not self._closed:
-            self._resume_when_drained()
+        try:
+            self._after_reading()
+            if self._paused and not self._closed:
+                self._resume_when_drained()
+        except Exception:  # noqa: BLE001 - logged there
+            # With the frame that failed those behind it are lost, and so is the place in the stream.
+            self._fail()
 
     def _collect_answers(self) -> None:
         answers = self._answers
         while answers and answers[0].ready:
             answer = answers.popleft()
+            self._held_bytes -= answer.held_bytes
             if answer.close_reason is not None:
                 self._closing_reason = answer.close_reason
                 answers.clear()

@@ -11,6 +11,7 @@ worker is done. In both cases it goes on by itself and tells its owner.
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 from collections import deque
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from ottla.host.loop import EventLoop
 
 __all__ = ["Outbox", "OutboxOwner"]
+
+logger = logging.getLogger("ottla.host.outbox")
 
 # Answers up to this much are copied together and sent as one buffer.
 JOINED_MAX = 32 * 1024
@@ -162,8 +165,13 @@ class Outbox:
             self._owner.outbox_waited(self._loop.time() - self._waiting_since)
 
     def _go_on(self) -> None:
-        self._flush()
-        self._owner.outbox_moved()
+        try:
+            self._flush()
+            self._owner.outbox_moved()
+        except Exception:
+            # A defect of ours: nobody else would end what neither sends nor is closed.
+            logger.exception("sending failed")
+            self._owner.outbox_failed("an internal error")
 
     # -- buffers ---------------------------------------------------------------------------------------------------
 
