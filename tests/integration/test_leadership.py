@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 import ottla.testing
+from ottla.client import blocking
+from ottla.client.consumer import ConsumerSettings
+from ottla.client.errors import LogTruncated
+from ottla.client.settings import ClientSettings, parse_bootstrap
+from ottla.model.ids import TopicPartition as Place
 from tests.integration.cluster_calls import broker_ids, create_topic, partitions_of, wait_until
 
 SETTINGS = {"leader.imbalance.check.interval.seconds": "1", "broker.session.timeout.ms": "2000"}
@@ -43,6 +49,24 @@ def read_all(nodes: ottla.testing.Cluster, topic: str, count: int) -> list[bytes
         consumer.close()
 
 
+def reader_of(nodes: ottla.testing.Cluster, one: Place, policy: str) -> blocking.BlockingConsumer:
+    """A reader of our own client, from the beginning on."""
+    consumer = blocking.BlockingConsumer(
+        ClientSettings(bootstrap_servers=parse_bootstrap(nodes.bootstrap)),
+        ConsumerSettings(auto_offset_reset=policy, fetch_max_wait_ms=50),
+    )
+    consumer.assign([one])
+    consumer.seek(one, 0)
+    return consumer
+
+
+def read_some(consumer: blocking.BlockingConsumer, count: int) -> list[bytes | None]:
+    found: list[bytes | None] = []
+    while len(found) < count and (records := consumer.poll(20_000)):
+        found += [record.value for record in records]
+    return found
+
+
 def test_leadership_goes_back_to_the_preferred_replica_once_it_is_in_sync(nodes: ottla.testing.Cluster) -> None:
     create_topic(nodes.node(1), "drifting", assignments={0: [2, 3]})
     nodes.node(2).stop()
@@ -60,6 +84,9 @@ def test_without_a_replica_in_sync_a_partition_waits_unless_an_unclean_election_
     nodes.node(3).stop()
     wait_until(lambda: leader_and_isr(nodes, "risky") == (2, [2]), "2 is alone in sync")
     produce(nodes, "risky", [b"only on 2"])
+    one, readers = Place("risky", 0), ExitStack()
+    follower, strict = (readers.enter_context(reader_of(nodes, one, policy)) for policy in ("latest", "none"))
+    assert read_some(follower, 2) == read_some(strict, 2) == [b"both", b"only on 2"]
     nodes.node(2).stop()
     nodes.node(3).start()
     wait_until(lambda: broker_ids(nodes.node(1)) == [1, 3], "3 is back, 2 is away")
@@ -72,6 +99,12 @@ def test_without_a_replica_in_sync_a_partition_waits_unless_an_unclean_election_
     wait_until(lambda: leader_and_isr(nodes, "risky") == (3, [3]), "3 leads although it missed something")
     produce(nodes, "risky", [b"only on 3"])
     assert read_all(nodes, "risky", 2) == [b"both", b"only on 3"]
+    # Whoever has read what is gone notices, although the offset is there again, with another record.
+    with readers:
+        assert read_some(follower, 1) == [b"only on 3"]
+        with pytest.raises(LogTruncated) as raised:
+            read_some(strict, 1)
+        assert (raised.value.partition, raised.value.position, raised.value.end) == (one, 2, (0, 1))
     nodes.node(2).start()
     wait_until(lambda: leader_and_isr(nodes, "risky") == (2, [2, 3]), "2 has given up its record and leads again")
     assert read_all(nodes, "risky", 2) == [b"both", b"only on 3"]

@@ -7,12 +7,14 @@ of them say what to look at next, because the command line prints them as they a
 from __future__ import annotations
 
 from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import TopicPartition
 
 __all__ = [
     "ClientClosed",
     "ClientError",
     "ClusterUnreachable",
     "ConnectionLost",
+    "LogTruncated",
     "RequestUnsupported",
     "TimedOut",
     "check",
@@ -42,6 +44,28 @@ class RequestUnsupported(ClientError):
 
 class ClientClosed(ClientError):
     """The client was closed while, or before, it was used."""
+
+
+class LogTruncated(KafkaError):
+    """Records that were read are not in the log any more, and nothing says where to go on.
+
+    `end` is the newest leader epoch that the log has of those up to the position's, and the offset where it ends: from
+    there on, the log is another one than the one that was read. None where its leader knows of no such epoch.
+    """
+
+    def __init__(
+        self, partition: TopicPartition, *, position: int, leader_epoch: int, end: tuple[int, int] | None
+    ) -> None:
+        self.partition = partition
+        self.position = position
+        self.leader_epoch = leader_epoch
+        self.end = end
+        has = "has nothing of it" if end is None else f"has epoch {end[0]}, up to offset {end[1]}"
+        super().__init__(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"{partition}: records before offset {position}, of leader epoch {leader_epoch}, were read and are gone; "
+            f"the log {has}. Begin elsewhere, as with --from-beginning.",
+        )
 
 
 def error_of(code: int, message: str | None = None) -> KafkaError | None:

@@ -59,12 +59,13 @@ class MetadataCache:
         }
         self.cluster_id = response.cluster_id
         self.controller_id = response.controller_id
+        before = dict(self.topics)
         if all_topics:
             self.topics.clear()
             self.names.clear()
         for topic in response.topics:
             if topic.name is not None:
-                self._update_topic(topic.name, topic)
+                self._update_topic(topic.name, topic, before.get(topic.name))
 
     def update_controllers(self, response: DescribeClusterResponse) -> None:
         """Takes over who the controllers are; to a client of them they stand where brokers do."""
@@ -86,7 +87,13 @@ class MetadataCache:
         if info is not None and one.partition in info.partitions:
             info.partitions[one.partition] = info.partitions[one.partition]._replace(leader=-1)
 
-    def _update_topic(self, name: str, topic: MetadataResponseTopic) -> None:
+    def leader_epoch_of(self, topic: str, partition: int) -> int:
+        """The leader's epoch; -1 where nobody knows."""
+        info = self.topics.get(topic)
+        found = None if info is None else info.partitions.get(partition)
+        return -1 if found is None else found.leader_epoch
+
+    def _update_topic(self, name: str, topic: MetadataResponseTopic, before: TopicInfo | None) -> None:
         partitions = {
             one.partition_index: PartitionInfo(
                 one.partition_index,
@@ -98,6 +105,11 @@ class MetadataCache:
             )
             for one in sorted(topic.partitions, key=lambda one: one.partition_index)
         }
+        if before is not None and topic.topic_id and before.topic_id == topic.topic_id:
+            for number, known in before.partitions.items():
+                # A broker may be behind the one that was asked before: who led then leads no more.
+                if number in partitions and 0 <= partitions[number].leader_epoch < known.leader_epoch:
+                    partitions[number] = known
         self.topics[name] = TopicInfo(name, topic.topic_id, topic.is_internal, partitions, error_of(topic.error_code))
         if topic.topic_id:
             self.names[topic.topic_id] = name

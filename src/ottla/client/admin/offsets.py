@@ -64,7 +64,12 @@ class Offsets:
                     ListOffsetsTopic(
                         name=topic,
                         partitions=[
-                            ListOffsetsPartition(partition_index=one, timestamp=times[TopicPartition(topic, one)])
+                            ListOffsetsPartition(
+                                partition_index=one,
+                                # Who was the leader once, and does not know that it is not, would tell an old end.
+                                current_leader_epoch=self._cluster.metadata.leader_epoch_of(topic, one),
+                                timestamp=times[TopicPartition(topic, one)],
+                            )
                             for one in partitions
                         ],
                     )

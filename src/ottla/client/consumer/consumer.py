@@ -20,7 +20,8 @@ from ottla.client.consumer.group_consumer import ConsumerMembership
 from ottla.client.consumer.membership import Identity, Membership, Subscription
 from ottla.client.consumer.positions import PartitionState, Positions
 from ottla.client.consumer.settings import ConsumerSettings
-from ottla.client.errors import ClientError, check
+from ottla.client.consumer.truncation import EpochEnd
+from ottla.client.errors import ClientError, LogTruncated, check
 from ottla.client.leaders import by_topic
 from ottla.client.measures import CONSUMER_METRICS, Recent, tell
 from ottla.client.settings import ClientSettings
@@ -50,7 +51,9 @@ class Consumer:
         self._groups = Groups(self._cluster)
         self._offsets = Offsets(self._cluster)
         self._positions = Positions()
-        self._fetcher = Fetcher(self._cluster, self.settings, self._positions, self._on_out_of_range)
+        self._fetcher = Fetcher(
+            self._cluster, self.settings, self._positions, self._on_out_of_range, self._on_truncated
+        )
         self._membership: Membership | None = None
         self._on_assigned: Listener | None = None
         self._on_revoked: Listener | None = None
@@ -109,8 +112,9 @@ class Consumer:
         for one in partitions:
             self._positions.get(one).paused = False
 
-    def seek(self, one: TopicPartition, offset: int) -> None:
-        self._positions.get(one).seek(offset)
+    def seek(self, one: TopicPartition, offset: int, *, leader_epoch: int = -1) -> None:
+        """To an offset; with the leader epoch of the record before it, a log that was cut before it is noticed."""
+        self._positions.get(one).seek(offset, leader_epoch)
 
     async def seek_to(self, time: int, *partitions: TopicPartition) -> None:
         """To the first offset (`EARLIEST`), the end (`LATEST`), or the first record as young as a timestamp."""
@@ -293,6 +297,17 @@ class Consumer:
         else:
             state.reset()
 
+    def _on_truncated(self, state: PartitionState, end: EpochEnd | None) -> None:
+        """Something that was read is not in the log any more; the rest of the log is new from where it was cut."""
+        if self.settings.auto_offset_reset == "none":
+            self._fetcher.failure = LogTruncated(
+                state.partition, position=state.position, leader_epoch=state.leader_epoch, end=end
+            )
+        elif end is None:
+            state.reset()
+        else:
+            state.seek(end.offset, end.epoch)
+
     async def _find_positions(self, partitions: list[TopicPartition]) -> None:
         """From the group's commits, else, and where those led to nothing, by the reset policy."""
         left = partitions
@@ -302,7 +317,7 @@ class Consumer:
             for one, found in committed.items():
                 state = self._positions.states.get(one)
                 if state is not None and state.position < 0:
-                    state.seek(found.offset)
+                    state.seek(found.offset, found.leader_epoch)
             left = [one for one in partitions if one not in committed]
         if not left:
             return

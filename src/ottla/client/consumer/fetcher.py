@@ -2,14 +2,16 @@
 
 An answer is walked batch by batch, header by header: control batches and batches of aborted transactions are dropped
 here, and records are not opened. Fetching pauses where more than `buffer_bytes` wait. Each broker keeps a session for
-us (`fetch_session`), so that a request names only what changed, and an answer only what is new.
+us (`fetch_session`), so that a request names only what changed, and an answer only what is new. A new leader is first
+asked whether it has what was read (`truncation`).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from ottla.client.aborted import AbortedTransactions
 from ottla.client.cluster import Cluster
@@ -17,7 +19,8 @@ from ottla.client.consumer.decode import ConsumedBatch
 from ottla.client.consumer.fetch_session import FetchPlan, FetchSession
 from ottla.client.consumer.positions import PartitionState, Positions
 from ottla.client.consumer.settings import ConsumerSettings
-from ottla.client.errors import ClientError, ConnectionLost, error_of
+from ottla.client.consumer.truncation import Doubt, EpochEnd, LeaderLog, ask_epoch_ends, leader_log
+from ottla.client.errors import ClientError, RequestUnsupported, error_of
 from ottla.client.measures import ConsumerMeasures
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition, Uuid
@@ -54,12 +57,16 @@ class Fetcher:
         settings: ConsumerSettings,
         positions: Positions,
         on_out_of_range: Callable[[PartitionState], None],
+        on_truncated: Callable[[PartitionState, EpochEnd | None], None],
     ) -> None:
         self._cluster = cluster
         self._settings = settings
         self._positions = positions
         self._on_out_of_range = on_out_of_range
+        self._on_truncated = on_truncated
+        # By broker: what is asked for records, and what is asked about positions.
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._checks: dict[int, asyncio.Task[None]] = {}
         self._sessions: defaultdict[int, FetchSession] = defaultdict(FetchSession)
         self._refreshing: asyncio.Task[None] | None = None
         self.ready: deque[tuple[int, ConsumedBatch]] = deque()
@@ -73,7 +80,7 @@ class Fetcher:
         self._closed = True
         # A broker that is busy with our last fetch would hear of the end only after it: nobody waits for that.
         idle = [node_id for node_id in self._sessions if node_id not in self._tasks]
-        tasks = list(self._tasks.values())
+        tasks = [*self._tasks.values(), *self._checks.values()]
         if self._refreshing is not None:
             tasks.append(self._refreshing)
         for task in tasks:
@@ -83,23 +90,36 @@ class Fetcher:
 
     def start(self) -> None:
         """Sends a fetch to every broker that has something to read and nothing under way."""
-        if self._closed or (self._buffered >= self._settings.buffer_bytes and self.has_next):
+        if self._closed or self.failure is not None or (self._buffered >= self._settings.buffer_bytes and self.has_next):
             return
         wanted: dict[int, list[PartitionState]] = defaultdict(list)
+        doubts: dict[int, list[Doubt]] = defaultdict(list)
         stale: set[str] = set()
+        metadata = self._cluster.metadata
         for state in self._positions.states.values():
             if state.paused or state.fetch_offset < 0 or state.fetching:
                 continue
+            leader = metadata.leader_of(*state.partition)
+            if leader >= 0:
+                info = metadata.topics[state.partition.topic]
+                log = leader_log(state, info)
+                if log is LeaderLog.STALE:
+                    stale.add(state.partition.topic)
+                elif log is LeaderLog.UNSURE and leader not in self._checks:
+                    doubts[leader].append(Doubt(state, info))
+                if log is not LeaderLog.SAME:
+                    continue
             node_id = state.read_replica
-            if node_id < 0 or node_id not in self._cluster.metadata.brokers:
-                node_id = self._cluster.metadata.leader_of(*state.partition)
+            if node_id < 0 or node_id not in metadata.brokers:
+                node_id = leader
             if node_id < 0:
                 stale.add(state.partition.topic)
             elif node_id not in self._tasks:
                 wanted[node_id].append(state)
         for node_id, states in wanted.items():
-            task = self._tasks[node_id] = asyncio.ensure_future(self._fetch(node_id, states))
-            task.add_done_callback(lambda _, node_id=node_id: self._ended(node_id))  # type: ignore[misc]
+            self._begin(self._tasks, node_id, self._fetch(node_id, states))
+        for node_id, some in doubts.items():
+            self._begin(self._checks, node_id, self._check(node_id, some))
         if stale:
             self._refresh(stale)
 
@@ -135,9 +155,44 @@ class Fetcher:
         self._buffered += len(batch.view)
         self.ready.appendleft((state.turn, batch))
 
-    def _ended(self, node_id: int) -> None:
-        self._tasks.pop(node_id, None)
-        self.start()
+    def _begin(self, tasks: dict[int, asyncio.Task[None]], node_id: int, work: Coroutine[Any, Any, None]) -> None:
+        def ended(_: asyncio.Task[None]) -> None:
+            tasks.pop(node_id, None)
+            self.start()
+
+        task = tasks[node_id] = asyncio.ensure_future(work)
+        task.add_done_callback(ended)
+
+    async def _check(self, node_id: int, doubts: list[Doubt]) -> None:
+        """Asks a leader whether its log is the one that was read."""
+        for one in doubts:
+            one.state.fetching = True
+        try:
+            answers = await ask_epoch_ends(self._cluster, node_id, doubts)
+        except RequestUnsupported:
+            # A broker that cannot tell cannot be asked.
+            answers = {one.state.partition: EpochEnd(one.current_epoch, one.state.position) for one in doubts}
+        except ClientError:
+            answers = {}
+        finally:
+            for one in doubts:
+                one.state.fetching = False
+        unanswered: set[str] = set()
+        for one in doubts:
+            end = answers.get(one.state.partition)
+            if one.is_settled:
+                continue
+            if isinstance(end, EpochEnd):
+                if not one.settle(end):
+                    self._on_truncated(one.state, end if end.epoch >= 0 and end.offset >= 0 else None)
+                    self.arrived.set()
+            elif end is None or end.code.retriable:
+                unanswered.add(one.state.partition.topic)
+            else:
+                self._fail(KafkaError(end.code, f"{one.state.partition}: {end.message}"))
+        if unanswered:
+            self._refresh(unanswered)
+            await asyncio.sleep(self._cluster.settings.retry_backoff_ms / 1000)
 
     async def _fetch(self, node_id: int, states: list[PartitionState]) -> None:
         turns = [state.turn for state in states]
@@ -146,7 +201,7 @@ class Fetcher:
         session = self._sessions[node_id]
         try:
             response = await self._ask(node_id, states, session)
-        except (ConnectionLost, ClientError):
+        except ClientError:
             session.on_no_answer()
             await asyncio.sleep(self._cluster.settings.retry_backoff_ms / 1000)
             self._refresh({state.partition.topic for state in states})
@@ -176,12 +231,9 @@ class Fetcher:
         known = self._cluster.metadata.topics
         wanted: dict[TopicPartition, FetchPartition] = {}
         for state in states:
-            topic, partition = state.partition
-            info = known.get(topic)
-            epoch = info.partitions[partition].leader_epoch if info and partition in info.partitions else -1
             wanted[state.partition] = FetchPartition(
-                partition=partition,
-                current_leader_epoch=epoch,
+                partition=state.partition.partition,
+                current_leader_epoch=state.agreed_epoch,
                 fetch_offset=state.fetch_offset,
                 partition_max_bytes=settings.partition_fetch_bytes,
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import count
 
-from ottla.model.ids import TopicPartition
+from ottla.model.ids import TopicPartition, Uuid
 
 __all__ = ["PartitionState", "Positions"]
 
@@ -19,6 +19,7 @@ class PartitionState:
     """One assigned partition. Fetching runs ahead of what was handed out; a seek makes what is under way stale."""
 
     __slots__ = (
+        "agreed_epoch",
         "fetch_offset",
         "fetching",
         "forgets_commits",
@@ -30,6 +31,8 @@ class PartitionState:
         "paused",
         "position",
         "read_replica",
+        "stale_until",
+        "topic_id",
         "turn",
     )
 
@@ -38,8 +41,15 @@ class PartitionState:
         # The next offset to hand out; -1 until it is known.
         self.position = -1
         self.fetch_offset = -1
+        # Of the last record before the position; -1 where that was not read.
         self.leader_epoch = -1
+        # Of the leader, and the topic, whose log is known to be the one that the position is in (`truncation`).
+        self.agreed_epoch = -1
+        self.topic_id = Uuid.ZERO
+        # Until when a leader that is older than the position is taken for old news.
+        self.stale_until = 0.0
         self.paused = False
+        # Whether something is being asked about it.
         self.fetching = False
         # Changed by each seek: answers to older fetches are dropped.
         self.turn = next(_turns)
@@ -51,11 +61,28 @@ class PartitionState:
         # The follower that the leader recommends (KIP-392).
         self.read_replica = -1
 
-    def seek(self, offset: int) -> None:
+    def seek(self, offset: int, leader_epoch: int = -1) -> None:
+        """With the epoch of the record before the offset, where that is known, the log is looked at first."""
         self.position = self.fetch_offset = offset
-        self.leader_epoch = -1
+        self.leader_epoch = leader_epoch
+        self.agreed_epoch = -1
+        self.topic_id = Uuid.ZERO
+        self.stale_until = 0.0
         self.turn = next(_turns)
         self.forgets_commits = False
+        self.read_replica = -1
+
+    def rewind(self) -> None:
+        """Forgets what was fetched ahead."""
+        if self.fetch_offset != self.position:
+            self.fetch_offset = self.position
+            self.turn = next(_turns)
+
+    def agree(self, leader_epoch: int, topic_id: Uuid) -> None:
+        """The leader of this epoch has what lies before the position: so it can be read on from there."""
+        self.agreed_epoch = leader_epoch
+        self.topic_id = topic_id
+        self.stale_until = 0.0
         self.read_replica = -1
 
     def reset(self) -> None:
