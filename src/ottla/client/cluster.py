@@ -349,7 +349,7 @@ class Cluster:
         self,
         kind: CoordinatorKind,
         key: str,
-        request: Message,
+        request: Message | Callable[[], Message],
         codes: Callable[[Any], Iterable[int]] = lambda response: (response.error_code,),
         *,
         deadline: float | None = None,
@@ -357,14 +357,19 @@ class Cluster:
         purpose: str = "",
         timeout_ms: int | None = None,
     ) -> Any:
-        """The answer of the coordinator of a group or transactional id; found again when it has moved."""
+        """The answer of the coordinator of a group or transactional id; found again when it has moved.
+
+        A request that depends on what became of the attempt before is a function, called for each of them.
+        """
 
         async def attempt() -> Any:
             node_id = await self.coordinator(kind, key)
             try:
                 connection = await self.node_connection(node_id, purpose)
                 response = await connection.ask(
-                    request, timeout_ms=timeout_ms or self.settings.request_timeout_ms, version_max=version_max
+                    request() if callable(request) else request,
+                    timeout_ms=timeout_ms or self.settings.request_timeout_ms,
+                    version_max=version_max,
                 )
             except ConnectionLost:
                 self.forget_coordinator(kind, key)

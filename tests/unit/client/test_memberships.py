@@ -16,7 +16,7 @@ from ottla.client.consumer.settings import ConsumerSettings
 from ottla.client.errors import TimedOut
 from ottla.client.metadata import MetadataCache, PartitionInfo, TopicInfo
 from ottla.client.settings import ClientSettings
-from ottla.model.errors import ErrorCode
+from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition, Uuid
 from ottla.wire.messages.consumer_group_heartbeat import (
     Assignment,
@@ -48,6 +48,9 @@ class Cluster:
         self.refusals = 0
         self.epoch = 0
         self.said: list[tuple[int, list[int]]] = []
+        # How many of the next answers do not arrive.
+        self.lost = 0
+        self._told: list[TopicPartition] | None = None
 
     def deadline(self, timeout_ms: int) -> float:
         return asyncio.get_running_loop().time() + timeout_ms / 1000
@@ -60,6 +63,11 @@ class Cluster:
 
     async def ask_coordinator(self, _kind: int, _key: str, request: Any, *_: Any, **__: Any) -> Any:
         await asyncio.sleep(0)
+        if callable(request):
+            while self.lost:
+                self.lost -= 1
+                self._heartbeat(request())
+            request = request()
         if isinstance(request, ConsumerGroupHeartbeatRequest):
             return self._heartbeat(request)
         if isinstance(request, HeartbeatRequest):
@@ -77,11 +85,15 @@ class Cluster:
         if self.errors:
             return ConsumerGroupHeartbeatResponse(error_code=self.errors.pop(0))
         self.epoch += 1
-        partitions = [one.partition for one in self.assigned]
-        given = Assignment(topic_partitions=[TopicPartitions(topic_id=TOPIC_ID, partitions=partitions)])
-        return ConsumerGroupHeartbeatResponse(
-            member_id="m", member_epoch=self.epoch, heartbeat_interval_ms=1, assignment=given
-        )
+        answer = ConsumerGroupHeartbeatResponse(member_id="m", member_epoch=self.epoch, heartbeat_interval_ms=1)
+        # An assignment is told when it changes, and to whoever says everything about itself.
+        if self.assigned != self._told or request.rebalance_timeout_ms != -1:
+            partitions = [one.partition for one in self.assigned]
+            answer.assignment = Assignment(
+                topic_partitions=[TopicPartitions(topic_id=TOPIC_ID, partitions=partitions)]
+            )
+            self._told = list(self.assigned)
+        return answer
 
 
 class Rebalances:
@@ -144,7 +156,52 @@ def test_partitions_are_given_up_before_the_coordinator_hears_of_it() -> None:
     run(work, ConsumerMembership)
 
 
-@pytest.mark.parametrize("code", [ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID])
+def test_an_assignment_whose_answer_was_lost_is_asked_for_again() -> None:
+    async def work(member: ConsumerMembership, cluster: Cluster, rebalances: Rebalances) -> None:
+        await poll_until(member, lambda: len(rebalances.told) == 1)
+        cluster.lost, cluster.assigned = 1, [ONE, OTHER]
+        await poll_until(member, lambda: len(rebalances.told) == 2)
+        assert rebalances.told[-1] == ([], [ONE, OTHER])
+
+    run(work, ConsumerMembership)
+
+
+def test_an_assignment_of_a_topic_that_nobody_knows_yet_is_asked_for_again() -> None:
+    async def work(member: ConsumerMembership, cluster: Cluster, rebalances: Rebalances) -> None:
+        # The first broker that is asked has not heard of the topic.
+        name = cluster.metadata.names.pop(TOPIC_ID)
+        await poll_until(member, lambda: len(cluster.said) > 1)
+        cluster.metadata.names[TOPIC_ID] = name
+        await poll_until(member, lambda: rebalances.told == [([], [ONE])])
+
+    run(work, ConsumerMembership)
+
+
+def test_a_member_whose_assignment_could_not_be_taken_over_asks_for_it_again() -> None:
+    async def work(member: ConsumerMembership, cluster: Cluster, rebalances: Rebalances) -> None:
+        name = cluster.metadata.names.pop(TOPIC_ID)
+        cluster.refusals = 1
+        with pytest.raises(TimedOut):
+            await poll_until(member, lambda: False)
+        cluster.metadata.names[TOPIC_ID] = name
+        await poll_until(member, lambda: rebalances.told == [([], [ONE])])
+
+    run(work, ConsumerMembership)
+
+
+def test_a_group_of_another_kind_is_told() -> None:
+    async def work(member: ConsumerMembership, cluster: Cluster, _: Rebalances) -> None:
+        cluster.errors.append(ErrorCode.GROUP_ID_NOT_FOUND)
+        with pytest.raises(KafkaError) as raised:
+            await poll_until(member, lambda: False)
+        assert raised.value.code == ErrorCode.GROUP_ID_NOT_FOUND
+
+    run(work, ConsumerMembership)
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND]
+)
 def test_who_was_put_out_gives_everything_up_before_it_joins_again(code: ErrorCode) -> None:
     async def work(member: ConsumerMembership, cluster: Cluster, rebalances: Rebalances) -> None:
         await poll_until(member, lambda: len(rebalances.told) == 1)

@@ -2,6 +2,10 @@
 
 The member sends heartbeats with what it owns; the coordinator answers with what it should own. Partitions are first
 given up (and committed), then the next heartbeat says so, and only then does somebody else get them.
+
+The coordinator tells an assignment once, when it changes, and again to whoever says everything about itself. So a
+member says everything when it joins, and whenever it cannot know that it has heard, and understood, the last answer:
+otherwise what it was given in that answer would never be read.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from ottla.client.leaders import by_topic
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 from ottla.wire.messages.consumer_group_heartbeat import (
+    Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
@@ -39,6 +44,7 @@ class ConsumerMembership(Membership):
         self._target: list[TopicPartition] | None = None
         self._now = asyncio.Event()
         self._failure: Exception | None = None
+        # Whether the next heartbeat says everything.
         self._full = True
 
     async def poll(self) -> None:
@@ -112,31 +118,39 @@ class ConsumerMembership(Membership):
 
     async def _heartbeat(self) -> int:
         """Sends one; milliseconds until the next."""
-        request = self._request()
         response: ConsumerGroupHeartbeatResponse = await self._cluster.ask_coordinator(
-            self._cluster.GROUP, self._group_id, request, purpose="group"
+            self._cluster.GROUP, self._group_id, self._request, purpose="group"
         )
         error = error_of(response.error_code, response.error_message)
         if error is not None:
-            if error.code in _REJOIN:
+            # To whoever joins, the last one says that the group is of another kind.
+            if error.code in _REJOIN or (error.code == ErrorCode.GROUP_ID_NOT_FOUND and self.is_member):
                 self._lose_everything()
                 return 0
             if error.code == ErrorCode.UNRELEASED_INSTANCE_ID or not error.code.retriable:
                 raise error
             return self._cluster.settings.retry_backoff_ms
-        self._full = False
         self._member_id = response.member_id or self._member_id
         self._epoch = response.member_epoch
-        if response.assignment is not None:
-            await self._take(response)
+        if response.assignment is not None and not await self._take(response.assignment):
+            return min(response.heartbeat_interval_ms, self._cluster.settings.retry_backoff_max_ms)
+        self._full = False
         return response.heartbeat_interval_ms
 
     def _request(self) -> ConsumerGroupHeartbeatRequest:
+        topics = self._cluster.metadata.topics
         request = ConsumerGroupHeartbeatRequest(
-            group_id=self._group_id, member_id=self._member_id, member_epoch=self._epoch
+            group_id=self._group_id,
+            member_id=self._member_id,
+            member_epoch=self._epoch,
+            instance_id=self._settings.group_instance_id,
+            topic_partitions=[
+                TopicPartitions(topic_id=topics[name].topic_id, partitions=numbers)
+                for name, numbers in by_topic(self._owned).items()
+                if name in topics
+            ],
         )
         if self._full:
-            request.instance_id = self._settings.group_instance_id
             request.rack_id = self._settings.rack or None
             request.rebalance_timeout_ms = self._settings.max_poll_interval_ms
             request.server_assignor = self._settings.remote_assignor
@@ -145,27 +159,21 @@ class ConsumerMembership(Membership):
                 request.subscribed_topic_names = []
             else:
                 request.subscribed_topic_names = list(self._subscription.topics)
-            request.topic_partitions = []
-        else:
-            request.instance_id = self._settings.group_instance_id
-            topics = self._cluster.metadata.topics
-            request.topic_partitions = [
-                TopicPartitions(topic_id=topics[name].topic_id, partitions=numbers)
-                for name, numbers in by_topic(self._owned).items()
-                if name in topics
-            ]
+        # Until the answer is here.
+        self._full = True
         return request
 
-    async def _take(self, response: ConsumerGroupHeartbeatResponse) -> None:
-        assert response.assignment is not None
+    async def _take(self, assignment: Assignment) -> bool:
+        """Whether all of it is known here: a topic may be so new that not every broker knows its name."""
         names = self._cluster.metadata.names
-        if any(topic.topic_id not in names for topic in response.assignment.topic_partitions):
+        if any(topic.topic_id not in names for topic in assignment.topic_partitions):
             await self._cluster.refresh(None if self._subscription.pattern else list(self._subscription.topics))
         target = [
             TopicPartition(names[topic.topic_id], one)
-            for topic in response.assignment.topic_partitions
+            for topic in assignment.topic_partitions
             if topic.topic_id in names
             for one in topic.partitions
         ]
         self._target = sorted(target)
         self._due.set()
+        return all(topic.topic_id in names for topic in assignment.topic_partitions)
