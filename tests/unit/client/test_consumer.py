@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
+import pytest
+
 from ottla.client.admin.groups import CommittedOffset
+from ottla.client.admin.offsets import FoundOffset
 from ottla.client.consumer import Consumer, ConsumerSettings
+from ottla.client.consumer import consumer as consumer_module
 from ottla.client.measures import RequestMeasures
 from ottla.client.metadata import BrokerNode, MetadataCache, PartitionInfo, TopicInfo
 from ottla.client.settings import ClientSettings
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition, Uuid
 from ottla.records.build import build_batch
+from ottla.records.compression import Codec
+from ottla.records.errors import CorruptRecords
+from ottla.records.header import ATTRIBUTES_POSITION
 from ottla.records.record import Record
 from ottla.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 
@@ -28,6 +35,8 @@ class Broker:
         self.ends = {ONE: 0, OTHER: 0}
         self.committed: dict[TopicPartition, int] = {}
         self.unstable = 0
+        self.leaderless: set[TopicPartition] = set()
+        self.damaged: set[int] = set()
         self.changed = asyncio.Event()
         self.fetches: list[dict[TopicPartition, int]] = []
 
@@ -58,7 +67,11 @@ class Broker:
                 Record(offset=at, timestamp=0, key=None, value=b"%d" % at)
                 for at in range(offset, min(offset + 2, self.ends[one]))
             ]
-            data.records = memoryview(build_batch(records, base_offset=offset))
+            batch = build_batch(records, base_offset=offset)
+            if offset in self.damaged:
+                # It claims to be compressed.
+                batch[ATTRIBUTES_POSITION + 1] |= Codec.GZIP
+            data.records = memoryview(batch)
         return data
 
     # What a consumer asks of groups and of leaders.
@@ -71,8 +84,15 @@ class Broker:
             raise KafkaError(ErrorCode.UNSTABLE_OFFSET_COMMIT, "")
         return {one: CommittedOffset(self.committed[one]) for one in partitions if one in self.committed}
 
-    async def numbers(self, partitions: Iterable[TopicPartition], time: int, **_: Any) -> dict[TopicPartition, int]:
-        return {one: self.starts[one] if time == -2 else self.ends[one] for one in partitions}
+    async def find(
+        self, times: Mapping[TopicPartition, int], **_: Any
+    ) -> dict[TopicPartition, FoundOffset | KafkaError]:
+        return {
+            one: KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
+            if one in self.leaderless
+            else FoundOffset(self.starts[one] if time == -2 else self.ends[one], -1, -1)
+            for one, time in times.items()
+        }
 
 
 class Cluster:
@@ -218,3 +238,52 @@ def test_commits_of_a_transaction_that_is_about_to_end_are_waited_for() -> None:
         assert await values(consumer, 1) == [(0, 1)]
 
     run(work, group_id="g")
+
+
+def test_a_batch_that_cannot_be_opened_takes_no_other_with_it() -> None:
+    async def work(consumer: Consumer, broker: Broker) -> None:
+        await consumer.assign([ONE])
+        await consumer.poll(0)
+        broker.damaged = {2}
+        broker.append(ONE, 6)
+        await until(lambda: {ONE: 6} in broker.fetches)
+        # What was fetched together is handed out as far as it goes.
+        assert [record.offset for record in await consumer.poll()] == [0, 1]
+        assert consumer.position(ONE) == 2
+        # Nobody goes on as if it were not there.
+        for _ in range(2):
+            with pytest.raises(CorruptRecords):
+                await consumer.poll()
+        consumer.seek(ONE, 4)
+        broker.append(ONE, 1)
+        assert await values(consumer, 3) == [(0, 4), (0, 5), (0, 6)]
+
+    run(work, auto_offset_reset="earliest", check_crcs=False)
+
+
+def test_a_partition_without_a_leader_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(consumer: Consumer, broker: Broker) -> None:
+        broker.append(ONE, 2)
+        broker.append(OTHER, 2)
+        broker.leaderless = {OTHER}
+        await consumer.assign([ONE, OTHER])
+        assert await values(consumer, 2) == [(0, 0), (0, 1)]
+        broker.leaderless.clear()
+        while consumer.position(OTHER) < 0:
+            assert await consumer.poll(1) == []
+        broker.append(ONE, 1)
+        assert sorted(await values(consumer, 3)) == [(0, 2), (1, 0), (1, 1)]
+
+    monkeypatch.setattr(consumer_module, "_LOOK_AGAIN_SECONDS", 0.01)
+    run(work, auto_offset_reset="earliest")
+
+
+def test_where_nothing_can_be_read_it_is_told() -> None:
+    async def work(consumer: Consumer, broker: Broker) -> None:
+        broker.leaderless = {ONE, OTHER}
+        await consumer.assign([ONE, OTHER])
+        with pytest.raises(KafkaError, match="t-0") as raised:
+            await consumer.poll()
+        assert raised.value.code == ErrorCode.LEADER_NOT_AVAILABLE
+
+    run(work, auto_offset_reset="earliest")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 import pytest
 
 from ottla.client.admin.groups import CommittedOffset
+from ottla.client.admin.offsets import FoundOffset
 from ottla.client.consumer import Consumer, ConsumerSettings, truncation
 from ottla.client.errors import LogTruncated, RequestUnsupported
 from ottla.client.measures import RequestMeasures
@@ -102,8 +103,8 @@ class Broker:
     ) -> dict[TopicPartition, CommittedOffset]:
         return self.committed
 
-    async def numbers(self, partitions: Iterable[TopicPartition], time: int, **_: Any) -> dict[TopicPartition, int]:
-        return dict.fromkeys(partitions, 0 if time == -2 else len(self.log))
+    async def find(self, times: Mapping[TopicPartition, int], **_: Any) -> dict[TopicPartition, FoundOffset]:
+        return {one: FoundOffset(0 if time == -2 else len(self.log), -1, -1) for one, time in times.items()}
 
 
 class Cluster:

@@ -27,6 +27,7 @@ from ottla.client.measures import CONSUMER_METRICS, Recent, tell
 from ottla.client.settings import ClientSettings
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
+from ottla.records.errors import CorruptRecords
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -37,6 +38,9 @@ from ottla.wire.messages.offset_commit import (
 __all__ = ["Consumer"]
 
 _NAMES_VERSION_MAX = 9
+# How long all partitions wait for the beginning of one that cannot be had at once, and how long that one waits then.
+_LOOK_MS = 2_000
+_LOOK_AGAIN_SECONDS = 5.0
 
 Listener = Callable[[list[TopicPartition]], Awaitable[None]]
 
@@ -146,7 +150,14 @@ class Consumer:
                 batch = self._fetcher.take()
                 if batch is None:
                     break
-                found += self._open(batch, self._positions.get(batch.partition), limit - len(found))
+                try:
+                    found += self._open(batch, self._positions.get(batch.partition), limit - len(found))
+                except (CorruptRecords, ValueError):
+                    # It stays where it is, until somebody seeks beyond it; what came before it is handed out first.
+                    self._fetcher.put_back(batch)
+                    if not found:
+                        raise
+                    break
             if found or not await self._wait(end):
                 self.measures.records += len(found)
                 return found
@@ -254,25 +265,29 @@ class Consumer:
         if self._fetcher.failure is not None:
             failure, self._fetcher.failure = self._fetcher.failure, None
             raise failure
-        if self._positions.unknown:
-            await self._find_positions(self._positions.unknown)
+        now = asyncio.get_running_loop().time()
+        unknown = [one for one in self._positions.unknown if self._positions.get(one).look_again <= now]
+        if unknown:
+            await self._find_positions(unknown)
         self._fetcher.start()
 
     async def _wait(self, end: float) -> bool:
-        """Waits for records or for the group; False when the time is up."""
+        """Waits for records, for the group or until a position can be looked for again; False when the time is up."""
         loop = asyncio.get_running_loop()
-        if self._fetcher.has_next:
+        if self._fetcher.has_next or self._fetcher.failure is not None:
             return True
+        until = min([end, *[self._positions.get(one).look_again for one in self._positions.unknown]])
         self._fetcher.arrived.clear()
         waits: list[asyncio.Future[object]] = [asyncio.ensure_future(self._fetcher.arrived.wait())]
         if self._membership is not None:
             waits.append(asyncio.ensure_future(self._membership.wait()))
         try:
-            done, _ = await asyncio.wait(waits, timeout=max(end - loop.time(), 0), return_when=asyncio.FIRST_COMPLETED)
+            left = max(until - loop.time(), 0)
+            done, _ = await asyncio.wait(waits, timeout=left, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for one in waits:
                 one.cancel()
-        return bool(done)
+        return bool(done) or until < end
 
     def _open(self, batch: ConsumedBatch, state: PartitionState, limit: int) -> list[ConsumedRecord]:
         header = batch.header
@@ -324,10 +339,33 @@ class Consumer:
         if self.settings.auto_offset_reset == "none":
             raise ClientError(f"There is no committed offset for {left[0]}, and nothing says where to begin.")
         time = EARLIEST if self.settings.auto_offset_reset == "earliest" else LATEST
-        for one, offset in (await self._offsets.numbers(left, time, committed=self.settings.read_committed)).items():
+        times = dict.fromkeys(left, time)
+        missing = await self._begin_at(times, timeout_ms=_LOOK_MS)
+        if missing and len(self._positions.unknown) == len(self._positions.states):
+            # There is nothing to read meanwhile.
+            missing = await self._begin_at({one: times[one] for one in missing})
+            for one, error in missing.items():
+                raise KafkaError(error.code, f"{one}: {error.message}")
+
+    async def _begin_at(
+        self, times: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, KafkaError]:
+        """Sets positions by time; what has no leader now, which is the answer, holds up no others."""
+        found = await self._offsets.find(times, committed=self.settings.read_committed, timeout_ms=timeout_ms)
+        missing: dict[TopicPartition, KafkaError] = {}
+        for one, answer in found.items():
             state = self._positions.states.get(one)
-            if state is not None and state.position < 0:
-                state.seek(offset)
+            if state is None or state.position >= 0:
+                continue
+            if isinstance(answer, FoundOffset):
+                state.seek(answer.offset)
+            else:
+                state.look_again = asyncio.get_running_loop().time() + _LOOK_AGAIN_SECONDS
+                missing[one] = answer
+        for one, error in missing.items():
+            if not error.code.retriable or error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise KafkaError(error.code, f"{one}: {error.message}")
+        return missing
 
     async def _on_rebalance(self, revoked: list[TopicPartition], assigned: list[TopicPartition]) -> None:
         before = set(self._positions.states)

@@ -96,6 +96,7 @@ class Fetcher:
         doubts: dict[int, list[Doubt]] = defaultdict(list)
         stale: set[str] = set()
         metadata = self._cluster.metadata
+        now = asyncio.get_running_loop().time()
         for state in self._positions.states.values():
             if state.paused or state.fetch_offset < 0 or state.fetching:
                 continue
@@ -110,7 +111,7 @@ class Fetcher:
                 if log is not LeaderLog.SAME:
                     continue
             node_id = state.read_replica
-            if node_id < 0 or node_id not in metadata.brokers:
+            if node_id < 0 or node_id not in metadata.brokers or now >= state.read_replica_until:
                 node_id = leader
             if node_id < 0:
                 stale.add(state.partition.topic)
@@ -281,7 +282,10 @@ class Fetcher:
             state.last_stable_offset = data.last_stable_offset
             state.log_start_offset = data.log_start_offset
             if data.preferred_read_replica >= 0:
+                # For a while: a follower that hears no more of its leader does not notice that there is anything new.
+                now = asyncio.get_running_loop().time()
                 state.read_replica = data.preferred_read_replica
+                state.read_replica_until = now + self._cluster.settings.metadata_age_max_ms / 1000
             elif data.records is not None and len(data.records):
                 self._keep(state, data)
             return False

@@ -27,10 +27,12 @@ class PartitionState:
         "last_stable_offset",
         "leader_epoch",
         "log_start_offset",
+        "look_again",
         "partition",
         "paused",
         "position",
         "read_replica",
+        "read_replica_until",
         "stale_until",
         "topic_id",
         "turn",
@@ -55,11 +57,14 @@ class PartitionState:
         self.turn = next(_turns)
         # Whether the place is for the reset policy to find, because the one that was known is not in the log.
         self.forgets_commits = False
+        # When a position that could not be found is looked for again.
+        self.look_again = 0.0
         self.high_watermark = -1
         self.last_stable_offset = -1
         self.log_start_offset = -1
-        # The follower that the leader recommends (KIP-392).
+        # The follower that the leader recommends (KIP-392), and until when it is not asked again.
         self.read_replica = -1
+        self.read_replica_until = 0.0
 
     def seek(self, offset: int, leader_epoch: int = -1) -> None:
         """With the epoch of the record before the offset, where that is known, the log is looked at first."""
@@ -70,6 +75,7 @@ class PartitionState:
         self.stale_until = 0.0
         self.turn = next(_turns)
         self.forgets_commits = False
+        self.look_again = 0.0
         self.read_replica = -1
 
     def rewind(self) -> None:
