@@ -280,6 +280,36 @@ def test_what_is_known_is_not_asked_for_again_before_its_time() -> None:
     assert asked == [0]
 
 
+def test_a_leader_whose_disk_failed_is_looked_for_elsewhere() -> None:
+    async def work(sending: Sending) -> None:
+        await sending.send(b"x")
+        assert sending.cluster.refreshed
+
+    run(lambda number, _: ErrorCode.NONE if number else ErrorCode.KAFKA_STORAGE_ERROR, work)
+
+
+def test_what_comes_back_after_the_end_is_told() -> None:
+    async def work(sending: Sending) -> None:
+        delivery = sending.send(b"x")
+        await until(lambda: bool(sending.cluster.connection.requests))
+        await sending.sender.stop()
+        sending.cluster.connection.answering.set()
+        assert await failure(delivery) == ErrorCode.NETWORK_EXCEPTION
+
+    run(lambda *_: ErrorCode.NETWORK_EXCEPTION, work, waits=True)
+
+
+def test_a_record_that_cannot_be_written_down_leaves_nothing_behind() -> None:
+    async def work(sending: Sending) -> None:
+        text: Any = "not bytes"
+        with pytest.raises(TypeError):
+            sending.send(text)
+        assert not sending.batches.unfinished
+        await sending.send(b"x")
+
+    assert len(run(accepts, work).requests) == 1
+
+
 class SlowCluster(Cluster):
     """A broker whose connection takes as long as it is told to."""
 
@@ -438,3 +468,16 @@ def test_a_lost_batch_takes_none_with_it_that_follows() -> None:
         assert connection.logs[0].entries == [(5, 0), (6, 0), (6, 1)]
 
     run_sequenced(lambda number, _: ErrorCode.INVALID_RECORD if number == 1 else ErrorCode.NONE, work)
+
+
+def test_a_lost_batch_that_nobody_waits_for_leaves_no_hole_either() -> None:
+    async def work(sending: Sending, connection: SequencedConnection) -> None:
+        connection.answering.clear()
+        bad = sending.send(b"x", 0)
+        await until(lambda: len(connection.requests) == 1)
+        bad.batch.done.cancel()
+        connection.answering.set()
+        await sending.send(b"x", 0)
+        assert connection.logs[0].entries == [(6, 0)]
+
+    run_sequenced(lambda number, _: ErrorCode.NONE if number else ErrorCode.INVALID_RECORD, work)

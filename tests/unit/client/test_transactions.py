@@ -16,6 +16,7 @@ from ottla.client.producer.transactions import TransactionManager, TransactionSt
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
+from ottla.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
@@ -31,6 +32,7 @@ class Cluster:
         self.epoch = 0
         self.asked: list[str] = []
         self.refusal: Exception | None = None
+        self.on_end: Callable[[], None] = lambda: None
 
     async def any_connection(self) -> Any:
         return self.connection
@@ -43,7 +45,10 @@ class Cluster:
         if isinstance(request, InitProducerIdRequest):
             self.epoch += 1
             return InitProducerIdResponse(producer_id=5, producer_epoch=self.epoch)
+        if isinstance(request, AddPartitionsToTxnRequest):
+            return AddPartitionsToTxnResponse()
         if isinstance(request, EndTxnRequest):
+            self.on_end()
             if request.producer_epoch != self.epoch:
                 return EndTxnResponse(error_code=ErrorCode.PRODUCER_FENCED)
             self.epoch += self.connection.features["transaction.version"] >= 2
@@ -66,7 +71,7 @@ def test_sequence_numbers_begin_anew_after_an_abort(version: int) -> None:
         transactions, identity, cluster = made(version)
         await transactions.init()
         transactions.begin()
-        transactions.check_open()
+        await transactions.add_partitions([ONE])
         # Sent, and given up: the leader may never have seen it.
         identity.take(ONE, 3)
         transactions.on_failure(TimedOut("not delivered"))
@@ -74,7 +79,7 @@ def test_sequence_numbers_begin_anew_after_an_abort(version: int) -> None:
         assert identity.epoch == cluster.epoch == 2
         assert identity.take(ONE, 1) == 0
         transactions.begin()
-        transactions.check_open()
+        await transactions.add_partitions([ONE])
         await transactions.end(commit=True)
         assert transactions.state is TransactionState.READY
 
@@ -95,5 +100,81 @@ def test_without_its_offsets_a_transaction_is_not_committed(version: int, refusa
             await transactions.end(commit=True)
         assert "EndTxnRequest" not in cluster.asked
         await transactions.end(commit=False)
+
+    asyncio.run(whole())
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("commit", [True, False])
+def test_what_is_sent_while_a_transaction_ends_is_not_of_the_next_one(version: int, commit: bool) -> None:
+    async def whole() -> None:
+        transactions, _, cluster = made(version)
+        refusals: list[str] = []
+
+        def send() -> None:
+            with pytest.raises(ClientError) as raised:
+                transactions.check_open()
+            refusals.append(str(raised.value))
+
+        cluster.on_end = send
+        await transactions.init()
+        transactions.begin()
+        await transactions.add_partitions([ONE])
+        await transactions.end(commit=commit)
+        assert len(refusals) == 1
+
+    asyncio.run(whole())
+
+
+def test_a_record_that_fails_while_its_transaction_ends_spoils_it() -> None:
+    async def whole() -> None:
+        transactions, _, cluster = made(2)
+        await transactions.init()
+        transactions.begin()
+        await transactions.add_partitions([ONE])
+        transactions.close()
+        transactions.on_failure(TimedOut("not delivered"))
+        with pytest.raises(ClientError, match="must be aborted"):
+            await transactions.end(commit=True)
+        assert "EndTxnRequest" not in cluster.asked
+
+    asyncio.run(whole())
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_transaction_that_the_cluster_never_heard_of_is_not_ended_there(version: int, commit: bool) -> None:
+    """Its coordinator would not know what to end."""
+
+    async def whole() -> None:
+        transactions, _, cluster = made(version)
+        await transactions.init()
+        transactions.begin()
+        transactions.check_open()
+        await transactions.end(commit=commit)
+        assert cluster.asked == ["InitProducerIdRequest"]
+        assert transactions.state is TransactionState.READY
+
+    asyncio.run(whole())
+
+
+def test_an_end_that_nobody_answered_can_be_asked_for_again() -> None:
+    async def whole() -> None:
+        transactions, _, cluster = made(2)
+
+        def late() -> None:
+            raise TimedOut("late")
+
+        cluster.on_end = late
+        await transactions.init()
+        transactions.begin()
+        await transactions.add_partitions([ONE])
+        with pytest.raises(TimedOut):
+            await transactions.end(commit=True)
+        with pytest.raises(ClientError, match="between begin_transaction"):
+            transactions.check_open()
+        cluster.on_end = lambda: None
+        await transactions.end(commit=True)
+        assert transactions.state is TransactionState.READY
 
     asyncio.run(whole())

@@ -64,7 +64,14 @@ class Accumulator:
         if batch is None or not batch.has_room(size):
             batch = self._next_batch(one, queue)
         timestamp = int(time.time() * 1000) if timestamp_ms is None else timestamp_ms
-        index = batch.append(key, value, headers, timestamp)
+        try:
+            index = batch.append(key, value, headers, timestamp)
+        except Exception:
+            if not batch.count:
+                # A batch without records would be refused, and would spoil its transaction.
+                queue.open = None
+                self.forget(batch)
+            raise
         self._buffered += size
         batch.buffered += size
         if self._buffered >= self._settings.buffer_bytes:

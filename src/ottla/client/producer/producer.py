@@ -148,11 +148,15 @@ class Producer:
         await self._transactions.send_offsets(group_id, offsets, **member)
 
     async def commit_transaction(self) -> None:
+        """Everything sent before, also by other tasks; what those send from now on is refused."""
+        await self._turns.passed()
+        self._transactions.close()
         await self.flush()
         await self._transactions.end(commit=True)
 
     async def abort_transaction(self) -> None:
         """Drops what has not left, and marks what has as never to be seen."""
+        self._transactions.close()
         self._sender.fail_all(ClientError("The transaction was aborted."))
         await self.flush()
         await self._transactions.end(commit=False)

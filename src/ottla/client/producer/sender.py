@@ -28,9 +28,12 @@ __all__ = ["Sender"]
 # Transactions of the old protocol may not use the versions that add partitions by themselves (KIP-890).
 _OLD_TRANSACTIONS_VERSION_MAX = 11
 
-# A topic that was made again has another id, which metadata tells as it tells a leader.
+# A topic that was made again has another id, which metadata tells as it tells a leader. A leader whose disk failed says
+# so for ever, to whoever does not look for the one that leads in its place.
 _LEADER_UNKNOWN = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.KAFKA_STORAGE_ERROR,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.UNKNOWN_TOPIC_ID,
 }
@@ -57,6 +60,7 @@ class Sender:
         self._task: asyncio.Task[None] | None = None
         self._answers: set[asyncio.Task[None]] = set()
         self._fresh_until = 0.0
+        self._stopped = False
 
     @property
     def is_running(self) -> bool:
@@ -70,6 +74,8 @@ class Sender:
             self._task = asyncio.ensure_future(self._run())
 
     async def stop(self) -> None:
+        """Nothing more leaves; what is in flight has its last attempt."""
+        self._stopped = True
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -270,7 +276,7 @@ class Sender:
     def _again_or_fail(self, batch: ProducerBatch, error: ClientError | KafkaError, *, taken: bool = True) -> None:
         queue = self._batches.queues[batch.partition]
         now = asyncio.get_running_loop().time()
-        in_time = now - batch.created < self._settings.delivery_timeout_ms / 1000
+        in_time = not self._stopped and now - batch.created < self._settings.delivery_timeout_ms / 1000
         may_repeat = self._follows_a_lost_one(batch, error) or queue.may_repeat(error)
         if may_repeat and in_time and batch.attempts < self._settings.retries:
             batch.attempts += 1
@@ -289,18 +295,20 @@ class Sender:
 
     def _finish(self, batch: ProducerBatch, outcome: tuple[int, int] | Exception) -> None:
         self._batches.forget(batch)
-        if batch.done.done():
-            return
+        # Somebody may have given up waiting for it; what became of it matters nevertheless.
+        waited_for = not batch.done.done()
         if isinstance(outcome, Exception):
             self.measures.failed_records += batch.count
-            batch.done.set_exception(outcome)
+            if waited_for:
+                batch.done.set_exception(outcome)
             self._transactions.on_failure(outcome)
             if self._settings.transactional_id is None and batch.producer_id == self._identity.producer_id >= 0:
                 # Sequence numbers would have a hole: a new producer id begins without one.
                 self._identity.forget()
         else:
             self.measures.records += batch.count
-            batch.done.set_result(outcome)
+            if waited_for:
+                batch.done.set_result(outcome)
 
     def _follows_a_lost_one(self, batch: ProducerBatch, error: ClientError | KafkaError) -> bool:
         """Whether a batch was refused for the hole before it: then it is nowhere, and may have new numbers.

@@ -47,8 +47,13 @@ class TransactionState(Enum):
     UNINITIALIZED = "uninitialized"
     READY = "ready"
     OPEN = "open"
+    # It is being committed or aborted, or nobody knows whether it was: nothing more goes into it.
+    ENDING = "ending"
     FAILED = "failed"
     FENCED = "fenced"
+
+
+_UNDER_WAY = (TransactionState.OPEN, TransactionState.ENDING, TransactionState.FAILED)
 
 
 class TransactionManager:
@@ -57,7 +62,8 @@ class TransactionManager:
         self._settings = settings
         self._identity = identity
         self._partitions: set[TopicPartition] = set()
-        self._touched = False
+        # Whether the cluster may know of it: only then is there something to end.
+        self._begun = False
         self._failure: Exception | None = None
         self.state = TransactionState.UNINITIALIZED
         self._second_version: bool | None = None
@@ -85,13 +91,14 @@ class TransactionManager:
         if self.state is not TransactionState.READY:
             raise ClientError(f"A transaction cannot begin now: the producer is {self.state.value}.")
         self.state = TransactionState.OPEN
-        self._touched = False
+        self._begun = False
         self._failure = None
         self._partitions.clear()
 
     def share(self) -> tuple[int, int]:
         """The id and epoch with which others may write in the open transaction; this producer ends it."""
         self.check_open()
+        self._begun = True
         return self._identity.producer_id, self._identity.epoch
 
     def join(self, producer_id: int, epoch: int) -> None:
@@ -108,7 +115,11 @@ class TransactionManager:
             raise ClientError(f"The transaction has failed and must be aborted: {self._failure}")
         if self.state is not TransactionState.OPEN:
             raise ClientError("A transactional producer sends between begin_transaction() and commit_transaction().")
-        self._touched = True
+
+    def close(self) -> None:
+        """What is sent from now on is not of this transaction, and must not slip into the next one either."""
+        if self.state is TransactionState.OPEN:
+            self.state = TransactionState.ENDING
 
     def adds_by_itself(self, connection: Connection) -> bool:
         """Whether brokers add partitions to the transaction themselves."""
@@ -121,7 +132,11 @@ class TransactionManager:
         if self._settings.transactional_id is None:
             return
         new = [one for one in partitions if one not in self._partitions]
-        if not new or self.adds_by_itself(await self._cluster.any_connection()):
+        if not new:
+            return
+        second = self.adds_by_itself(await self._cluster.any_connection())
+        self._begun = True
+        if second:
             return
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self._id,
@@ -165,6 +180,7 @@ class TransactionManager:
         }
         connection = await self._cluster.any_connection()
         second = self.adds_by_itself(connection)
+        self._begun = True
         try:
             if not second:
                 await self._cluster.retry(lambda: self._add_offsets(group_id))
@@ -223,10 +239,11 @@ class TransactionManager:
     async def end(self, *, commit: bool) -> None:
         if commit and self.state is TransactionState.FAILED:
             raise ClientError(f"The transaction has failed and must be aborted: {self._failure}")
-        if self.state not in (TransactionState.OPEN, TransactionState.FAILED):
+        if self.state not in _UNDER_WAY:
             raise ClientError("There is no transaction to end.")
-        if not self._touched:
-            self.state = TransactionState.READY
+        self.close()
+        if not self._begun:
+            self._end()
             return
         second = self.adds_by_itself(await self._cluster.any_connection())
         request = EndTxnRequest(
@@ -251,13 +268,16 @@ class TransactionManager:
         elif not second and not commit:
             # What was given up has left holes in the sequence numbers; those of a new epoch begin anew (KIP-360).
             await self.init(continuing=True)
+        self._end()
+
+    def _end(self) -> None:
         self.state = TransactionState.READY
-        self._touched = False
+        self._begun = False
         self._failure = None
 
     def on_failure(self, error: Exception) -> None:
         """A record that cannot be delivered spoils its transaction; being fenced ends the producer."""
-        if self.state not in (TransactionState.OPEN, TransactionState.FAILED):
+        if self.state not in _UNDER_WAY:
             return
         fenced = isinstance(error, KafkaError) and error.code in _FENCED
         self.state = TransactionState.FENCED if fenced else TransactionState.FAILED
