@@ -40,7 +40,13 @@ class LoopThread:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        return self.submit(work).result()
+        future = self.submit(work)
+        try:
+            return future.result()
+        except BaseException:
+            # Whoever was interrupted (Ctrl-C) does not get what comes: records must not be handed out to nobody.
+            future.cancel()
+            raise
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)

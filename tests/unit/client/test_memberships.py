@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,11 +26,12 @@ from ottla.wire.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from ottla.wire.messages.sync_group import SyncGroupResponse
+from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 ONE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 TOPIC_ID = Uuid(b"t" * 16)
+TOPIC = Subscription(("t",))
 
 
 class Cluster:
@@ -50,6 +52,8 @@ class Cluster:
         self.said: list[tuple[int, list[int]]] = []
         # How many of the next answers do not arrive.
         self.lost = 0
+        # Whether a classic group has its only member for leader.
+        self.leads = False
         self._told: list[TopicPartition] | None = None
 
     def deadline(self, timeout_ms: int) -> float:
@@ -74,9 +78,17 @@ class Cluster:
             return HeartbeatResponse(error_code=self.errors.pop(0) if self.errors else 0)
         if isinstance(request, JoinGroupRequest):
             self.epoch += 1
+            protocol = request.protocols[0]
+            member = JoinGroupResponseMember(member_id="m", metadata=protocol.metadata)
             return JoinGroupResponse(
-                member_id="m", generation_id=self.epoch, leader="another", protocol_name=request.protocols[0].name
+                member_id="m",
+                generation_id=self.epoch,
+                leader="m" if self.leads else "another",
+                protocol_name=protocol.name,
+                members=[member] if self.leads else [],
             )
+        if isinstance(request, SyncGroupRequest) and self.leads:
+            return SyncGroupResponse(assignment=request.assignments[0].assignment)
         return SyncGroupResponse(assignment=memoryview(encode_assignment(self.assigned)))
 
     def _heartbeat(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
@@ -116,12 +128,17 @@ class Rebalances:
 Work = Callable[[Any, Cluster, Rebalances], Coroutine[Any, Any, None]]
 
 
-def run(work: Work, kind: type[ClassicMembership] | type[ConsumerMembership], **settings: Any) -> None:
+def run(
+    work: Work,
+    kind: type[ClassicMembership] | type[ConsumerMembership],
+    subscription: Subscription = TOPIC,
+    **settings: Any,
+) -> None:
     async def whole() -> None:
         cluster, rebalances = Cluster(), Rebalances()
         anything: Any = cluster
         wanted = ConsumerSettings(group_id="g", heartbeat_interval_ms=1, **settings)
-        member = rebalances.member = kind(anything, wanted, Subscription(("t",)), rebalances.on_rebalance)
+        member = rebalances.member = kind(anything, wanted, subscription, rebalances.on_rebalance)
         try:
             async with asyncio.timeout(5):
                 await work(member, cluster, rebalances)
@@ -255,3 +272,27 @@ def test_a_member_that_could_not_take_over_its_assignment_joins_again() -> None:
         assert rebalances.told == [([], [ONE])]
 
     run(work, ClassicMembership)
+
+
+@pytest.mark.parametrize("subscription", [TOPIC, Subscription((), "t|u")])
+def test_what_comes_later_is_read_too(subscription: Subscription) -> None:
+    """New partitions, and new topics that a pattern finds."""
+
+    async def work(member: ClassicMembership, cluster: Cluster, rebalances: Rebalances) -> None:
+        cluster.settings = replace(cluster.settings, metadata_age_max_ms=0)
+        cluster.leads = True
+        await member.poll()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        partition = PartitionInfo(2, 1, 0, (), (), ())
+        if subscription.pattern is None:
+            new = TopicPartition("t", 2)
+            cluster.metadata.topics["t"].partitions[2] = partition
+        else:
+            cluster.metadata.topics["u"] = TopicInfo("u", Uuid(b"u" * 16), False, {0: partition}, None)
+            new = TopicPartition("u", 0)
+        await member.wait()
+        await member.poll()
+        assert rebalances.told == [([], [ONE, OTHER]), ([ONE, OTHER], []), ([], [ONE, OTHER, new])]
+
+    run(work, ClassicMembership, subscription)

@@ -44,6 +44,11 @@ __all__ = ["CommittedOffset", "DescribedGroup", "GroupMember", "Groups", "Listed
 
 # From version 10 on topics have ids instead of names; names are what people ask with.
 _NAMES_VERSION_MAX = 9
+_ELSEWHERE = (
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+)
 
 
 class ListedGroup(NamedTuple):
@@ -244,24 +249,32 @@ class Groups:
         }
 
     async def delete(self, group_ids: Iterable[str]) -> dict[str, KafkaError | None]:
-        """One request for each coordinator."""
+        """One request for each coordinator; what it does not coordinate any more is asked for by itself."""
         cluster = self._cluster
         by_coordinator: dict[int, list[str]] = defaultdict(list)
         for group_id in dict.fromkeys(group_ids):
             node_id = await cluster.retry(lambda group_id=group_id: cluster.coordinator(cluster.GROUP, group_id))  # type: ignore[misc]
             by_coordinator[node_id].append(group_id)
 
-        async def ask(some: list[str]) -> DeleteGroupsResponse:
+        async def ask(some: list[str]) -> dict[str, KafkaError | None]:
             response: DeleteGroupsResponse = await cluster.ask_coordinator(
                 cluster.GROUP,
                 some[0],
                 DeleteGroupsRequest(groups_names=some),
-                lambda answer: [one.error_code for one in answer.results],
+                lambda answer: [one.error_code for one in answer.results if len(some) == 1],
             )
-            return response
+            found = {one.group_id: error_of(one.error_code) for one in response.results}
+            moved = [group_id for group_id, error in found.items() if error is not None and error.code in _ELSEWHERE]
+            for group_id in moved:
+                cluster.forget_coordinator(cluster.GROUP, group_id)
+            for again in await asyncio.gather(*[ask([group_id]) for group_id in moved]):
+                found |= again
+            return found
 
-        responses = await asyncio.gather(*[ask(some) for some in by_coordinator.values()])
-        return {one.group_id: error_of(one.error_code) for response in responses for one in response.results}
+        result: dict[str, KafkaError | None] = {}
+        for answers in await asyncio.gather(*[ask(some) for some in by_coordinator.values()]):
+            result |= answers
+        return result
 
 
 def _from_consumer(group: ConsumerDescribed, coordinator: int) -> DescribedGroup:

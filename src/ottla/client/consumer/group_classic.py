@@ -2,6 +2,9 @@
 
 With `cooperative-sticky` a member keeps its partitions while it joins again and gives up only what it is not assigned
 any more; with the others it gives up everything first.
+
+Nobody tells the members of new topics and partitions: now and then each looks for topics that its pattern finds, and
+the leader for partitions that it has not assigned, and joins again.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from ottla.client.consumer.membership import Membership, Rebalance, Subscription
 from ottla.client.consumer.settings import ConsumerSettings
 from ottla.client.errors import ClientError, check
 from ottla.client.leaders import by_topic
+from ottla.client.metadata import MetadataCache
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 from ottla.wire.codec import decode, encode
@@ -42,6 +46,8 @@ class ClassicMembership(Membership):
         super().__init__(cluster, settings, subscription, on_rebalance)
         self._rejoin = True
         self._topics: list[str] = []
+        # What the leader has assigned: the number of partitions of every topic of the group.
+        self._counts: dict[str, int] = {}
 
     async def poll(self) -> None:
         self._has_polled()
@@ -56,6 +62,7 @@ class ClassicMembership(Membership):
 
     async def _join(self) -> None:
         await self._stop_heartbeats()
+        self._counts = {}
         eager = COOPERATIVE not in self._settings.assignors or self._settings.assignors[0] != COOPERATIVE
         if self._owned and (eager or not self.is_member):
             # Who was put out of the group keeps nothing: others may have had it meanwhile, and are further.
@@ -84,9 +91,25 @@ class ClassicMembership(Membership):
     async def _wanted_topics(self) -> list[str]:
         if self._subscription.pattern is None:
             return list(self._subscription.topics)
-        metadata = await self._cluster.refresh(None)
-        matches = re.compile(self._subscription.pattern).fullmatch
+        return self._matching(await self._cluster.refresh(None), self._subscription.pattern)
+
+    def _matching(self, metadata: MetadataCache, pattern: str) -> list[str]:
+        matches = re.compile(pattern).fullmatch
         return sorted(name for name, info in metadata.topics.items() if matches(name) and not info.is_internal)
+
+    async def _has_grown(self) -> bool:
+        """Whether there are topics or partitions that nobody reads; what cannot be found out now is left for later."""
+        pattern = self._subscription.pattern
+        names = None if pattern is not None else sorted({*self._topics, *self._counts})
+        deadline = self._cluster.deadline(self._settings.heartbeat_interval_ms)
+        try:
+            metadata = await self._cluster.refresh(names, deadline=deadline)
+        except (ClientError, KafkaError):
+            return False
+        if pattern is not None and not set(self._matching(metadata, pattern)) <= set(self._topics):
+            return True
+        known = metadata.topics
+        return any(name in known and len(known[name].partitions) > count for name, count in self._counts.items())
 
     async def _ask_join(self) -> JoinGroupResponse:
         subscription = ConsumerProtocolSubscription(
@@ -151,6 +174,7 @@ class ClassicMembership(Membership):
         topics = sorted({topic for one in members.values() for topic in one.topics})
         metadata = await self._cluster.refresh(topics)
         counts = {name: len(metadata.topics[name].partitions) for name in topics if name in metadata.topics}
+        self._counts = {name: counts.get(name, 0) for name in topics}
         assignor = ASSIGNORS.get(joined.protocol_name or "")
         if assignor is None:
             raise ClientError(f"The group chose the assignor {joined.protocol_name!r}, which is not known here.")
@@ -166,12 +190,20 @@ class ClassicMembership(Membership):
             member_id=self._member_id,
             group_instance_id=self._settings.group_instance_id,
         )
+        now = asyncio.get_running_loop().time
+        age_max = self._cluster.settings.metadata_age_max_ms / 1000
+        fresh_until = now() + age_max
         while True:
             await asyncio.sleep(self._settings.heartbeat_interval_ms / 1000)
             if self._nobody_polls:
                 await self._say_goodbye()
                 self._member_id, self._epoch, self._rejoin = "", -1, True
                 return
+            if now() >= fresh_until:
+                fresh_until = now() + age_max
+                if await self._has_grown():
+                    self._rejoin = True
+                    self._due.set()
             try:
                 response: HeartbeatResponse = await self._cluster.ask_coordinator(
                     self._cluster.GROUP, self._group_id, request, purpose="group"
