@@ -59,7 +59,7 @@ class MetadataCache:
         }
         self.cluster_id = response.cluster_id
         self.controller_id = response.controller_id
-        before = dict(self.topics)
+        before = dict(self.topics) if all_topics else self.topics
         if all_topics:
             self.topics.clear()
             self.names.clear()

@@ -287,7 +287,7 @@ class Consumer:
         finally:
             for one in waits:
                 one.cancel()
-        return bool(done) or until < end
+        return bool(done) or loop.time() < end
 
     def _open(self, batch: ConsumedBatch, state: PartitionState, limit: int) -> list[ConsumedRecord]:
         header = batch.header

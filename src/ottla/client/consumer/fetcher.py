@@ -90,7 +90,9 @@ class Fetcher:
 
     def start(self) -> None:
         """Sends a fetch to every broker that has something to read and nothing under way."""
-        if self._closed or self.failure is not None or (self._buffered >= self._settings.buffer_bytes and self.has_next):
+        if self._closed or self.failure is not None:
+            return
+        if self._buffered >= self._settings.buffer_bytes and self.has_next:
             return
         wanted: dict[int, list[PartitionState]] = defaultdict(list)
         doubts: dict[int, list[Doubt]] = defaultdict(list)
@@ -118,9 +120,10 @@ class Fetcher:
             elif node_id not in self._tasks:
                 wanted[node_id].append(state)
         for node_id, states in wanted.items():
-            self._begin(self._tasks, node_id, self._fetch(node_id, states))
+            asked = [(state, state.turn) for state in states]
+            self._begin(self._tasks, node_id, states, self._fetch(node_id, asked))
         for node_id, some in doubts.items():
-            self._begin(self._checks, node_id, self._check(node_id, some))
+            self._begin(self._checks, node_id, [one.state for one in some], self._check(node_id, some))
         if stale:
             self._refresh(stale)
 
@@ -156,7 +159,16 @@ class Fetcher:
         self._buffered += len(batch.view)
         self.ready.appendleft((state.turn, batch))
 
-    def _begin(self, tasks: dict[int, asyncio.Task[None]], node_id: int, work: Coroutine[Any, Any, None]) -> None:
+    def _begin(
+        self,
+        tasks: dict[int, asyncio.Task[None]],
+        node_id: int,
+        states: list[PartitionState],
+        work: Coroutine[Any, Any, None],
+    ) -> None:
+        for state in states:
+            state.fetching = True
+
         def ended(_: asyncio.Task[None]) -> None:
             tasks.pop(node_id, None)
             self.start()
@@ -166,8 +178,6 @@ class Fetcher:
 
     async def _check(self, node_id: int, doubts: list[Doubt]) -> None:
         """Asks a leader whether its log is the one that was read."""
-        for one in doubts:
-            one.state.fetching = True
         try:
             answers = await ask_epoch_ends(self._cluster, node_id, doubts)
         except RequestUnsupported:
@@ -181,7 +191,7 @@ class Fetcher:
         unanswered: set[str] = set()
         for one in doubts:
             end = answers.get(one.state.partition)
-            if one.is_settled:
+            if not self._is_current(one.state, one.turn):
                 continue
             if isinstance(end, EpochEnd):
                 if not one.settle(end):
@@ -195,10 +205,8 @@ class Fetcher:
             self._refresh(unanswered)
             await asyncio.sleep(self._cluster.settings.retry_backoff_ms / 1000)
 
-    async def _fetch(self, node_id: int, states: list[PartitionState]) -> None:
-        turns = [state.turn for state in states]
-        for state in states:
-            state.fetching = True
+    async def _fetch(self, node_id: int, asked: list[tuple[PartitionState, int]]) -> None:
+        states = [state for state, _ in asked]
         session = self._sessions[node_id]
         try:
             response = await self._ask(node_id, states, session)
@@ -215,17 +223,21 @@ class Fetcher:
         if response.error_code:
             self._fail(error_of(response.error_code))
             return
-        by_partition = {state.partition: (state, turn) for state, turn in zip(states, turns, strict=True)}
+        by_partition = {state.partition: (state, turn) for state, turn in asked}
         names = self._cluster.metadata.names
         pause = False
         for topic in response.responses:
             name = topic.topic or names.get(topic.topic_id, "")
             for data in topic.partitions:
-                asked = by_partition.get(TopicPartition(name, data.partition_index))
-                if asked is not None and asked[0].turn == asked[1]:
-                    pause |= self._on_partition(node_id, asked[0], data)
+                found = by_partition.get(TopicPartition(name, data.partition_index))
+                if found is not None and self._is_current(*found):
+                    pause |= self._on_partition(node_id, found[0], data)
         if pause:
             await asyncio.sleep(self._cluster.settings.retry_backoff_ms / 1000)
+
+    def _is_current(self, state: PartitionState, turn: int) -> bool:
+        """Whether what was asked about a partition still matters: nobody went elsewhere, or gave it up."""
+        return state.turn == turn and self._positions.states.get(state.partition) is state
 
     async def _ask(self, node_id: int, states: list[PartitionState], session: FetchSession) -> FetchResponse:
         settings = self._settings

@@ -58,7 +58,7 @@ class EpochEnd(NamedTuple):
 
 
 class Doubt:
-    """A position that its leader has to be asked about; a seek settles it."""
+    """A position that its leader has to be asked about."""
 
     __slots__ = ("current_epoch", "state", "topic_id", "turn")
 
@@ -67,10 +67,6 @@ class Doubt:
         self.turn = state.turn
         self.current_epoch = info.partitions[state.partition.partition].leader_epoch
         self.topic_id = info.topic_id
-
-    @property
-    def is_settled(self) -> bool:
-        return self.state.turn != self.turn
 
     def settle(self, end: EpochEnd) -> bool:
         """Whether the position is in the leader's log."""
