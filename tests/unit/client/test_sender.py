@@ -481,3 +481,29 @@ def test_a_lost_batch_that_nobody_waits_for_leaves_no_hole_either() -> None:
         assert connection.logs[0].entries == [(6, 0)]
 
     run_sequenced(lambda number, _: ErrorCode.NONE if number else ErrorCode.INVALID_RECORD, work)
+
+
+def test_a_leader_that_lost_what_it_knew_gets_what_follows() -> None:
+    async def work(sending: Sending, connection: SequencedConnection) -> None:
+        await sending.send(b"x", 0)
+        await sending.send(b"x", 0)
+        # As after an unclean election: the second one was acknowledged, and is gone.
+        connection.logs[0].next_sequence[5] = 1
+        await sending.send(b"x", 0)
+        assert connection.logs[0].entries == [(5, 0), (5, 1), (6, 0)]
+
+    run_sequenced(accepts, work)
+
+
+def test_a_leader_that_does_not_know_the_producer_is_told_of_a_new_one() -> None:
+    async def work(sending: Sending, connection: SequencedConnection) -> None:
+        await sending.send(b"x", 0)
+        connection.answering.clear()
+        deliveries = [sending.send(bytes(60), 0) for _ in range(2)]
+        await until(lambda: len(connection.requests) == 3)
+        connection.answering.set()
+        for each in deliveries:
+            await each
+        assert connection.logs[0].entries == [(5, 0), (6, 0), (6, 1)]
+
+    run_sequenced(lambda number, _: ErrorCode.UNKNOWN_PRODUCER_ID if 0 < number < 3 else ErrorCode.NONE, work)

@@ -37,6 +37,7 @@ _LEADER_UNKNOWN = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.UNKNOWN_TOPIC_ID,
 }
+_OUT_OF_SEQUENCE = {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID}
 
 
 class Sender:
@@ -277,7 +278,7 @@ class Sender:
         queue = self._batches.queues[batch.partition]
         now = asyncio.get_running_loop().time()
         in_time = not self._stopped and now - batch.created < self._settings.delivery_timeout_ms / 1000
-        may_repeat = self._follows_a_lost_one(batch, error) or queue.may_repeat(error)
+        may_repeat = self._begins_anew(batch, error) or queue.may_repeat(error)
         if may_repeat and in_time and batch.attempts < self._settings.retries:
             batch.attempts += 1
             batch.last_error = error
@@ -310,14 +311,18 @@ class Sender:
             if waited_for:
                 batch.done.set_result(outcome)
 
-    def _follows_a_lost_one(self, batch: ProducerBatch, error: ClientError | KafkaError) -> bool:
-        """Whether a batch was refused for the hole before it: then it is nowhere, and may have new numbers.
+    def _begins_anew(self, batch: ProducerBatch, error: ClientError | KafkaError) -> bool:
+        """Whether a batch was refused for its sequence numbers: then it is nowhere, and may have others.
 
-        One that has no answer yet keeps its numbers, with an old producer id too: it may be in the log.
+        The one before it was given up, or its leader has lost what it knew, as after an unclean election. Batches that
+        have no answer yet keep their numbers, with an old producer id too: they may be in the log.
         """
-        refused = isinstance(error, KafkaError) and error.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        is_old = self._settings.transactional_id is None and batch.producer_id != self._identity.producer_id
-        if not refused or not is_old:
+        refused = isinstance(error, KafkaError) and error.code in _OUT_OF_SEQUENCE
+        if not refused or self._settings.transactional_id is not None or not self._settings.uses_sequences:
             return False
+        if batch.producer_id == self._identity.producer_id:
+            if self._batches.queues[batch.partition].may_repeat(error):
+                return False
+            self._identity.forget()
         batch.producer_id = batch.epoch = batch.base_sequence = -1
         return True
