@@ -103,6 +103,16 @@ class Connection(asyncio.BufferedProtocol):
             await self._writable.wait()
         return await self.post(request, timeout_ms=timeout_ms, version_max=version_max)
 
+    async def drained(self, *, timeout_ms: int) -> None:
+        """Returns when there is room for more to leave; a node that takes nothing for so long is given up."""
+        if self._writable.is_set():
+            return
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self._writable.wait()
+        except TimeoutError:
+            self.close(f"nothing has left within {timeout_ms} ms")
+
     async def negotiate(self, *, timeout_ms: int) -> None:
         """Learns which versions the node speaks (KIP-35); a node that knows only old ones is asked in the oldest."""
         spec = API_SPECS[ApiKey.API_VERSIONS]

@@ -34,3 +34,23 @@ def test_an_answer_of_another_protocol_ends_it() -> None:
             await connection.negotiate(timeout_ms=1_000)
 
     asyncio.run(talk_to_a_web_server())
+
+
+def test_a_node_that_takes_nothing_is_given_up() -> None:
+    async def send_to_a_node_that_hangs() -> None:
+        connection = Connection(
+            Endpoint("127.0.0.1", 80), client_id="test", response_bytes_max=1_000_000, measures=RequestMeasures()
+        )
+        await connection.drained(timeout_ms=0)
+        connection.pause_writing()
+        waiting = asyncio.ensure_future(connection.drained(timeout_ms=60_000))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        connection.resume_writing()
+        await waiting
+        assert not connection.closed
+        connection.pause_writing()
+        await connection.drained(timeout_ms=1)
+        assert connection.closed
+
+    asyncio.run(send_to_a_node_that_hangs())

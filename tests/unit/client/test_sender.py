@@ -310,6 +310,28 @@ def test_a_record_that_cannot_be_written_down_leaves_nothing_behind() -> None:
     assert len(run(accepts, work).requests) == 1
 
 
+def test_what_nobody_answers_waits_until_it_can_leave() -> None:
+    async def work(sending: Sending) -> None:
+        leaving = asyncio.Event()
+
+        async def drained(*, timeout_ms: int) -> None:
+            assert timeout_ms == sending.sender._settings.request_timeout_ms
+            await leaving.wait()
+
+        connection: Any = sending.cluster.connection
+        connection.drained = drained
+        deliveries = [sending.send(bytes(60)) for _ in range(8)]
+        await until(lambda: sending.sender._requests[1] == 5)
+        assert not connection.requests
+        assert not any(each.done for each in deliveries)
+        leaving.set()
+        for each in deliveries:
+            await each
+        assert len(connection.requests) == 8
+
+    run(accepts, work, acks=0, batch_size=100)
+
+
 class SlowCluster(Cluster):
     """A broker whose connection takes as long as it is told to."""
 

@@ -232,6 +232,9 @@ class Sender:
             self._batches.wake.set()
 
     async def _post(self, connection: Connection, batches: list[ProducerBatch]) -> ProduceResponse | None:
+        if self._settings.acks == 0:
+            # Nobody answers, so this alone keeps a slow broker's records from piling up here.
+            await connection.drained(timeout_ms=self._settings.request_timeout_ms)
         now = asyncio.get_running_loop().time
         measures, sent = self.measures, now()
         for batch in batches:
