@@ -52,6 +52,7 @@ class Cluster:
         self.said: list[tuple[int, list[int]]] = []
         # How many of the next answers do not arrive.
         self.lost = 0
+        self.is_silent = False
         # Whether a classic group has its only member for leader.
         self.leads = False
         self._told: list[TopicPartition] | None = None
@@ -73,7 +74,10 @@ class Cluster:
                 self._heartbeat(request())
             request = request()
         if isinstance(request, ConsumerGroupHeartbeatRequest):
-            return self._heartbeat(request)
+            answer = self._heartbeat(request)
+            while self.is_silent and request.member_epoch >= 0:
+                await asyncio.sleep(0)
+            return answer
         if isinstance(request, HeartbeatRequest):
             return HeartbeatResponse(error_code=self.errors.pop(0) if self.errors else 0)
         if isinstance(request, JoinGroupRequest):
@@ -202,6 +206,24 @@ def test_a_member_whose_assignment_could_not_be_taken_over_asks_for_it_again() -
             await poll_until(member, lambda: False)
         cluster.metadata.names[TOPIC_ID] = name
         await poll_until(member, lambda: rebalances.told == [([], [ONE])])
+
+    run(work, ConsumerMembership)
+
+
+def test_who_leaves_while_it_joins_is_no_member_for_long() -> None:
+    async def work(member: ConsumerMembership, cluster: Cluster, _: Rebalances) -> None:
+        cluster.is_silent = True
+        await poll_until(member, lambda: bool(cluster.said))
+        await member.leave()
+        assert [epoch for epoch, _ in cluster.said] == [0, -1]
+
+    run(work, ConsumerMembership)
+
+
+def test_who_never_asked_to_join_does_not_leave() -> None:
+    async def work(member: ConsumerMembership, cluster: Cluster, _: Rebalances) -> None:
+        await member.leave()
+        assert not cluster.said
 
     run(work, ConsumerMembership)
 

@@ -46,6 +46,8 @@ class ConsumerMembership(Membership):
         self._failure: Exception | None = None
         # Whether the next heartbeat says everything.
         self._full = True
+        # Whether it may be a member without knowing it.
+        self._joining = False
 
     async def poll(self) -> None:
         self._has_polled()
@@ -69,7 +71,7 @@ class ConsumerMembership(Membership):
             self._target = None
 
     async def _say_goodbye(self) -> None:
-        if self._epoch <= 0:
+        if not self.is_member and not self._joining:
             return
         epoch = _LEAVE if self._settings.group_instance_id is None else _LEAVE_STATIC
         request = ConsumerGroupHeartbeatRequest(
@@ -78,8 +80,9 @@ class ConsumerMembership(Membership):
             member_epoch=epoch,
             instance_id=self._settings.group_instance_id,
         )
-        if await self._tell_goodbye(request):
-            self._epoch = 0
+        # On the connection of the heartbeats: whoever is still joining must not leave before that.
+        if await self._tell_goodbye(request, purpose="group"):
+            self._epoch, self._joining = 0, False
 
     async def _run(self) -> None:
         try:
@@ -121,6 +124,7 @@ class ConsumerMembership(Membership):
         response: ConsumerGroupHeartbeatResponse = await self._cluster.ask_coordinator(
             self._cluster.GROUP, self._group_id, self._request, purpose="group"
         )
+        self._joining = False
         error = error_of(response.error_code, response.error_message)
         if error is not None:
             # To whoever joins, the last one says that the group is of another kind.
@@ -160,7 +164,7 @@ class ConsumerMembership(Membership):
             else:
                 request.subscribed_topic_names = list(self._subscription.topics)
         # Until the answer is here.
-        self._full = True
+        self._full = self._joining = True
         return request
 
     async def _take(self, assignment: Assignment) -> bool:

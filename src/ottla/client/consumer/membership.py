@@ -85,11 +85,13 @@ class Membership:
     async def _say_goodbye(self) -> None:
         raise NotImplementedError
 
-    async def _tell_goodbye(self, request: Message) -> bool:
+    async def _tell_goodbye(self, request: Message, *, purpose: str = "") -> bool:
         """Whether the coordinator has heard it; if not, the session ends by itself, later."""
         deadline = self._cluster.deadline(GOODBYE_MS_MAX)
         try:
-            await self._cluster.ask_coordinator(self._cluster.GROUP, self._group_id, request, deadline=deadline)
+            await self._cluster.ask_coordinator(
+                self._cluster.GROUP, self._group_id, request, deadline=deadline, purpose=purpose
+            )
         except (ClientError, KafkaError):
             return False
         return True
