@@ -105,9 +105,7 @@ class Cluster:
         # An assignment is told when it changes, and to whoever says everything about itself.
         if self.assigned != self._told or request.rebalance_timeout_ms != -1:
             partitions = [one.partition for one in self.assigned]
-            answer.assignment = Assignment(
-                topic_partitions=[TopicPartitions(topic_id=TOPIC_ID, partitions=partitions)]
-            )
+            answer.assignment = Assignment(topic_partitions=[TopicPartitions(topic_id=TOPIC_ID, partitions=partitions)])
             self._told = list(self.assigned)
         return answer
 
