@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Self
 
+from ottla.host.free_ports import free_ports
 from tests.support import jars
 from tests.support.java import PROGRAMS, java_command
 
@@ -270,15 +270,3 @@ def write_properties(
         **settings,
     }
     file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now, all different."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()

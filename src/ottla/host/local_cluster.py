@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import random
-import socket
 import time
 from collections.abc import Mapping, Sequence
 
+from ottla.host.free_ports import HOST, free_ports
 from ottla.model.config import BrokerConfig, format_properties
 
 __all__ = [
@@ -24,8 +24,6 @@ __all__ = [
     "node_properties",
     "write_properties",
 ]
-
-HOST = "127.0.0.1"
 
 CONTROLLERS = 3
 
@@ -108,15 +106,3 @@ def format_controllers(nodes: Sequence[Mapping[str, str]]) -> None:
             now_ms=int(time.time() * 1000),
             cluster_id=cluster_id,
         )
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now, all different."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind((HOST, 0))
-        return [int(one.getsockname()[1]) for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()

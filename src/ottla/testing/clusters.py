@@ -91,9 +91,8 @@ class Cluster:
         self.data = data
         self.settings = dict(settings)
         self.node_settings = dict(node_settings or {})
-        # One node takes whatever port is free when it binds; several have to know each other's before.
         assert 1 <= controllers <= nodes, "controllers are nodes"
-        ports = [0, 0] if nodes == 1 else free_ports(nodes + controllers)
+        ports = free_ports(nodes + controllers)
         self._ports, self._controller_ports = ports[:nodes], ports[nodes:]
         self._nodes = [Node(self, node_id, self._ports, self._controller_ports) for node_id in range(1, nodes + 1)]
 

@@ -1,0 +1,30 @@
+"""Ports that are kept for whom they were given to."""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+import pytest
+
+from ottla.host import free_ports as module
+from ottla.host.free_ports import HOST, PORTS_KEPT_MAX, free_ports
+from ottla.host.listener import SocketOptions, bind
+
+
+def test_a_port_can_be_had_by_whoever_names_it_and_by_nobody_else() -> None:
+    first, second = free_ports(2)
+    assert first != second
+    for _ in range(2):
+        # A node takes its port, and takes it again when it is started again.
+        bind(HOST, first, SocketOptions()).close()
+    # Any other server could only have it by naming it, and not even then without being told to share.
+    with socket.socket() as other, pytest.raises(OSError) as refused:
+        other.bind((HOST, second))
+    assert refused.value.errno == errno.EADDRINUSE
+
+
+def test_only_so_many_ports_are_kept() -> None:
+    for _ in range(3):
+        assert len(set(free_ports(PORTS_KEPT_MAX // 2))) == PORTS_KEPT_MAX // 2
+    assert len(module._descriptors) == PORTS_KEPT_MAX
