@@ -7,9 +7,10 @@ import sys
 from collections.abc import Callable
 
 from ottla.broker.context import ListenerInfo
+from ottla.broker.loggers import LEVELS
 from ottla.host.logs import set_up_logging
 from ottla.host.node_process import NodeProcess, StartError
-from ottla.model.config import BrokerConfig, ConfigError, parse_properties
+from ottla.model.config import BrokerConfig, ConfigError, decode_properties, parse_properties
 
 __all__ = ["fail", "node", "run_node"]
 
@@ -17,10 +18,10 @@ __all__ = ["fail", "node", "run_node"]
 def node(*, config_file: str) -> int:
     """Runs until told to stop; the exit code says whether it ended well."""
     try:
-        with open(config_file, encoding="utf-8") as file:
-            text = file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        return fail(f"Cannot read {config_file}: {getattr(error, 'strerror', None) or error}.")
+        with open(config_file, "rb") as file:
+            text = decode_properties(file.read())
+    except OSError as error:
+        return fail(f"Cannot read {config_file}: {error.strerror}.")
     try:
         config = BrokerConfig(parse_properties(text))
     except (ConfigError, ValueError) as error:
@@ -42,7 +43,10 @@ def run_node(
 
     `on_ready` is told the addresses for clients, and where metrics are, if anywhere.
     """
-    set_up_logging(level=os.environ.get("OTTLA_LOG_LEVEL", "INFO"), line_format=config.ottla_log_format)
+    level = os.environ.get("OTTLA_LOG_LEVEL", "INFO").upper()
+    if level not in LEVELS:
+        return fail(f"OTTLA_LOG_LEVEL is {level}, but it must be one of {', '.join(LEVELS)}.")
+    set_up_logging(level=level, line_format=config.ottla_log_format)
     owns_pid_file = False
 
     def on_locked() -> None:

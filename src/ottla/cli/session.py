@@ -174,10 +174,10 @@ def make_session(bootstrap: str | None, properties_file: str | None, as_json: bo
 
 
 def read_properties(path: str) -> dict[str, str]:
-    from ottla.model.config import parse_properties
+    from ottla.model.config import decode_properties, parse_properties
 
-    with open(path, encoding="utf-8") as file:
-        return parse_properties(file.read())
+    with open(path, "rb") as file:
+        return parse_properties(decode_properties(file.read()))
 
 
 def is_explicit(option: str) -> bool:

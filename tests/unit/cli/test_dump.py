@@ -76,3 +76,11 @@ def test_an_index_out_of_order_is_seen(tmp_path: Path) -> None:
         "offset: 107 position: 800",
     ]
     assert [line.text for line in lines if line.is_complaint] == ["Index offset 107 is not greater than 109"]
+
+
+@pytest.mark.parametrize("name", ["node.log", "a.index", "b.timeindex"])
+def test_what_is_no_file_of_a_log_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    (tmp_path / name).write_text("something else")
+    assert run(["dump-log", str(tmp_path / name)]) == 1
+    said = capsys.readouterr().err
+    assert said == f"ottla: {tmp_path / name} is not named by its first offset, as the files of a log are.\n"

@@ -76,6 +76,7 @@ def test_what_cannot_be_meant(parse: Callable[[str], object], text: str) -> None
 
 def test_key_values_and_node_ids() -> None:
     assert parse_key_values(["a=b=c", " x = y "], option="--o") == {"a": "b=c", "x": "y"}
+    assert parse_key_values(["a= ", " x = y "], option="--o", literal=True) == {"a": " ", "x": " y "}
     with pytest.raises(ValueError, match="--o"):
         parse_key_values(["oops"], option="--o")
     assert parse_node_ids("1, 2", option="--o") == [1, 2]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.model.config import format_properties, parse_properties
+from ottla.model.config import decode_properties, format_properties, parse_properties
 
 # What java.util.Properties.load makes of each text.
 TRICKY = [
@@ -74,3 +74,9 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         parse_properties(text)
     except ValueError as error:
         assert "hexadecimal" in str(error)  # noqa: PT017
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "iso-8859-1"])
+def test_files_may_be_written_in_either_encoding(encoding: str) -> None:
+    content = "# Größe\nbroker.rack=Köln\n".encode(encoding)
+    assert parse_properties(decode_properties(content)) == {"broker.rack": "Köln"}

@@ -89,7 +89,7 @@ def consume(
     if offset is not None and from_beginning:
         raise click.UsageError("--offset and --from-beginning exclude each other.")
     properties = {} if formatter_config is None else read_properties(formatter_config)
-    properties |= parse_key_values(printing, option="--formatter-property")
+    properties |= parse_key_values(printing, option="--formatter-property", literal=True)
     if keys or verbose:
         properties["print.key"] = "true"
     if verbose:

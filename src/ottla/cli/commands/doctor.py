@@ -11,7 +11,7 @@ from ottla.cli.logic.doctor_checks import CLUSTER_CHECKS, Finding, examine
 from ottla.cli.logic.doctor_config import examine_properties
 from ottla.cli.logic.doctor_facts import gather
 from ottla.cli.output import counted
-from ottla.cli.session import Session, cluster_options
+from ottla.cli.session import Session, cluster_options, read_properties
 from ottla.client.admin import AdminClient
 
 __all__ = ["doctor"]
@@ -30,10 +30,7 @@ STYLES = {"wrong": "bold red", "risk": "yellow", "hint": "cyan"}
 @cluster_options
 def doctor(session: Session, config: str | None, seconds: float, transaction_minutes: float) -> int:
     if config is not None:
-        from ottla.model.config import parse_properties
-
-        with open(config, encoding="utf-8") as file:
-            found = examine_properties(parse_properties(file.read()))
+        found = examine_properties(read_properties(config))
         _show(session, found, [], looked="the file")
         return session.output.exit_code
 

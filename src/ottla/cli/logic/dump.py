@@ -71,7 +71,7 @@ def _dump_segment(path: str, options: DumpOptions) -> Iterator[Line]:
         if end.isdecimal():
             yield Line(f"Snapshot end offset: {int(end)}, epoch: {int(epoch or 0)}", {"snapshotEndOffset": int(end)})
     else:
-        yield Line(f"Log starting offset: {int(name.partition('.')[0])}", {"logStartingOffset": name.partition(".")[0]})
+        yield Line(f"Log starting offset: {_base_offset(path)}", {"logStartingOffset": name.partition(".")[0]})
     with open(path, "rb") as file:
         content = file.read(-1 if options.bytes_max is None else options.bytes_max)
     size = os.path.getsize(path)
@@ -205,7 +205,7 @@ _KIND_NAMES = {
 
 
 def _dump_offset_index(path: str, options: DumpOptions) -> Iterator[Line]:
-    base = int(os.path.basename(path).partition(".")[0])
+    base = _base_offset(path)
     segment = _positions(path.removesuffix(".index") + ".log")
     last = base - 1
     for relative, position in _entries(path, _OFFSET_ENTRY):
@@ -226,7 +226,7 @@ def _dump_offset_index(path: str, options: DumpOptions) -> Iterator[Line]:
 
 
 def _dump_time_index(path: str, options: DumpOptions) -> Iterator[Line]:
-    base = int(os.path.basename(path).partition(".")[0])
+    base = _base_offset(path)
     last = -1
     for number, (timestamp, relative) in enumerate(_entries(path, _TIME_ENTRY)):
         if number and (timestamp, relative) == (0, 0):
@@ -269,6 +269,13 @@ def _dump_producers(path: str) -> Iterator[Line]:
 
 def _slots(entry: object) -> list[str]:
     return [name for one in type(entry).__mro__ for name in getattr(one, "__slots__", ())] or list(vars(entry))
+
+
+def _base_offset(path: str) -> int:
+    text = os.path.basename(path).partition(".")[0]
+    if not text.isdecimal():
+        raise ValueError(f"{path} is not named by its first offset, as the files of a log are.")
+    return int(text)
 
 
 def _entries(path: str, entry: Struct) -> Iterator[tuple[Any, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.cli.failures import Failure
-from ottla.model.config import BrokerConfig, ConfigError, parse_properties
+from ottla.model.config import BrokerConfig, ConfigError, decode_properties, parse_properties
 from ottla.model.ids import Uuid
 from ottla.model.ports import Files
 from ottla.storage.errors import DirectoryRefused
@@ -14,9 +14,9 @@ __all__ = ["controller_listeners", "directories", "metadata_directory", "metadat
 
 
 def read_node_file(path: str) -> BrokerConfig:
-    with open(path, encoding="utf-8") as file:
+    with open(path, "rb") as file:
         try:
-            return BrokerConfig(parse_properties(file.read()))
+            return BrokerConfig(parse_properties(decode_properties(file.read())))
         except (ConfigError, ValueError) as error:
             raise Failure(f"{path}: {error.message if isinstance(error, ConfigError) else error}") from None
 

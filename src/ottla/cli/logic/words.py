@@ -19,14 +19,14 @@ __all__ = [
 ]
 
 
-def parse_key_values(words: Iterable[str], *, option: str) -> dict[str, str]:
-    """`k=v`, repeated."""
+def parse_key_values(words: Iterable[str], *, option: str, literal: bool = False) -> dict[str, str]:
+    """`k=v`, repeated. A literal value keeps the spaces around it, such as one that separates keys from values."""
     found = {}
     for word in words:
         key, separator, value = word.partition("=")
         if not separator or not key.strip():
             raise ValueError(f"{option} {word!r} does not look like key=value.")
-        found[key.strip()] = value.strip()
+        found[key.strip()] = value if literal else value.strip()
     return found
 
 

@@ -7,7 +7,7 @@ from ottla.model.config.broker_keys import BROKER_KEYS
 from ottla.model.config.keys import ConfigError, ConfigKey, ConfigType, ConfigValue, Importance, Password, UpdateMode
 from ottla.model.config.listeners import Endpoint, Voter
 from ottla.model.config.log_config import LogConfig, validate_topic_overrides
-from ottla.model.config.parse import format_properties, parse_properties
+from ottla.model.config.parse import decode_properties, format_properties, parse_properties
 from ottla.model.config.topic_keys import TOPIC_KEYS
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "Password",
     "UpdateMode",
     "Voter",
+    "decode_properties",
     "format_properties",
     "parse_properties",
     "validate_topic_overrides",

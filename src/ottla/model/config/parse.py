@@ -10,11 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-__all__ = ["format_properties", "parse_properties"]
+__all__ = ["decode_properties", "format_properties", "parse_properties"]
 
 _BLANKS = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _UNESCAPES = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}
+
+
+def decode_properties(content: bytes) -> str:
+    """The text of a properties file: UTF-8, or else ISO 8859-1, as which Java reads them all."""
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        return content.decode("iso-8859-1")
 
 
 def parse_properties(text: str) -> dict[str, str]:
