@@ -72,6 +72,21 @@ def root() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Runs one command; never shows a traceback, unless `OTTLA_TRACEBACK` asks for it."""
+    code = _run(arguments)
+    try:
+        # What is still in the buffer belongs to the answer: whether it could be written decides about the exit code.
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        # Nowhere to go for it. Where whoever read it has gone (`| head`), there is nobody to tell either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            say_wrong(f"The answer cannot be written: {sentence_of(error)}")
+        return 1
+    return code
+
+
+def _run(arguments: Sequence[str]) -> int:
     try:
         result: Any = root.main(
             list(arguments), prog_name=PROGRAM, complete_var=COMPLETION_VARIABLE, standalone_mode=False
@@ -89,8 +104,6 @@ def run(arguments: Sequence[str]) -> int:
         click.echo("", err=True)
         return 130
     except BrokenPipeError:
-        # Whoever read our output has gone; what is left in the buffer has nowhere to go.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
         if os.environ.get("OTTLA_TRACEBACK"):

@@ -15,6 +15,7 @@ from ottla.cli.logic.line_reader import LineFormat, line_format, parse_line
 from ottla.cli.logic.words import parse_key_values
 from ottla.cli.names import TOPIC
 from ottla.cli.session import Session, cluster_options_with, is_explicit, read_properties, run_async
+from ottla.cli.standard_input import lines_of
 from ottla.client.errors import ClientError
 from ottla.client.producer import Delivery, Producer, ProducerSettings
 from ottla.client.settings import parse_bootstrap
@@ -97,7 +98,7 @@ def produce(
     if chosen is None:
         raise click.UsageError("Name a topic, as an argument or with --topic.")
     properties = {} if reader_config is None else read_properties(reader_config)
-    properties |= parse_key_values(reader, option="--reader-property")
+    properties |= parse_key_values(reader, option="--reader-property", literal=True)
     if key_separator is not None:
         properties |= {"parse.key": "true", "key.separator": key_separator}
     if brokers is not None:
@@ -128,30 +129,34 @@ async def _produce(
     async with Producer(session.settings, settings) as producer:
         await producer.partitions(topic)
         waiting: list[Delivery] = []
-        loop = asyncio.get_running_loop()
-        while True:
-            if interactive:
-                print(">", end="", flush=True)
-                line = await loop.run_in_executor(None, sys.stdin.readline)
-            else:
-                line = sys.stdin.readline()
-            if not line:
-                break
-            count += 1
-            record = parse_line(line.rstrip("\r\n"), how, number=count)
-            delivery = await producer.send(topic, record.value, record.key, headers=record.headers, partition=partition)
-            waiting.append(delivery)
-            if sync or len(waiting) >= DELIVERIES_MAX:
-                await producer.flush()
-                failed += _failures(waiting)
-                waiting = []
-            elif not count % 100:
-                # Whoever sends must be let run while input does not pause.
-                await asyncio.sleep(0)
+        _prompt(interactive)
+        async for lines in lines_of(sys.stdin):
+            for line in lines:
+                count += 1
+                record = parse_line(line, how, number=count)
+                waiting.append(
+                    await producer.send(topic, record.value, record.key, headers=record.headers, partition=partition)
+                )
+                if sync or len(waiting) >= DELIVERIES_MAX:
+                    await producer.flush()
+                    failed += _failures(waiting)
+                    waiting = []
+                elif not count % 100:
+                    # Whoever sends must be let run while input does not pause.
+                    await asyncio.sleep(0)
+                _prompt(interactive)
+            # Whatever has failed is told before the next line comes, which may take long, and not only at the end.
+            failed += _failures([one for one in waiting if one.done])
+            waiting = [one for one in waiting if not one.done]
         await producer.flush()
         failed += _failures(waiting)
     session.output.emit({"topic": topic, "sent": count - failed, "failed": failed})
     return 1 if failed else 0
+
+
+def _prompt(interactive: bool) -> None:
+    if interactive:
+        print(">", end="", flush=True)
 
 
 def _failures(deliveries: list[Delivery]) -> int:
