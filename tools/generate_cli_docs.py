@@ -23,12 +23,13 @@ This page is generated from `src/ottla/cli/table.py` and the commands themselves
 
 `ottla` works against Ottla and Apache Kafka alike. Where the cluster is: `-b`, or `OTTLA_BOOTSTRAP_SERVER`, else
 `localhost:9092`. Commands take the flags of Kafka's own tools, verbs among them: `ottla topics --create --topic a` is
-`ottla topics create a`. Beyond those every command has `--json` for programs, `--timeout` in milliseconds, and
-`--command-config` for a Java client's properties file. Tables fit a terminal and are whole lines in a pipe.
+`ottla topics create a`. Beyond those every command that asks a cluster has `--json` for programs, `--timeout` in
+milliseconds (for `produce`, where Kafka's tool means something else by it, `--call-timeout`), and `--command-config`
+for a Java client's properties file. Tables fit a terminal and are whole lines in a pipe.
 
-Exit codes: 0 for done, 1 for failed, 2 for a command line that makes no sense. What cannot be undone asks first, and
-refuses where nobody can answer, unless told `--yes`. `eval "$(ottla completion bash)"` completes commands and options,
-and the names of the cluster's topics and groups (`zsh` and `fish` likewise).
+Exit codes: 0 for done, 1 for failed, 2 for a command line that makes no sense, 130 for what Ctrl-C broke off. What
+cannot be undone asks first, and refuses where nobody can answer, unless told `--yes`. `eval "$(ottla completion bash)"`
+completes commands and options, and the names of the cluster's topics and groups (`zsh` and `fish` likewise).
 
 """
 
@@ -48,7 +49,7 @@ def page() -> str:
                 lines.append(f"| `ottla {name}` | {verbs} | {kafka} | {entry.help} |")
     for section in SECTIONS:
         for name, entry in COMMANDS.items():
-            if entry.section == section and entry.module != "run":
+            if entry.section == section:
                 lines += describe(root.get_command(context, name), name)
     return "\n".join(lines) + "\n"
 

@@ -16,6 +16,8 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 
+from ottla.host.loop import stop_signals
+
 __all__ = ["Supervisor"]
 
 # After this long a node that was asked to stop is killed.
@@ -36,7 +38,8 @@ class Supervisor:
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
         signal.set_wakeup_fd(writer)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+        stopping = stop_signals()
+        for number in (*stopping, signal.SIGCHLD):
             signal.signal(number, _ignore)
         with selectors.DefaultSelector() as selector:
             selector.register(reader, selectors.EVENT_READ, None)
@@ -44,7 +47,7 @@ class Supervisor:
                 for config_file in self._config_files:
                     child = self._start(config_file)
                     selector.register(child.stdout, selectors.EVENT_READ, child)  # type: ignore[arg-type]
-                return self._watch(selector, reader)
+                return self._watch(selector, reader, stopping)
             finally:
                 self._stop()
                 signal.set_wakeup_fd(-1)
@@ -53,19 +56,22 @@ class Supervisor:
 
     def _start(self, config_file: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "ottla.cli.main", "node", "--config", config_file]
-        # A group of its own: Ctrl-C reaches only us, and we stop the nodes in order.
-        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, process_group=0)
+        # A group of its own: Ctrl-C reaches only us, and we stop the nodes in order. Should we be killed, they see it
+        # by their standard input, and stop instead of keeping ports and directories for good.
+        environment = {**os.environ, "OTTLA_LIFELINE": "stdin"}
+        child = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0, env=environment
+        )
         self._children.append(child)
         self._waiting.add(child.pid)
         return child
 
-    def _watch(self, selector: selectors.BaseSelector, reader: int) -> int:
+    def _watch(self, selector: selectors.BaseSelector, reader: int, stopping: Sequence[int]) -> int:
         while True:
             for key, _ in selector.select():
                 child: subprocess.Popen[bytes] | None = key.data
                 if child is None:
-                    if signals := set(os.read(reader, 512)) & {signal.SIGTERM, signal.SIGINT}:
-                        assert signals
+                    if not set(stopping).isdisjoint(os.read(reader, 512)):
                         return 0
                     continue
                 assert child.stdout is not None
@@ -101,8 +107,9 @@ class Supervisor:
                 except subprocess.TimeoutExpired:
                     child.kill()
                     child.wait()
-            if child.stdout is not None:
-                child.stdout.close()
+            for stream in (child.stdin, child.stdout):
+                if stream is not None:
+                    stream.close()
 
 
 def _ignore(number: int, frame: object) -> None:

@@ -27,21 +27,22 @@ from ottla.model.ports import DirectoryLocked
 
 __all__ = ["up"]
 
+# Not indented: it is to be pasted into Python as it is.
 NEXT_STEPS = """\
-Try it from Python (pip install confluent-kafka):
+To try it, paste this into a Python that has confluent-kafka (in a checkout: .venv/bin/python):
 
-    from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Producer
 
-    producer = Producer({{"bootstrap.servers": "{bootstrap}"}})
-    producer.produce("hello", key="first", value="Hello, Ottla!")
-    producer.flush()
+producer = Producer({{"bootstrap.servers": "{bootstrap}"}})
+producer.produce("hello", key="first", value="Hello, Ottla!")
+producer.flush()
 
-    consumer = Consumer(
-        {{"bootstrap.servers": "{bootstrap}", "group.id": "try", "auto.offset.reset": "earliest"}}
-    )
-    consumer.subscribe(["hello"])
-    print(consumer.poll(10).value())
-    consumer.close()
+consumer = Consumer(
+    {{"bootstrap.servers": "{bootstrap}", "group.id": "try", "auto.offset.reset": "earliest"}}
+)
+consumer.subscribe(["hello"])
+print(consumer.poll(10).value())
+consumer.close()
 
 Data is kept in {data}. Ctrl-C stops it."""
 
@@ -58,9 +59,16 @@ def up(*, nodes: int, port: int, data: str, settings: Mapping[str, str]) -> int:
     except OSError as error:
         return fail(f"Cannot use the data directory {data}: {error.strerror}.")
     try:
+        controllers = _controllers_so_far(data)
+        if 2 * nodes <= controllers:
+            # Said before anything is written: the properties of node 1 decide how the whole cluster is started.
+            return fail(
+                f"The cluster in {data} has {controllers} controllers, and most of them have to run: "
+                f"start it with --nodes {controllers}."
+            )
         if nodes == 1:
             return _up_one(port=port, data=data, settings=settings)
-        return _up_many(nodes=nodes, port=port, data=data, settings=settings)
+        return _up_many(nodes=nodes, controllers_so_far=controllers, port=port, data=data, settings=settings)
     except ConfigError as error:
         return fail(str(error))
     except OSError as error:
@@ -92,13 +100,13 @@ def _up_one(*, port: int, data: str, settings: Mapping[str, str]) -> int:
     return run_node(BrokerConfig(properties(port, 0)), pid_file=pid_file, on_bound=on_bound, on_ready=on_ready)
 
 
-def _up_many(*, nodes: int, port: int, data: str, settings: Mapping[str, str]) -> int:
+def _up_many(*, nodes: int, controllers_so_far: int, port: int, data: str, settings: Mapping[str, str]) -> int:
     from ottla.cli.supervisor import Supervisor
 
     if port and port + nodes - 1 > 65535:
         return fail(f"There are no {nodes} ports from {port} on.")
     broker_ports = list(range(port, port + nodes)) if port else free_ports(nodes)
-    controllers = _controllers_so_far(data) or controller_count(nodes)
+    controllers = controllers_so_far or controller_count(nodes)
     # Nobody but the nodes has to know the controllers' ports, so any will do that are not a broker's.
     free = [each for each in free_ports(2 * nodes + controllers) if each not in broker_ports]
     metrics_ports = free[controllers : controllers + nodes]

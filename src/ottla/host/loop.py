@@ -1,7 +1,7 @@
 """The event loop: uvloop where it can be imported, asyncio's own otherwise.
 
-The loop itself is the Scheduler port (`call_soon`, `call_later`). SIGTERM and SIGINT ask for a clean stop; the second
-signal while stopping is ignored, so that an impatient Ctrl-C does not cut a clean shutdown short.
+The loop itself is the Scheduler port (`call_soon`, `call_later`). SIGTERM, SIGINT and SIGHUP ask for a clean stop;
+another signal while stopping is ignored, so that an impatient Ctrl-C does not cut a clean shutdown short.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import signal
 from collections.abc import Callable
 
-__all__ = ["EventLoop", "new_event_loop", "stop_on_signals"]
+__all__ = ["EventLoop", "new_event_loop", "stop_on_signals", "stop_signals"]
 
 EventLoop = asyncio.AbstractEventLoop
 
@@ -28,7 +28,7 @@ def new_event_loop() -> EventLoop:
 
 
 def stop_on_signals(loop: EventLoop, stop: Callable[[], object]) -> None:
-    """Calls `stop` on the loop's thread at the first SIGTERM or SIGINT."""
+    """Calls `stop` on the loop's thread at the first of the `stop_signals`."""
     stopping = False
 
     def on_signal() -> None:
@@ -37,5 +37,11 @@ def stop_on_signals(loop: EventLoop, stop: Callable[[], object]) -> None:
             stopping = True
             stop()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in stop_signals():
         loop.add_signal_handler(number, on_signal)
+
+
+def stop_signals() -> list[signal.Signals]:
+    """What asks for a stop: also the end of the terminal, unless whoever started us (`nohup`) has it ignored."""
+    numbers = [signal.SIGTERM, signal.SIGINT]
+    return numbers if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [*numbers, signal.SIGHUP]

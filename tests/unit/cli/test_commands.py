@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import fcntl
 import os
 import pty
@@ -17,6 +18,7 @@ import pytest
 from ottla.cli.app import root, run
 from ottla.cli.failures import Failure, sentence_of
 from ottla.cli.logic.topic_filters import Filters, wanted_partitions
+from ottla.cli.main import START_COMMANDS, _parser
 from ottla.cli.output import Output, counted, duration, say_wrong, size
 from ottla.cli.table import COMMANDS, SECTIONS
 from ottla.client.admin.topics import DescribedPartition, DescribedTopic
@@ -193,3 +195,13 @@ def test_the_page_of_commands_is_up_to_date() -> None:
     root_directory = Path(__file__).resolve().parents[3]
     done = subprocess.run([sys.executable, "tools/generate_cli_docs.py", "--check"], cwd=root_directory, check=False)
     assert done.returncode == 0, "run: python tools/generate_cli_docs.py"
+
+
+@pytest.mark.parametrize("name", START_COMMANDS)
+def test_what_starts_nodes_has_the_options_that_the_pages_say(name: str) -> None:
+    (subparsers,) = [action for action in _parser()._actions if isinstance(action, argparse._SubParsersAction)]
+    parsed = {word for action in subparsers.choices[name]._actions for word in action.option_strings}
+    command = root.get_command(click.Context(root), name)
+    assert command is not None
+    shown = {word for parameter in command.params for word in parameter.opts}
+    assert parsed - {"-h", "--help"} == shown
