@@ -258,5 +258,20 @@ def test_types_of_parquet_that_spark_does_not_have(tmp_path: Path) -> None:
     assert found.schema({"file": "a.parquet"}).simpleString() == "struct<value:struct<u:bigint,ns:timestamp,d:string>>"
 
 
+def test_text_in_csv_stays_as_it_is_written(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("zip,count,at\n00501,1,2024-01-02\n,2,2024-01-03\n")
+    found = reader(tmp_path, "csv", schema="zip string, count int, at string")
+    ((first, second),) = rows(found, {"file": "a.csv"})
+    assert first == {"zip": "00501", "count": 1, "at": "2024-01-02"}
+    assert second["zip"] == ""
+
+
+def test_times_of_parquet_that_are_finer_than_sparks(tmp_path: Path) -> None:
+    nanoseconds = pyarrow.array([1_700_000_000_123_456_789], pyarrow.int64()).cast(pyarrow.timestamp("ns", tz="UTC"))
+    pyarrow.parquet.write_table(pyarrow.table({"at": nanoseconds}), tmp_path / "a.parquet")
+    ((row,),) = rows(reader(tmp_path, "parquet"), {"file": "a.parquet"})
+    assert row == {"at": datetime.datetime(2023, 11, 14, 22, 13, 20, 123456, tzinfo=datetime.UTC)}
+
+
 def _crash(*_: object, **__: object) -> None:
     raise KeyboardInterrupt

@@ -55,3 +55,25 @@ def test_files_and_their_directories_are_on_disk_before_the_manifest_and_the_end
     assert f"{staging}/time=2026/land=se/part-00000.json" in before
     (written,) = tmp_path.rglob("time=*/land=se/c-0-*.json")
     assert {str(each) for each in written.parents if each.is_relative_to(tmp_path)} <= set(synced)
+
+
+def test_directories_of_columns_with_an_underscore_are_partitions_and_not_hidden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`partition.by=_topic`, with the topic as a column: all of a batch lies under such directories."""
+
+    def stage(_self: DirectoryWriter, _frame: object, staging: Path) -> None:
+        for place in ("_topic=orders", "_topic=orders/_temporary", "_temporary/0"):
+            (staging / place).mkdir(parents=True, exist_ok=True)
+            (staging / place / "part-00000.json").write_text("{}")
+        (staging / "_SUCCESS").write_text("")
+
+    monkeypatch.setattr(DirectoryWriter, "_stage", stage)
+    settings = DirectorySinkConnector.config_definitions().parse({"path": str(tmp_path), "format": "json"})
+    nothing: Any = None
+    batch = Batch(id=0, epoch="e", ranges=(), task=Task(connector="c", number=0, config={}))
+    DirectoryWriter(settings).write(nothing, batch)
+    written = [path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()]
+    assert [str(path) for path in written if path.parts[0] != "_ottla"] == [
+        f"_topic=orders/{batch.identity}-00000.json"
+    ]

@@ -2,7 +2,7 @@
 
 A source partition is a file, its offset the number of rows that were read. Files are taken when they have not changed
 for a moment (`settle.ms`); each is read once, by the task to which the hash of its name belongs. Names that begin with
-a dot or an underscore, or end in `.tmp`, are nobody's business.
+a dot or an underscore, or end in `.tmp`, are nobody's business; directories `_name=value` are partitions.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ class DirectoryReader(SourceReader):
         """All rows of a file, in order. Columns are cast to the schema, where one is set."""
         wanted = self._wanted()
         for batch in self._raw_batches(path):
-            sized = batch.cast(_spark_sized(batch.schema))
+            sized = _sized(batch)
             if wanted is None:
                 yield sized
             else:
@@ -237,7 +237,7 @@ class DirectoryReader(SourceReader):
             )
             parse = pyarrow.csv.ParseOptions(delimiter=self._settings.text("csv.delimiter"), newlines_in_values=True)
             if path.stat().st_size:
-                yield from pyarrow.csv.read_csv(path, options, parse).to_batches()
+                yield from pyarrow.csv.read_csv(path, options, parse, self._conversions()).to_batches()
         elif kind == "json":
             import pyarrow.json
 
@@ -245,6 +245,15 @@ class DirectoryReader(SourceReader):
                 yield from pyarrow.json.read_json(path).to_batches()
         else:
             yield from _avro_batches(path, self._arrow_schema(path))
+
+    def _conversions(self) -> pyarrow.csv.ConvertOptions:
+        """Columns that are to be text are read as text: 007 that was taken for a number would not be 007 again."""
+        import pyarrow.csv
+
+        wanted = self._wanted()
+        kinds = {} if wanted is None else {each.name: each.type for each in wanted}
+        texts = {name: kind for name, kind in kinds.items() if kind in (pyarrow.string(), pyarrow.binary())}
+        return pyarrow.csv.ConvertOptions(column_types=texts)
 
     def _wanted_names(self) -> list[str]:
         wanted = self._wanted()
@@ -277,6 +286,18 @@ def _conformed(batch: pyarrow.RecordBatch, wanted: pyarrow.Schema) -> pyarrow.Re
     return pyarrow.RecordBatch.from_arrays(arrays, schema=wanted)
 
 
+def _sized(batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
+    """Rows in types that Spark has. Of times what is finer than a microsecond goes; all else has to fit."""
+    import pyarrow
+
+    wanted = _spark_sized(batch.schema)
+    arrays = [
+        column.cast(field.type, safe=not pyarrow.types.is_temporal(field.type))
+        for column, field in zip(batch.columns, wanted, strict=True)
+    ]
+    return pyarrow.RecordBatch.from_arrays(arrays, schema=wanted)
+
+
 def _spark_sized(schema: pyarrow.Schema) -> pyarrow.Schema:
     """Types that Spark has: microseconds, signed numbers, no dictionaries, strings of ordinary length."""
     import pyarrow
@@ -306,7 +327,10 @@ def _spark_sized(schema: pyarrow.Schema) -> pyarrow.Schema:
 
 
 def is_hidden(name: str) -> bool:
-    return name.endswith(".tmp") or any(part.startswith((".", "_")) for part in name.split("/"))
+    """Whether a file is nobody's business. A directory `_name=value` is a partition, as for Spark, and no secret."""
+    return name.endswith(".tmp") or any(
+        part.startswith(".") or (part.startswith("_") and "=" not in part) for part in name.split("/")
+    )
 
 
 def _row(offset: SourceOffset | None) -> int:
