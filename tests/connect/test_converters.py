@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import decimal
 import io
 import json
@@ -267,3 +268,42 @@ def test_avro_schemas_are_checked() -> None:
             configured(converters.AvroConverter(), schema=text)
     with pytest.raises(ConfigError, match="exclude"):
         configured(converters.AvroConverter(), schema='"int"', schema_file="/x")
+
+
+def test_decimals_are_read_by_the_scale_of_their_own_message(plain_spark: SparkSession) -> None:
+    def message(scale: int, price: str) -> bytes:
+        kind = {"type": "bytes", "name": DECIMAL, "version": 1, "parameters": {"scale": str(scale)}, "field": "price"}
+        return json.dumps({"schema": {"type": "struct", "fields": [kind]}, "payload": {"price": price}}).encode()
+
+    # 12345 with two digits behind the point, and with four: as before and after a column was changed.
+    frame = decoded(plain_spark, converters.JsonConverter(), message(2, "MDk="), message(4, "MDk="))
+    assert [value["price"] for value in values_of(frame)] == [decimal.Decimal("123.45"), decimal.Decimal("1.2345")]
+
+
+def test_what_json_has_and_cannot_be_held_fails_and_is_not_null(plain_spark: SparkSession) -> None:
+    too_many = base64.b64encode((10**38).to_bytes(16, "big")).decode()
+    nothing = json.dumps({**ENVELOPE, "payload": None}).encode()
+    without = b'{"schema": null, "payload": null}'
+    found = values_of(
+        decoded(
+            plain_spark, converters.JsonConverter(), envelope(price=too_many), envelope(price="?"), nothing, without
+        )
+    )
+    assert found == ["failed", "failed", "failed", None]
+
+
+def test_avro_values_of_types_that_connect_does_not_have(plain_spark: SparkSession) -> None:
+    avro = {
+        "type": "record",
+        "name": "R",
+        "fields": [
+            {"name": "who", "type": ["null", {"type": "string", "logicalType": "uuid"}]},
+            {"name": "clock", "type": {"type": "int", "logicalType": "time-millis"}},
+            {"name": "fine", "type": {"type": "long", "logicalType": "time-micros"}},
+        ],
+    }
+    buffer = io.BytesIO()
+    row = {"who": "12345678-1234-1234-1234-123456789abc", "clock": 45_296_789, "fine": 45_296_789_000}
+    fastavro.schemaless_writer(buffer, fastavro.parse_schema(avro), row)
+    frame = decoded(plain_spark, configured(converters.AvroConverter(), schema=json.dumps(avro)), buffer.getvalue())
+    assert [value.asDict() for value in values_of(frame)] == [row]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DATE",
     "DECIMAL",
+    "PRECISION",
     "TIME",
     "TIMESTAMP",
     "Field",
@@ -32,6 +33,7 @@ __all__ = [
     "attach_schemaless",
     "is_schemaless",
     "merge",
+    "scaled_as",
     "schema_from_json",
     "schema_from_spark",
     "schema_of",
@@ -61,6 +63,8 @@ PRIMITIVES: Mapping[str, str] = {
 INTEGERS = ("int8", "int16", "int32", "int64")
 NUMBERS = (*INTEGERS, "float", "double")
 PRECISION_MAX = 38
+# Our own parameter of decimals; without it a decimal has as many digits as Spark can hold.
+PRECISION = "connect.decimal.precision"
 METADATA_SCHEMA = "connect.schema"
 METADATA_SCHEMALESS = "connect.schemaless"
 
@@ -193,7 +197,7 @@ def schema_from_spark(data_type: DataType, *, nullable: bool = True) -> Schema:
         if type(data_type).__name__ == primitive:
             return Schema(type=name, optional=nullable)
     if isinstance(data_type, spark.DecimalType):
-        parameters = {"scale": str(data_type.scale), "connect.decimal.precision": str(data_type.precision)}
+        parameters = {"scale": str(data_type.scale), PRECISION: str(data_type.precision)}
         return Schema(type="bytes", optional=nullable, name=DECIMAL, version=1, parameters=parameters)
     if isinstance(data_type, spark.DateType):
         return Schema(type="int32", optional=nullable, name=DATE, version=1)
@@ -243,6 +247,8 @@ def merge(left: Schema, right: Schema) -> Schema:
     if left.name != right.name and (left.name in LOGICAL or right.name in LOGICAL):
         raise SchemaError(f"{left.name or left.type} and {right.name or right.type} cannot be one column")
     common = replace(left if left.version is None else right, optional=optional)
+    if left.name == right.name == DECIMAL:
+        return replace(common, parameters=_wider_decimal(left, right))
     if left.is_struct and right.is_struct:
         return replace(common, fields=_merge_fields(left, right))
     if left.type == right.type == "array":
@@ -262,6 +268,21 @@ def merge(left: Schema, right: Schema) -> Schema:
     raise SchemaError(f"{left.type} and {right.type} cannot be one column")
 
 
+def scaled_as(wanted: Schema, given: Schema) -> Schema:
+    """A merged schema with the scales of one that it holds: a decimal in a message is its digits alone."""
+    if wanted.name == given.name == DECIMAL:
+        return replace(wanted, parameters={**(wanted.parameters or {}), "scale": str(decimal_scale(given))})
+
+    def part(inner: Schema | None, own: Schema | None) -> Schema | None:
+        return inner if inner is None or own is None else scaled_as(inner, own)
+
+    fields = tuple(Field(each.name, part(each.schema, given.field(each.name)) or each.schema) for each in wanted.fields)
+    return replace(
+        wanted, fields=fields, items=part(wanted.items, given.items), keys=part(wanted.keys, given.keys),
+        values=part(wanted.values, given.values),
+    )  # fmt: skip
+
+
 def decimal_scale(schema: Schema) -> int:
     text = (schema.parameters or {}).get("scale")
     if text is None:
@@ -270,7 +291,7 @@ def decimal_scale(schema: Schema) -> int:
 
 
 def decimal_precision(schema: Schema) -> int:
-    return min(int((schema.parameters or {}).get("connect.decimal.precision", PRECISION_MAX)), PRECISION_MAX)
+    return min(int((schema.parameters or {}).get(PRECISION, PRECISION_MAX)), PRECISION_MAX)
 
 
 LOGICAL = frozenset({DECIMAL, DATE, TIME, TIMESTAMP})
@@ -303,6 +324,16 @@ def _merge_fields(left: Schema, right: Schema) -> tuple[Field, ...]:
     known = {each.name for each in left.fields}
     result += [Field(each.name, each.schema.with_optional()) for each in right.fields if each.name not in known]
     return tuple(result)
+
+
+def _wider_decimal(left: Schema, right: Schema) -> dict[str, str]:
+    """Parameters for the digits of both, before the point and behind it."""
+    scale = max(decimal_scale(left), decimal_scale(right))
+    whole = max(decimal_precision(each) - decimal_scale(each) for each in (left, right))
+    found = {**(left.parameters or {}), **(right.parameters or {}), "scale": str(scale)}
+    if all(PRECISION in (each.parameters or {}) for each in (left, right)):
+        return {**found, PRECISION: str(min(whole + scale, PRECISION_MAX))}
+    return {name: text for name, text in found.items() if name != PRECISION}
 
 
 def _wider(left: str, right: str) -> str:

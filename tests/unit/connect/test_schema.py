@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.connect.schema import Field, Schema, SchemaError, merge, schema_from_json, schema_to_json
+from ottla.connect.schema import (
+    DECIMAL,
+    PRECISION,
+    Field,
+    Schema,
+    SchemaError,
+    merge,
+    scaled_as,
+    schema_from_json,
+    schema_to_json,
+)
 
 
 def test_a_schema_is_written_as_it_was_read() -> None:
@@ -73,3 +83,23 @@ def test_an_integer_beside_a_float_needs_a_double() -> None:
 def test_text_and_numbers_are_not_one_column() -> None:
     with pytest.raises(SchemaError):
         merge(Schema(type="string"), Schema(type="int32"))
+
+
+def decimal(scale: int, **parameters: str) -> Schema:
+    return Schema(type="bytes", name=DECIMAL, version=1, parameters={"scale": str(scale), **parameters})
+
+
+def test_decimals_of_two_scales_become_one_that_loses_no_digit() -> None:
+    assert merge(decimal(2), decimal(4)).parameters == {"scale": "4"}
+    assert merge(decimal(4), decimal(2)).parameters == {"scale": "4"}
+    precise = merge(decimal(2, **{PRECISION: "10"}), decimal(4, **{PRECISION: "9"}))
+    assert precise.parameters == {"scale": "4", PRECISION: "12"}
+
+
+def test_what_a_message_wrote_is_read_by_its_own_scale() -> None:
+    def of(price: Schema) -> Schema:
+        return Schema(type="struct", fields=(Field("price", price), Field("id", Schema(type="int32"))))
+
+    together = merge(of(decimal(2)), of(decimal(4)))
+    assert scaled_as(together, of(decimal(4))) == together
+    assert scaled_as(together, of(decimal(2))) == of(decimal(2))

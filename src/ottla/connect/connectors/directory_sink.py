@@ -221,7 +221,7 @@ def _write_avro(rows: DataFrame, columns: list[str], staging: Path, codec: str |
         for batch in batches:
             for row in batch.to_pylist():
                 place = "/".join(f"{name}={_directory_value(row[name])}" for name in columns)
-                groups.setdefault(place, []).append({name: plain(row[name]) for name in names})
+                groups.setdefault(place, []).append(plain({name: row[name] for name in names}))
         for place, some in groups.items():
             directory = Path(target) / place
             directory.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.connect import schema
 from ottla.connect.api import ConfigDefinitions, ConfigError, ConfigType, ConnectError, Importance
-from ottla.connect.converters.avro_schema import avro_from_schema, schema_from_avro
+from ottla.connect.converters.avro_schema import avro_from_schema, field_name, readable_avro, schema_from_avro
 from ottla.connect.converters.base import STAGED, ColumnConverter, Converted, java_names
 from ottla.connect.lazy import arrow_function, sql
 
@@ -89,7 +89,7 @@ class AvroConverter(ColumnConverter):
                 spark.StructField("problem", spark.StringType()),
             ]
         )
-        text = json.dumps(self._avro)
+        text = json.dumps(readable_avro(self._avro))
 
         def decoded(values: pyarrow.Array) -> pyarrow.Array:
             return _decode(values, text, result)
@@ -163,9 +163,9 @@ def _decode(values: pyarrow.Array, avro_text: str, result: Any) -> pyarrow.Array
 
 
 def plain(value: Any) -> Any:
-    """Arrow gives maps as lists of pairs; Avro wants dictionaries."""
+    """Arrow gives maps as lists of pairs, where Avro wants dictionaries, and structs with any names."""
     if isinstance(value, dict):
-        return {name: plain(each) for name, each in value.items()}
+        return {field_name(name): plain(each) for name, each in value.items()}
     if isinstance(value, list):
         if value and all(isinstance(each, tuple) and len(each) == 2 for each in value):
             return {key: plain(each) for key, each in value}

@@ -17,7 +17,7 @@ from ottla.connect.schema import (
     decimal_scale,
 )
 
-__all__ = ["avro_from_schema", "schema_from_avro"]
+__all__ = ["avro_from_schema", "field_name", "readable_avro", "schema_from_avro"]
 
 TO_CONNECT = {
     "boolean": "boolean",
@@ -30,6 +30,8 @@ TO_CONNECT = {
 }
 TO_AVRO = {**{connect: avro for avro, connect in TO_CONNECT.items()}, "int8": "int", "int16": "int"}
 LOGICAL_NAMES = {"date": DATE, "time-millis": TIME, "timestamp-millis": TIMESTAMP, "timestamp-micros": TIMESTAMP}
+# Logical types whose Python values are those of our schemas; other values are taken as what they are underneath.
+READ_AS_THEY_ARE = ("decimal", "date", "timestamp-millis", "timestamp-micros")
 
 
 def schema_from_avro(avro: Any, *, named: dict[str, Schema] | None = None) -> Schema:
@@ -49,6 +51,21 @@ def schema_from_avro(avro: Any, *, named: dict[str, Schema] | None = None) -> Sc
     if not isinstance(avro, dict) or "type" not in avro:
         raise SchemaError("an Avro schema is a name, a list or an object with a 'type'")
     return _from_object(avro, named)
+
+
+def readable_avro(avro: Any) -> Any:
+    """An Avro schema by which fastavro gives what our schemas say: a uuid as its text, a time of day as its number."""
+    if isinstance(avro, list):
+        return [readable_avro(each) for each in avro]
+    if not isinstance(avro, dict):
+        return avro
+    kept = {name: each for name, each in avro.items() if name != "logicalType" or each in READ_AS_THEY_ARE}
+    for name in ("type", "items", "values"):
+        if name in kept:
+            kept[name] = readable_avro(kept[name])
+    if isinstance(kept.get("fields"), list):
+        kept["fields"] = [{**each, "type": readable_avro(each["type"])} for each in kept["fields"]]
+    return kept
 
 
 def avro_from_schema(given: Schema, *, path: str = "Value") -> Any:
@@ -98,7 +115,7 @@ def _required(given: Schema, path: str) -> Any:
         fields = []
         for each in given.fields:
             field: dict[str, Any] = {
-                "name": _name(each.name),
+                "name": field_name(each.name),
                 "type": avro_from_schema(each.schema, path=f"{path}_{each.name}"),
             }
             if each.schema.optional:
@@ -115,6 +132,11 @@ def _required(given: Schema, path: str) -> Any:
             raise SchemaError("keys of Avro's maps are text")
         return {"type": "map", "values": avro_from_schema(given.values, path=f"{path}_value")}
     return TO_AVRO[given.type]
+
+
+def field_name(text: str) -> str:
+    """The name of a field as Avro allows it; whoever writes a struct has to use the same."""
+    return _name(text).replace(".", "_")
 
 
 def _name(text: str) -> str:

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ottla.connect import schema
 from ottla.connect.api import ConfigDefinitions, ConfigError, ConfigType, ConnectError, Importance, OneOf, Range
 from ottla.connect.converters.base import STAGED, ColumnConverter, Converted, java_names
-from ottla.connect.converters.json_expressions import json_text, parse_type, required_missing, typed
+from ottla.connect.converters.json_expressions import decimals_lost, json_text, parse_type, required_missing, typed
 from ottla.connect.lazy import sql
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ __all__ = ["JsonConverter", "default_as", "json_text"]
 # How many different schemas one batch may have: each is parsed in the driver.
 SCHEMAS_MAX = 1000
 CORRUPT = "__corrupt"
+# Schemas whose decimals have another scale than in the one that holds them all, and the text of each in messages.
+Otherwise = Sequence[tuple[schema.Schema, str]]
 
 
 class JsonConverter(ColumnConverter):
@@ -106,19 +109,19 @@ class JsonConverter(ColumnConverter):
             return self._decoded(text, text, self._fixed_schema)
         if not self.settings.flag("schemas.enable"):
             return self._decode_schemaless(frame, text, text)
-        together, left_out = self._schemas_in(frame, text)
+        together, otherwise, left_out = self._schemas_in(frame, text)
         if together is None:
             payload = sql.get_json_object(text, "$.payload")
             return _require_envelope(self._decode_schemaless(frame, text, payload), text, left_out)
-        return _require_envelope(self._decoded(text, text, together, wrapped=True), text, left_out)
+        return _require_envelope(self._decoded(text, text, together, wrapped=True, otherwise=otherwise), text, left_out)
 
     @property
     def _fixed_schema(self) -> schema.Schema | None:
         content = self.settings.text_or_none("schema.content")
         return schema.schema_from_json(json.loads(content)) if content else None
 
-    def _schemas_in(self, frame: DataFrame, text: Column) -> tuple[schema.Schema | None, list[str]]:
-        """The look at the batch: one schema for its messages, and those that do not go with it.
+    def _schemas_in(self, frame: DataFrame, text: Column) -> tuple[schema.Schema | None, Otherwise, list[str]]:
+        """The look at the batch: one schema for its messages, those that write decimals otherwise, and the rest.
 
         The schema that most messages have comes first: one message with another one must not spoil the batch.
         """
@@ -129,16 +132,25 @@ class JsonConverter(ColumnConverter):
         if len(rows) > most:
             raise ConnectError(f"one batch has more than {most} different schemas (schemas.cache.size)")
         together: schema.Schema | None = None
-        left_out = []
+        known, left_out = [], []
         for row in sorted(rows, key=lambda row: (-row["count"], row["schema"])):
             try:
                 given = schema.schema_from_json(json.loads(row["schema"]))
                 together = given if together is None else schema.merge(together, given)
+                known.append((row["schema"], given))
             except (schema.SchemaError, ValueError):
                 left_out.append(row["schema"])
-        return together, left_out
+        otherwise = []
+        for given_text, given in known:
+            assert together is not None
+            own = schema.scaled_as(together, given)
+            if own != together:
+                otherwise.append((own, given_text))
+        return together, otherwise, left_out
 
-    def _decoded(self, text: Column, source: Column, given: schema.Schema, *, wrapped: bool = False) -> Converted:
+    def _decoded(
+        self, text: Column, source: Column, given: schema.Schema, *, wrapped: bool = False, otherwise: Otherwise = ()
+    ) -> Converted:
         """Values of a known schema. What does not fit is recognised by Spark keeping its text in a column."""
         from pyspark.sql import types as spark
 
@@ -154,9 +166,20 @@ class JsonConverter(ColumnConverter):
         missing = required_missing(payload, given, defaults=defaults)
         if missing is not None:
             failed = failed | (payload.isNotNull() & missing)
+        own_schema = sql.get_json_object(text, "$.schema")
+        if not given.optional and not (defaults and given.default is not None):
+            has_schema = own_schema.isNotNull() if wrapped else sql.lit(True)
+            failed = failed | (payload.isNull() & text.isNotNull() & has_schema)
+        lost = decimals_lost(payload, given)
+        if lost is not None:
+            failed = failed | lost
+        value = typed(payload, given, defaults=defaults)
+        for other, written in otherwise:
+            rescaled = typed(payload, other, defaults=defaults).cast(schema.spark_type(given))
+            value = sql.when(own_schema == written, rescaled).otherwise(value)
         return Converted(
             staged=sql.from_json(document, spark.StructType(fields), options),
-            column=typed(payload, given, defaults=defaults),
+            column=value,
             schema=given,
             failed=sql.coalesce(failed, sql.lit(False)),
             message=sql.concat(sql.lit("the JSON does not fit its schema: "), sql.left(text, sql.lit(200))),

@@ -12,6 +12,8 @@ from __future__ import annotations
 import base64
 import decimal
 import json
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from ottla.connect import schema
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
     from pyspark.sql.types import DataType
 
-__all__ = ["default_column", "json_text", "parse_type", "required_missing", "typed"]
+__all__ = ["decimals_lost", "default_column", "json_text", "parse_type", "required_missing", "typed"]
 
 WITH_NULLS = {"ignoreNullFields": "false"}
 
@@ -87,6 +89,19 @@ def required_missing(column: Column, given: schema.Schema, *, defaults: bool = T
     for condition in conditions[1:]:
         result = result | condition
     return result
+
+
+def decimals_lost(column: Column, given: schema.Schema) -> Column | None:
+    """Whether a decimal is there that cannot be read: no base64, or more digits than Spark's decimals have.
+
+    Looks at what was parsed, into structs and not into lists and maps. None: there are no decimals.
+    """
+    if given.name == schema.DECIMAL:
+        there = column.isNotNull() & ~sql.is_variant_null(column)
+        return there & _typed(column, given, defaults=False).isNull()
+    parts = [decimals_lost(column.getField(each.name), each.schema) for each in given.fields]
+    found = [sql.coalesce(part, sql.lit(False)) for part in parts if part is not None]
+    return reduce(or_, found) if found else None
 
 
 def default_column(given: schema.Schema) -> Column:
