@@ -320,6 +320,9 @@ class SinkWriter(ABC):
         """
         return {}
 
+    def forget(self, partitions: Sequence[tuple[str, int]]) -> None:
+        """The topics of these partitions were deleted and made again: offsets that the target has of them are void."""
+
     def close(self) -> None:
         """The task ends here."""
 

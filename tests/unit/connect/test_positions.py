@@ -76,3 +76,34 @@ def test_every_partition_has_one_task_whatever_else_is_there() -> None:
     assert sorted(each for share in shares for each in share) == sorted(partitions)
     more = [*partitions, *(TopicPartition("aa", number) for number in range(5))]
     assert set(shares[1]) <= set(share_of(more, task=1, count=3))
+
+
+def test_of_a_topic_that_was_made_again_only_what_is_of_the_new_one_counts() -> None:
+    committed = {
+        **committed_note(RANGES[:1], batch_id=6, epoch="x", task=0, topic_ids={"t": "new"}),
+        **started_note(RANGES[1:], batch_id=7, epoch="x", task=0, topic_ids={"t": "old"}),
+    }
+    standing = standing_of(committed, [ONE, TWO], task=0, topic_ids={"t": "new"})
+    assert standing.positions == {ONE: 9}
+    assert standing.made_again == {TWO}
+    assert standing.unfinished == ()
+    assert standing.batch_id == 8
+
+
+def test_what_was_noted_without_an_id_is_of_the_topic_that_is_there() -> None:
+    committed = started_note(RANGES, batch_id=7, epoch="x", task=0)
+    standing = standing_of(committed, [ONE, TWO], task=0, topic_ids={"t": "new"})
+    assert standing.unfinished == RANGES
+    assert standing.made_again == frozenset()
+    noted = started_note(RANGES, batch_id=7, epoch="x", task=0, topic_ids={"t": "old"})
+    assert standing_of(noted, [ONE, TWO], task=0, topic_ids={"t": ""}).unfinished == RANGES
+
+
+def test_a_batch_goes_on_without_the_topic_that_was_made_again() -> None:
+    other = OffsetRange("u", 0, 1, 4)
+    both = {"t": "old", "u": "same"}
+    committed = started_note((*RANGES, other), batch_id=7, epoch="x", task=0, topic_ids=both)
+    mine = [ONE, TWO, TopicPartition("u", 0)]
+    standing = standing_of(committed, mine, task=0, topic_ids={"t": "new", "u": "same"})
+    assert standing.unfinished == (other,)
+    assert standing.batch_id == 7

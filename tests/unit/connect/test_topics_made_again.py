@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from ottla.client.admin.groups import CommittedOffset
 from ottla.client.metadata import MetadataCache, PartitionInfo, TopicInfo
 from ottla.connect.api import OffsetRange, ReadLimit
 from ottla.connect.runtime import sink_task
+from ottla.connect.runtime.positions import committed_note
 from ottla.connect.runtime.sink_task import SinkTask
 from ottla.model.ids import TopicPartition, Uuid
 from ottla.spark.options import EARLIEST
@@ -47,7 +49,7 @@ class Cluster:
 def sink(cluster: Cluster) -> Any:
     task: Any = SinkTask.__new__(SinkTask)
     task._cluster, task._read_committed, task._looked_at = cluster, True, 0.0
-    task._topic_ids, task._partitions, task._cut_off = {}, [], {}
+    task._topic_ids, task._partitions, task._cut_off, task._made_again = {}, [], {}, set()
     task.progress = SimpleNamespace(lag=0, on_error=lambda _text: None)
     task.spec = SimpleNamespace(config={"topics": "one,other"}, task=SimpleNamespace(id="c-0", number=0, count=1))
     task._positions = {ONE: 7, OTHER: 7}
@@ -65,6 +67,11 @@ def test_a_topic_that_was_made_again_is_read_from_its_beginning(monkeypatch: pyt
     task._positions = {ONE: 50, OTHER: 10}
     cluster.make(ONE)
     assert asyncio.run(task._plan(ReadLimit())) == (OffsetRange("one", 0, 0, 10),)
+    forgotten: list[Any] = []
+    task._writer = SimpleNamespace(forget=forgotten.extend)
+    for _ in range(2):
+        task._forget_what_was_made_again()
+    assert forgotten == [ONE]
 
 
 def test_what_comes_after_a_log_was_cut_off_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,3 +100,26 @@ def test_what_an_open_transaction_hides_is_not_cut_off(monkeypatch: pytest.Monke
     task._positions = {ONE: 50, OTHER: 10}
     assert asyncio.run(task._plan(ReadLimit())) == ()
     assert task._positions == {ONE: 50, OTHER: 10}
+
+
+def test_a_topic_that_was_made_again_while_nobody_read_it_is_read_from_its_beginning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also where the target keeps offsets: those are of the topic that was."""
+    noted = committed_note([OffsetRange("one", 0, 0, 50)], batch_id=3, epoch="e", task=0, topic_ids={"one": "before"})
+
+    class Groups:
+        def __init__(self, _cluster: object) -> None:
+            pass
+
+        async def offsets(self, _group: str, *, stable: bool) -> dict[TopicPartition, CommittedOffset]:
+            assert stable
+            return noted
+
+    monkeypatch.setattr(sink_task, "Groups", Groups)
+    task = sink(Cluster())
+    task.spec.group_id = "g"
+    asyncio.run(task._find_positions({ONE: 50, OTHER: 4}))
+    assert task._positions == {OTHER: 4}
+    assert task._made_again == {ONE}
+    assert task._batch_id == 4

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.client.admin.groups import Groups
@@ -66,6 +66,8 @@ class SinkTask(FencedTask):
         # The batch whose failed records are in the dead letter queue.
         self._set_aside: tuple[str, int, Sequence[OffsetRange]] | None = None
         self._topic_ids: dict[str, str] = {}
+        # Partitions of topics that were made again, of which the target may still keep offsets.
+        self._made_again: set[TopicPartition] = set()
         self._looked_at = 0.0
         self._read_committed = client_options.get("isolation.level", "read_committed") == "read_committed"
 
@@ -94,7 +96,9 @@ class SinkTask(FencedTask):
         began = time.monotonic()
         self.placed = False
         batch = Batch(id=self._batch_id, epoch=self._epoch, ranges=ranges, task=self.spec.task)
-        note = {"batch_id": batch.id, "epoch": batch.epoch, "task": self.spec.task.number}
+        counted = {"batch_id": batch.id, "epoch": batch.epoch, "task": self.spec.task.number}
+        note = {**counted, "topic_ids": self._topic_ids}
+        self._forget_what_was_made_again()
         if not again:
             self.wait_for(self._note(started_note(ranges, **note)))  # type: ignore[arg-type]
             self._unfinished = ranges
@@ -130,12 +134,21 @@ class SinkTask(FencedTask):
         finally:
             self.chain.release()
 
+    def _forget_what_was_made_again(self) -> None:
+        """Before a batch of the new topic is noted: from then on nothing tells that there was another."""
+        assert self._writer is not None
+        if self._made_again:
+            self._writer.forget(sorted(self._made_again))
+            self._made_again.clear()
+
     # Where it stands.
 
     async def _find_positions(self, stored: Mapping[TopicPartition, int]) -> None:
         await self._find_partitions()
         committed = await Groups(self._cluster).offsets(self.spec.group_id, stable=True)
-        standing = standing_of(committed, self._partitions, task=self.spec.task.number)
+        standing = standing_of(committed, self._partitions, task=self.spec.task.number, topic_ids=self._topic_ids)
+        self._tell_made_again(standing.made_again)
+        stored = {one: offset for one, offset in stored.items() if one not in self._made_again}
         self._positions = {**standing.positions, **stored}
         self._batch_id = standing.batch_id
         # A counting that never was before: no target has seen its names.
@@ -169,11 +182,16 @@ class SinkTask(FencedTask):
     def _know_topic(self, name: str, topic_id: str) -> None:
         """A topic that was deleted and made again is another one: how far the first was read says nothing of it."""
         if self._topic_ids.get(name, topic_id) != topic_id:
-            text = f"{name} was deleted and made again; it is read as a new topic"
-            logger.warning("task %s: %s", self.spec.task.id, text)
-            self.progress.on_error(text)
+            self._tell_made_again([one for one in self._positions if one.topic == name])
             self._positions = {one: offset for one, offset in self._positions.items() if one.topic != name}
         self._topic_ids[name] = topic_id
+
+    def _tell_made_again(self, partitions: Iterable[TopicPartition]) -> None:
+        for one in sorted(partitions):
+            self._made_again.add(one)
+            text = f"{one} is of a topic that was deleted and made again; it is read as a new one"
+            logger.warning("task %s: %s", self.spec.task.id, text)
+            self.progress.on_error(text)
 
     async def _plan(self, limit: ReadLimit) -> tuple[OffsetRange, ...]:
         if time.monotonic() - self._looked_at > _TOPICS_SECONDS:

@@ -132,6 +132,10 @@ class JdbcWriter(SinkWriter):
             self._offsets.create(cursor)
             return self._offsets.all(cursor)
 
+    def forget(self, partitions: Sequence[tuple[str, int]]) -> None:
+        with self._database.transaction(writes=True) as cursor:
+            self._offsets.change(cursor, dict.fromkeys(partitions))
+
     def write(self, frame: DataFrame, batch: Batch) -> None:
         columns = [name for name in ("key", "value", "topic", "partition", "offset") if name in frame.columns]
         plan = BatchPlan(
