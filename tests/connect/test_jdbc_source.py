@@ -199,3 +199,40 @@ def test_sqlite_in_portions(tmp_path: Path) -> None:
     }  # fmt: skip
     by_time = config(f"jdbc:sqlite:{path}", mode="timestamp", timestamp_column_name="seen")
     assert [len(some) for some in portions(reader(by_time), 2)] == [5]
+
+
+def test_a_query_may_have_percent_signs_in_every_mode(
+    database: psycopg.Connection[Any], postgres: PostgresServer
+) -> None:
+    database.execute("CREATE TABLE halves (id numeric(9) PRIMARY KEY)")
+    database.execute("INSERT INTO halves SELECT generate_series(1, 5)")
+    query = {"query": "SELECT * FROM halves WHERE id % 2 = 1", "incrementing_column_name": "id"}
+    by_number = reader(config(postgres.url(DATABASE), **query))
+    wanted = [[Decimal(1), Decimal(3)], [Decimal(5)]]
+    assert [[row["id"] for row in rows] for rows in portions(by_number, 2)] == wanted
+    whole = next(portions(reader(config(postgres.url(DATABASE), **query, mode="bulk"))))
+    assert sorted(row["id"] for row in whole) == [1, 3, 5]
+
+
+def test_timestamps_without_a_zone_are_in_that_of_the_setting(
+    database: psycopg.Connection[Any], postgres: PostgresServer
+) -> None:
+    database.execute("CREATE TABLE zones (id int PRIMARY KEY, bare timestamp, zoned timestamptz)")
+    database.execute("INSERT INTO zones VALUES (1, '2024-07-01 12:00', '2024-07-01 12:00+00')")
+    given = config(postgres.url(DATABASE), table_whitelist="zones", db_timezone="Europe/Berlin")
+    ((row,),) = portions(reader(given))
+    assert row["bare"] == datetime.datetime(2024, 7, 1, 10, tzinfo=datetime.UTC)
+    assert row["zoned"] == datetime.datetime(2024, 7, 1, 12, tzinfo=datetime.UTC)
+
+
+def test_times_without_end_do_not_end_a_task(database: psycopg.Connection[Any], postgres: PostgresServer) -> None:
+    database.execute("CREATE TABLE endless (id int PRIMARY KEY, at date, bare timestamp, zoned timestamptz)")
+    database.execute("INSERT INTO endless VALUES (1, 'infinity', '-infinity', 'infinity'), (2, null, null, null)")
+    database.execute("INSERT INTO endless VALUES (3, '0044-03-15 BC', '12000-01-01', '2024-01-01 00:00+00')")
+    for zone in ("UTC", "America/New_York"):
+        given = config(postgres.url(DATABASE), table_whitelist="endless", db_timezone=zone)
+        ((first, second, third),) = portions(reader(given))
+        assert first["at"] == datetime.date(9999, 12, 31)
+        assert (first["bare"].year, first["zoned"].year) == (1, 9999)
+        assert second == {"id": 2, "at": None, "bare": None, "zoned": None}
+        assert (third["at"], third["bare"].year, third["zoned"].year) == (datetime.date(1, 1, 1), 9999, 2024)

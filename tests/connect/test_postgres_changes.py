@@ -37,6 +37,11 @@ class Capture:
         self.reader.close()
         self.reader = self._reader()
 
+    def kill(self) -> None:
+        """Another reader goes on, and the one before has done nothing of what it does at its end."""
+        self.reader._database.close()
+        self.reader = self._reader()
+
     def round(self, *, limit: int = 1000, commit: bool = True) -> list[dict[str, Any]]:
         """One batch, read twice by readers of their own; its rows."""
         pieces = []
@@ -328,3 +333,167 @@ def test_a_slot_that_forgot_is_told_again(
         # What is peeked at is all old, and there is more behind it.
         assert capture.round(limit=10) == []
     assert [row["key"]["id"] for row in capture.rounds(1, limit=10)] == [20]
+
+
+def settled(capture: Capture) -> None:
+    """Rounds until there is nothing to read."""
+    for _ in range(4):
+        capture.round()
+
+
+def test_changes_of_a_partitioned_table_come_under_its_own_name(
+    capture: Capture, database: psycopg.Connection[Any]
+) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY, name text) PARTITION BY RANGE (id)")
+    database.execute("CREATE TABLE t_low PARTITION OF t FOR VALUES FROM (0) TO (10)")
+    database.execute("CREATE TABLE t_high PARTITION OF t FOR VALUES FROM (10) TO (20)")
+    database.execute("INSERT INTO t VALUES (1, 'a')")
+    assert short(capture.rounds(1)) == [("r", None, {"id": 1, "name": "a"})]
+    settled(capture)
+    database.execute("INSERT INTO t VALUES (12, 'b')")
+    database.execute("UPDATE t SET name = 'c' WHERE id = 1")
+    rows = capture.rounds(2)
+    assert short(rows) == [("c", None, {"id": 12, "name": "b"}), ("u", None, {"id": 1, "name": "c"})]
+    assert {row["topic"] for row in rows} == {"p.public.t"}
+    # The publication is found as it was left.
+    capture.restart()
+    database.execute("DELETE FROM t WHERE id = 12")
+    assert len(capture.rounds(2)) == 2
+
+
+def test_a_publication_that_knew_no_partitioned_tables_learns_it(
+    capture: Capture, database: psycopg.Connection[Any], name: str
+) -> None:
+    database.execute(f"CREATE PUBLICATION {name}")
+    # No publication takes a table whose changes are in no log: it is left alone.
+    database.execute("CREATE UNLOGGED TABLE passing (id int PRIMARY KEY)")
+    database.execute("CREATE TABLE t (id int PRIMARY KEY) PARTITION BY RANGE (id)")
+    database.execute("CREATE TABLE t_low PARTITION OF t FOR VALUES FROM (0) TO (10)")
+    settled(capture)
+    database.execute("INSERT INTO t VALUES (1)")
+    assert short(capture.rounds(1)) == [("c", None, {"id": 1})]
+
+
+def test_every_table_is_read_again_when_the_slot_was_dropped(
+    postgres: PostgresServer, database: psycopg.Connection[Any], name: str
+) -> None:
+    for table in ("a", "b"):
+        database.execute(f"CREATE TABLE {table} (id int PRIMARY KEY)")
+    found = Capture(postgres, name, slot_drop_on_stop="true")
+    settled(found)
+    found.restart()
+    for table in ("a", "b"):
+        database.execute(f"INSERT INTO {table} VALUES (1)")
+    # Stopped where all have forgotten, and killed where there is a slot and nothing of what was read is in a topic.
+    assert found.round() == []
+    found.restart()
+    assert found.round() == []
+    assert len(found.round(commit=False)) == 2
+    found.kill()
+    rows = found.rounds(2)
+    assert sorted((row["topic"], row["value"]["op"]) for row in rows) == [("p.public.a", "r"), ("p.public.b", "r")]
+    settled(found)
+    database.execute("INSERT INTO b VALUES (2)")
+    assert short(found.rounds(1)) == [("c", None, {"id": 2})]
+    found.reader.close()
+
+
+def test_a_new_table_waits_for_those_who_have_changed_it_and_others_do_not(
+    capture: Capture,
+    database: psycopg.Connection[Any],
+    postgres: PostgresServer,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ottla.connect.connectors.databases.postgres_source.TABLES_SECONDS", 0.0)
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    settled(capture)
+    database.execute("CREATE TABLE later (id int PRIMARY KEY)")
+    with postgres.connect(name) as other:
+        with other.transaction():
+            other.execute("INSERT INTO later VALUES (1)")
+            database.execute("INSERT INTO later VALUES (2)")
+            assert capture.round() == []
+            assert "public.later" not in capture.offsets
+            database.execute("INSERT INTO t VALUES (7)")
+            assert [row["topic"] for row in capture.rounds(1)] == ["p.public.t"]
+        rows = capture.rounds(2)
+        assert short(rows) == [("r", None, {"id": 1}), ("r", None, {"id": 2})]
+        settled(capture)
+        other.execute("INSERT INTO later VALUES (3)")
+        assert short(capture.rounds(1)) == [("c", None, {"id": 3})]
+
+
+def test_a_large_value_that_was_not_touched_is_not_told_as_gone(
+    capture: Capture, database: psycopg.Connection[Any]
+) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY, n int, data bytea)")
+    database.execute("ALTER TABLE t ALTER data SET STORAGE EXTERNAL")
+    database.execute("INSERT INTO t VALUES (1, 1, %s)", (bytes(100_000),))
+    capture.round()
+    settled(capture)
+    database.execute("UPDATE t SET n = 2")
+    after = {"id": 1, "n": 2, "data": b"__debezium_unavailable_value"}
+    assert short(capture.rounds(1)) == [("u", None, after)]
+
+
+def test_a_table_that_gets_another_name_is_another_table(capture: Capture, database: psycopg.Connection[Any]) -> None:
+    database.execute("CREATE TABLE a (id int PRIMARY KEY)")
+    database.execute("CREATE TABLE b (id int PRIMARY KEY)")
+    settled(capture)
+    database.execute("INSERT INTO a VALUES (1)")
+    with database.transaction():
+        database.execute("INSERT INTO a VALUES (2)")
+        database.execute("ALTER TABLE a RENAME TO old")
+        database.execute("ALTER TABLE b RENAME TO a")
+        database.execute("INSERT INTO a VALUES (3)")
+        database.execute("INSERT INTO old VALUES (4)")
+    database.execute("INSERT INTO a VALUES (5)")
+    rows = capture.rounds(4)
+    assert [(row["topic"], row["key"]["id"]) for row in rows] == [("p.public.a", number) for number in (1, 2, 3, 5)]
+
+
+def test_the_key_of_a_row_that_is_gone_is_what_the_server_tells_of_it(
+    capture: Capture, database: psycopg.Connection[Any]
+) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY, code text NOT NULL)")
+    database.execute("CREATE UNIQUE INDEX by_code ON t (code)")
+    database.execute("ALTER TABLE t REPLICA IDENTITY USING INDEX by_code")
+    database.execute("INSERT INTO t VALUES (1, 'x')")
+    (row,) = capture.rounds(1)
+    assert row["key"] == {"code": "x"}
+    settled(capture)
+    database.execute("UPDATE t SET id = 2")
+    database.execute("DELETE FROM t")
+    rows = capture.rounds(3)
+    assert [row["key"] for row in rows] == [{"code": "x"}] * 3
+    assert short(rows)[1:] == [("d", {"id": None, "code": "x"}, None), None]
+
+
+def test_what_a_slot_does_not_tell_any_more_is_said(capture: Capture, database: psycopg.Connection[Any]) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    settled(capture)
+    database.execute("INSERT INTO t VALUES (1)")
+    (partition,) = capture.reader.partitions()
+    start = capture.offsets["public.t"]
+    end = capture.reader.latest(partition, start, ReadLimit())
+    assert end is not None
+    capture.reader.committed(partition, end)
+    with pytest.raises(RetriableError, match=r"does not tell what it told of public\.t"):
+        list(capture.reader.read(partition, start, end))
+
+
+def test_times_without_end_are_the_same_in_snapshot_and_changes(
+    capture: Capture, database: psycopg.Connection[Any]
+) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY, at date, bare timestamp, zoned timestamptz)")
+    values = "at = '-infinity', bare = 'infinity', zoned = '20000-01-01 00:00+00'"
+    database.execute("INSERT INTO t VALUES (1)")
+    database.execute(f"UPDATE t SET {values}")
+    (snapshot,) = capture.rounds(1)
+    settled(capture)
+    database.execute(f"UPDATE t SET {values}")
+    (change,) = capture.rounds(1)
+    last = datetime.datetime(9999, 12, 31, tzinfo=datetime.UTC)
+    assert change["value"]["after"] == {"id": 1, "at": datetime.date(1, 1, 1), "bare": last, "zoned": last}
+    assert snapshot["value"]["after"] == change["value"]["after"]

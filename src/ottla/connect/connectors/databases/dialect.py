@@ -7,6 +7,8 @@ those of JDBC, because configurations have them; no Java is involved.
 from __future__ import annotations
 
 import contextlib
+import datetime
+import zoneinfo
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -15,7 +17,7 @@ from ottla.connect.api import ConfigDefinitions, ConfigType, ConnectError, Impor
 from ottla.connect.connectors.databases.columns import Column
 from ottla.connect.schema import Schema
 
-__all__ = ["Database", "TableName", "connection_definitions", "open_database"]
+__all__ = ["Database", "TableName", "connection_definitions", "open_database", "zone_of"]
 
 
 class TableName(NamedTuple):
@@ -126,9 +128,18 @@ def connection_definitions() -> ConfigDefinitions:
     )  # fmt: skip
 
 
+def zone_of(name: str) -> datetime.tzinfo:
+    """The time zone of `db.timezone`, in which timestamps are that say none."""
+    try:
+        return datetime.UTC if name == "UTC" else zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError) as error:
+        raise ConnectError(f"db.timezone is {name}, which is no time zone that is known here") from error
+
+
 def open_database(config: Mapping[str, Any]) -> Database:
     """The database that `connection.url`, `connection.user` and `connection.password` mean."""
     url = str(config["connection.url"])
+    time_zone = str(config.get("db.timezone") or "UTC")
     if url.startswith("jdbc:postgresql:"):
         from ottla.connect.connectors.databases.postgresql import PostgreSQL
 
@@ -136,12 +147,12 @@ def open_database(config: Mapping[str, Any]) -> Database:
             url,
             user=config.get("connection.user"),
             password=config.get("connection.password"),
-            time_zone=str(config.get("db.timezone") or "UTC"),
+            time_zone=time_zone,
         )
     if url.startswith("jdbc:sqlite:"):
         from ottla.connect.connectors.databases.sqlite import SQLite
 
-        return SQLite(url.removeprefix("jdbc:sqlite:"))
+        return SQLite(url.removeprefix("jdbc:sqlite:"), time_zone=time_zone)
     kind = ":".join(url.split(":")[:2])
     raise ConnectError(
         f"connection.url begins with {kind}, which is not known: there are jdbc:postgresql: and jdbc:sqlite:. "

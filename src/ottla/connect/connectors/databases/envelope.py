@@ -107,11 +107,12 @@ class Envelopes:
     def __init__(self, table: CapturedTable, *, tombstones: bool, placeholder: str, version: str) -> None:
         self._table = table
         self._tombstones = tombstones
-        self._placeholder = placeholder
         self._version = version
         self._key_places = [place for place, each in enumerate(table.columns) if each.is_key]
         self._parsers = [text_parser(each.schema) for each in table.columns]
-        self._is_text = [each.schema.type == "string" for each in table.columns]
+        # What stands for a large value that is not told: null would say that it is gone.
+        known: dict[str, Any] = {"string": placeholder, "bytes": placeholder.encode()}
+        self._placeholders = [None if each.schema.name else known.get(each.schema.type) for each in table.columns]
         # Key, before, after, operation (None: a tombstone), time, and (time, transaction, LSN, snapshot) of the source.
         self._records: list[tuple[Row | None, Row | None, Row | None, str | None, int, tuple[Any, ...]]] = []
 
@@ -130,7 +131,7 @@ class Envelopes:
             value = None if place is None else values[place]
             if value is UNCHANGED:
                 known = None if old is None else old[number]
-                value = known if known is not None else self._placeholder if self._is_text[number] else None
+                value = known if known is not None else self._placeholders[number]
             elif value is not None and (parser := self._parsers[number]) is not None:
                 value = parser(value)
             found.append(value)

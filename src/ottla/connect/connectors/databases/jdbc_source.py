@@ -217,7 +217,9 @@ class JdbcReader(SourceReader):
         if missing:
             raise ConnectError(f"{_name(partition)} has no column {', '.join(missing)}, which mode {self._mode} needs.")
         if self._query:
-            source = f"({self._database.escaped(self._query)}) AS source"
+            # A statement in bulk mode has no placeholders, and nothing is escaped in it.
+            query = self._query if self._mode == "bulk" else self._database.escaped(self._query)
+            source = f"({query}) AS source"
         else:
             source = self._database.quote_table(_table(partition))
         return TableQuery(
@@ -265,4 +267,6 @@ def _place(offset: SourceOffset | None, mode: str) -> Place | None:
 
 
 def _offset(place: Place, mode: str) -> SourceOffset:
-    return dict(zip([name for name in (TIMESTAMP, INCREMENTING) if name in mode], place, strict=True))
+    """What JSON has no number for, such as decimals, is text: databases compare it as what their column is."""
+    held = [each if each is None or isinstance(each, int | float | str) else str(each) for each in place]
+    return dict(zip([name for name in (TIMESTAMP, INCREMENTING) if name in mode], held, strict=True))

@@ -56,6 +56,6 @@ def postgres_settings() -> ConfigDefinitions:
                 documentation="Which changes are left out: c, u, d, t (truncate).")
         .define("unavailable.value.placeholder", ConfigType.STRING, default="__debezium_unavailable_value",
                 importance=Importance.LOW,
-                documentation="Stands for a large text that an update did not touch, where only the replica identity "
-                "FULL would tell it.")
+                documentation="Stands for a large text or bytea that an update did not touch, where only the replica "
+                "identity FULL would tell it.")
     )  # fmt: skip

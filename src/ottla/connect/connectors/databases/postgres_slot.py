@@ -44,6 +44,22 @@ SELECT lsn - '0/0'::pg_lsn, data FROM messages
 WHERE get_byte(data, 0) IN (66, 67, 84) OR substr(data, 2, 4) IN (SELECT number FROM described)
 """
 
+# Whether any of these tables is a partitioned one, and one of the publication where that is asked for.
+PARTITIONED = """
+SELECT bool_or(%s OR oid IN (
+    SELECT prrelid FROM pg_publication_rel JOIN pg_publication p ON p.oid = prpubid WHERE pubname = %s))
+FROM pg_class WHERE relkind = 'p' AND oid = ANY(%s::text[]::regclass[])
+"""
+# Locks are held to the end of a transaction, also on each partition that is written to.
+WRITERS = """
+SELECT DISTINCT virtualtransaction FROM pg_locks
+WHERE locktype = 'relation' AND granted AND pid IS DISTINCT FROM pg_backend_pid()
+  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+  AND relation IN (SELECT to_regclass(%s)::oid UNION SELECT relid::oid FROM pg_partition_tree(to_regclass(%s)))
+  AND mode = ANY(%s)
+"""
+WRITING = ("RowExclusiveLock", "ShareRowExclusiveLock", "ExclusiveLock", "AccessExclusiveLock")
+
 
 @dataclass(slots=True, kw_only=True)
 class Ahead:
@@ -102,28 +118,49 @@ class ReplicationSlot:
             )
 
     def publish(self, tables: Sequence[TableName], *, mode: str) -> None:
-        """Makes the publication, and adds tables to it. Modes are Debezium's: filtered, all_tables, disabled."""
+        """Makes the publication, and adds tables to it. Modes are Debezium's: filtered, all_tables, disabled.
+
+        Changes of partitioned tables come under the table's own name, not under those of its partitions.
+        """
         quoted = self._database.quote(self._publication)
+        names = [self._database.quote_table(table) for table in tables]
         with self._database.transaction(writes=True) as cursor:
             self._database.lock(cursor, f"ottla:{quoted}")
-            cursor.execute("SELECT puballtables FROM pg_publication WHERE pubname = %s", (self._publication,))
+            cursor.execute(
+                "SELECT puballtables, pubviaroot FROM pg_publication WHERE pubname = %s", (self._publication,)
+            )
             row = cursor.fetchone()
-            names = ", ".join(self._database.quote_table(table) for table in tables)
             if row is None:
                 if mode == "disabled":
                     raise ConnectError(f"there is no publication {self._publication}, and it may not be created")
-                what = "ALL TABLES" if mode == "all_tables" else f"TABLE {names}"
-                cursor.execute(f"CREATE PUBLICATION {quoted} FOR {what}" if tables else f"CREATE PUBLICATION {quoted}")
+                what = "ALL TABLES" if mode == "all_tables" else f"TABLE {', '.join(names)}"
+                for_what = f" FOR {what}" if tables else ""
+                cursor.execute(f"CREATE PUBLICATION {quoted}{for_what} WITH (publish_via_partition_root = true)")
                 return
-            if row[0] or mode != "filtered":
+            for_all, by_root = row
+            cursor.execute(PARTITIONED, (for_all or mode != "disabled", self._publication, names))
+            if not by_root and cursor.fetchone()[0]:
+                if mode == "disabled":
+                    raise ConnectError(
+                        f"the publication {self._publication} tells changes of partitioned tables under the names of "
+                        "their partitions: ALTER PUBLICATION ... SET (publish_via_partition_root = true)"
+                    )
+                cursor.execute(f"ALTER PUBLICATION {quoted} SET (publish_via_partition_root = true)")
+            if for_all or mode != "filtered":
                 return
             cursor.execute(
                 "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s", (self._publication,)
             )
             there = {TableName(*each) for each in cursor.fetchall()}
-            for table in tables:
+            for table, name in zip(tables, names, strict=True):
                 if table not in there:
-                    cursor.execute(f"ALTER PUBLICATION {quoted} ADD TABLE {self._database.quote_table(table)}")
+                    cursor.execute(f"ALTER PUBLICATION {quoted} ADD TABLE {name}")
+
+    def writers(self, table: TableName) -> frozenset[str]:
+        """The transactions that are open now and have changed a table, or are about to."""
+        name = self._database.quote_table(table)
+        with self._database.transaction() as cursor:
+            return frozenset(each for (each,) in cursor.execute(WRITERS, (name, name, list(WRITING))).fetchall())
 
     # Reading.
 
@@ -150,12 +187,13 @@ class ReplicationSlot:
                 one.relations.append(message)
             elif isinstance(message, Change | Truncate):
                 rows += 1
-                one.changed.update([message.relation] if isinstance(message, Change) else message.relations)
+                for number in (message.relation,) if isinstance(message, Change) else message.relations:
+                    one.touch(known[number])
             elif isinstance(message, Commit) and not one.skipped:
                 too_much = records is not None and most is not None and (rows > records or size > most)
                 if ahead.transactions and (one.changes_any(ahead) or too_much):
                     break
-                one.add_to(ahead, known)
+                one.add_to(ahead)
                 ahead.end = message.end_lsn
                 ahead.transactions += 1
         return ahead
@@ -164,10 +202,19 @@ class ReplicationSlot:
         """Messages about a table with their LSN, with all begins and commits."""
         name = f"{table.schema}\x00{table.name}\x00".encode()
         skipped = False
+        # A table that gets another name keeps its number: only while it has this name its rows are meant.
+        ours: set[int] = set()
         for lsn, data in self._peek(READ, lsn_text(end), None, (len(name), name)):
             message = decode(data)
             if isinstance(message, Begin):
                 skipped = message.commit_lsn < after
+            elif isinstance(message, Relation):
+                ours.discard(message.id)
+                if (message.schema, message.name) == table:
+                    ours.add(message.id)
+            touched = _touched(message)
+            if touched is not None and ours.isdisjoint(touched):
+                continue
             # What a table looks like is also said in transactions that were read before.
             if isinstance(message, Relation) or (message is not None and not skipped):
                 yield int(lsn), message
@@ -216,7 +263,14 @@ class _Transaction:
 
     skipped: bool = False
     relations: list[Relation] = field(default_factory=list)
-    changed: set[int] = field(default_factory=set)
+    # What was changed, by number as it is now, and all that it was called and looked like.
+    current: dict[int, Relation] = field(default_factory=dict)
+    touched: list[Relation] = field(default_factory=list)
+
+    def touch(self, relation: Relation) -> None:
+        if self.current.get(relation.id) is not relation:
+            self.current[relation.id] = relation
+            self.touched.append(relation)
 
     def changes_any(self, ahead: Ahead) -> bool:
         for each in self.relations:
@@ -225,13 +279,20 @@ class _Transaction:
                 return True
         return False
 
-    def add_to(self, ahead: Ahead, known: dict[int, Relation]) -> None:
-        for number in self.changed:
-            last = known[number]
-            name = TableName(last.schema, last.name)
-            own = [each for each in self.relations if (each.schema, each.name) == name]
-            relations = ahead.tables.setdefault(name, [])
-            relations += [each for each in (own or [last]) if each not in relations]
+    def add_to(self, ahead: Ahead) -> None:
+        for each in self.touched:
+            relations = ahead.tables.setdefault(TableName(each.schema, each.name), [])
+            if each not in relations:
+                relations.append(each)
+
+
+def _touched(message: Message | None) -> Sequence[int] | None:
+    """The numbers of the tables that a message is about; None where it is about none."""
+    if isinstance(message, Relation):
+        return (message.id,)
+    if isinstance(message, Change):
+        return (message.relation,)
+    return message.relations if isinstance(message, Truncate) else None
 
 
 def lsn_text(lsn: int) -> str:

@@ -14,10 +14,13 @@ from ottla.connect.connectors.databases.postgresql import PostgreSQL
 
 __all__ = ["Snapshot", "table_columns"]
 
-# Types as they are in changes: a domain is a type of its own there.
+# Types as they are in changes: a domain is a type of its own there. The key is what changes tell of a row that is gone:
+# the primary key, or the columns of another index that is the replica identity.
 COLUMNS = """
 SELECT a.attname, a.atttypid, a.atttypmod, coalesce(a.attnum = ANY(i.indkey), false)
-FROM pg_attribute a LEFT JOIN pg_index i ON i.indrelid = a.attrelid AND i.indisprimary
+FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+LEFT JOIN pg_index i ON i.indrelid = c.oid
+    AND CASE c.relreplident WHEN 'i' THEN i.indisreplident ELSE i.indisprimary END
 WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
 ORDER BY a.attnum
 """

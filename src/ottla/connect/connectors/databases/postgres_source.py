@@ -15,6 +15,7 @@ the executors, both without taking them; the slot moves on when they are in the 
 from __future__ import annotations
 
 import json
+import logging
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +27,7 @@ from ottla.connect.api import (
     Delivery,
     DeliveryClaim,
     ReadLimit,
+    RetriableError,
     Settings,
     SourceConnector,
     SourceOffset,
@@ -48,11 +50,19 @@ if TYPE_CHECKING:
 
 __all__ = ["PostgresReader", "PostgresSourceConnector"]
 
+logger = logging.getLogger(__name__)
+
 ROWS_AT_A_TIME = 10_000
 # How often new tables are looked for.
 TABLES_SECONDS = 5.0
 # How much of the server's log is kept for nothing while nothing of ours changes.
 LET_GO_BYTES = 16 * 1024 * 1024
+# Tables whose changes are in no log, and that no publication takes.
+UNLOGGED = """
+SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relpersistence = 'u'
+"""
+# The offset of a table that is to be read again.
+ANEW: SourceOffset = {"lsn": 0, "snapshot": "true"}
 OPERATIONS = {"I": "c", "U": "u", "D": "d"}
 
 
@@ -100,6 +110,14 @@ class PostgresReader(SourceReader):
         self._is_driver = False
         self._tables: list[TableName] = []
         self._looked_at = -1e9
+        # Of tables that are not begun: who had changed them when they were first looked at, and has not committed yet.
+        self._waiting: dict[TableName, frozenset[str]] = {}
+        # The tables that were published before this reader made the slot.
+        self._in_slot: set[TableName] = set()
+        # In this round: whether there is no slot, and whether a table forgot where it was; in the one before, all had.
+        self._slot_missing: bool | None = None
+        self._forgetting = False
+        self._all_forgot = False
         # Tables that were seen to be past their snapshot, and what is ahead in the slot, of the round under way.
         self._streaming: set[TableName] = set()
         self._ahead: Ahead | None = None
@@ -114,6 +132,8 @@ class PostgresReader(SourceReader):
         self._is_driver = True
         self._find_tables()
         self._ahead = None
+        self._all_forgot = self._slot_missing is True and not self._forgetting
+        self._slot_missing, self._forgetting = None, False
         tables = list(self._tables)
         if set(tables) <= self._streaming:
             # A table that was dropped has changes left.
@@ -122,17 +142,19 @@ class PostgresReader(SourceReader):
 
     def latest(self, partition: SourcePartition, start: SourceOffset | None, limit: ReadLimit) -> SourceOffset | None:
         table = _table(partition)
-        if start is not None and self._slot_is_gone():
-            start = None
+        if self._slot_is_gone(start):
+            return self._begun_anew(start)
         if start is None or start.get("snapshot") == "true":
             self._streaming.discard(table)
+            if start is None and not self._may_begin(table):
+                return None
             return self._next_portion(table, start, limit)
         is_new = table not in self._streaming
         self._streaming.add(table)
         # Other tables may have been read further than this one.
         self._position = max(self._position, _lsn(start))
-        if is_new or not set(self._tables) <= self._streaming or self._settings.text("snapshot.mode") == "initial_only":
-            # Changes begin when every table is read.
+        if is_new or not self._begun <= self._streaming or self._settings.text("snapshot.mode") == "initial_only":
+            # Changes begin when every table is read that could be begun.
             return start
         ahead = self._look_ahead(limit)
         if ahead is None or table not in ahead.tables or ahead.end <= _lsn(start):
@@ -182,7 +204,8 @@ class PostgresReader(SourceReader):
     def _read_changes(self, table: TableName, after: int, end: int) -> Iterator[pyarrow.RecordBatch]:
         relations = self._slot.look_ahead(after, upto=end).tables.get(table)
         if not relations:
-            return
+            # They were there when the batch was planned.
+            raise RetriableError(f"the replication slot does not tell what it told of {table} before")
         captured = self._captured(table, relations)
         records = self._envelopes(captured)
         skipped = set(self._settings.texts("skipped.operations"))
@@ -241,29 +264,72 @@ class PostgresReader(SourceReader):
             return
         with self._database.transaction() as cursor:
             found = self._database.tables(cursor, schema=None, views=False)
-        wanted = [table for table in found if _is_wanted(table, self._settings)]
+            unlogged = {TableName(*row) for row in cursor.execute(UNLOGGED).fetchall()}
+        wanted = [table for table in found if _is_wanted(table, self._settings) and table not in unlogged]
         if wanted != self._tables:
             self._slot.publish(wanted, mode=self._settings.text("publication.autocreate.mode"))
             self._snapshot.set_identities(wanted, self._settings.texts("replica.identity.autoset.values"))
             self._tables = wanted
         self._looked_at = time.monotonic()
 
-    def _slot_is_gone(self) -> bool:
-        """Asked once: a slot that is not there although something was read has lost what came since."""
+    @property
+    def _begun(self) -> set[TableName]:
+        """The tables that wait for nobody."""
+        return set(self._tables) - set(self._waiting)
+
+    def _slot_is_gone(self, start: SourceOffset | None) -> bool:
+        """Whether there is none, and a table has to wait for a new one; asked once in a round until there is one.
+
+        A slot that is not there although something was read has lost what came since. Where it is dropped at every end,
+        that is as it should be: all tables are read again.
+        """
         if self._position:
             return False
-        position = self._slot.position()
-        if position is None and not self._settings.flag("slot.drop.on.stop"):
+        if self._slot_missing is None:
+            position = self._slot.position()
+            self._slot_missing, self._position = position is None, position or 0
+        if not self._slot_missing:
+            return False
+        if self._settings.flag("slot.drop.on.stop"):
+            return not self._all_forgot or start not in (None, ANEW)
+        if start is not None:
             raise ConnectError(
                 f"the replication slot {self._settings.text('slot.name')} is gone, and with it what changed since. "
                 "Delete the offsets of the connector, and it begins with a snapshot again."
             )
-        self._position = position or 0
-        return position is None
+        return False
+
+    def _begun_anew(self, start: SourceOffset | None) -> SourceOffset | None:
+        """A table forgets where it was, before there is a new slot and only then.
+
+        Would the slot be first, a crash between the two would leave tables that seem to be read up to where it begins.
+        """
+        if start is None or start == ANEW:
+            return start
+        self._forgetting = True
+        return ANEW
+
+    def _may_begin(self, table: TableName) -> bool:
+        """Whether all have committed that changed a table before the slot told of it.
+
+        A table that is added to the publication while somebody has changed it, and has not committed, would lose that
+        change: it is not yet in what is read, and never in the slot. Who makes a slot waits for them.
+        """
+        if not self._position or table in self._in_slot:
+            return True
+        writers = self._slot.writers(table)
+        left = self._waiting.get(table, writers) & writers
+        if left:
+            if table not in self._waiting:
+                logger.info("%s is read when %d transactions that have changed it have ended", table, len(left))
+            self._waiting[table] = left
+            return False
+        self._waiting.pop(table, None)
+        return True
 
     def _next_portion(self, table: TableName, start: SourceOffset | None, limit: ReadLimit) -> SourceOffset:
         if not self._position:
-            self._position = self._slot.position() or self._slot.create()
+            self._position = self._slot.position() or self._make_slot()
         rows = self._settings.integer("snapshot.fetch.size") or limit.records
         done: dict[str, Any] = {"lsn": self._position, "snapshot": "last"}
         if self._settings.text("snapshot.mode") in ("never", "no_data"):
@@ -276,6 +342,10 @@ class PostgresReader(SourceReader):
         ended = "last" if count < rows else "true"
         return {"lsn": self._position, "snapshot": ended, "last": json.dumps(last)}
 
+    def _make_slot(self) -> int:
+        self._in_slot = set(self._tables)
+        return self._slot.create()
+
     def _look_ahead(self, limit: ReadLimit) -> Ahead | None:
         """Once in a round, and only when the server's log has grown."""
         if self._ahead is None:
@@ -285,7 +355,8 @@ class PostgresReader(SourceReader):
             # A slot may not have heard before we crashed, or have forgotten when the server did.
             self._slot.advance(self._position)
             ahead = self._ahead = self._slot.look_ahead(self._position, limit)
-            known = set(self._tables) | self._streaming
+            # What happens to a table before it is read is in what is read.
+            known = self._begun | self._streaming
             ahead.tables = {name: found for name, found in ahead.tables.items() if name in known}
             if ahead.transactions and not ahead.tables:
                 self._position = ahead.end

@@ -1,13 +1,14 @@
 """PostgreSQL's types by their numbers (the catalog's pg_type.oid, which never change for built-in types).
 
 Types that Connect does not have come as text, in PostgreSQL's own notation: uuid, json, arrays, intervals, enums, and
-numeric without a precision, which no decimal type could hold.
+numeric without a precision, which no decimal type could hold. Times before the year 1 and after 9999, infinity among
+them, come as one of the first or last day of those years.
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -15,7 +16,7 @@ from ottla.connect.connectors.databases import columns
 from ottla.connect.connectors.databases.columns import Column
 from ottla.connect.schema import DATE, DECIMAL, TIME, TIMESTAMP, Schema
 
-__all__ = ["column_of_type", "numeric_modifier", "text_parser"]
+__all__ = ["BOUNDS", "column_of_type", "numeric_modifier", "text_parser"]
 
 PRIMITIVES = {
     16: "boolean",
@@ -32,6 +33,11 @@ PRIMITIVES = {
 }
 NUMERIC, DATES, TIMES, TIMESTAMP_TYPES = 1700, 1082, 1083, (1114, 1184)
 PRECISION_MAX = 38
+# What stands for times before the year 1 and after 9999, which Python does not have. In no zone they are beyond those.
+BOUNDS: Mapping[str, tuple[str, str]] = {
+    DATE: ("0001-01-01", "9999-12-31"),
+    TIMESTAMP: ("0001-01-02 00:00:00", "9999-12-31 00:00:00"),
+}
 UTC = datetime.UTC
 
 
@@ -75,13 +81,28 @@ def _schema(oid: int, modifier: int, *, optional: bool) -> Schema | None:
 
 
 def _moment(text: str) -> datetime.datetime:
-    found = datetime.datetime.fromisoformat(text)
+    try:
+        found = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        found = datetime.datetime.fromisoformat(_bound(text, TIMESTAMP))
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def _date(text: str) -> datetime.date:
+    try:
+        return datetime.date.fromisoformat(text)
+    except ValueError:
+        return datetime.date.fromisoformat(_bound(text, DATE))
+
+
+def _bound(text: str, kind: str) -> str:
+    """What stands for a time that lies before or after, as infinity does."""
+    return BOUNDS[kind][0 if text.startswith("-") or text.endswith("BC") else 1]
 
 
 LOGICAL: dict[str | None, Callable[[str], Any]] = {
     DECIMAL: Decimal,
-    DATE: datetime.date.fromisoformat,
+    DATE: _date,
     # PostgreSQL has 24:00:00, which is the day's end.
     TIME: lambda text: datetime.time.fromisoformat(text.replace("24:00:00", "00:00:00")),
     TIMESTAMP: _moment,

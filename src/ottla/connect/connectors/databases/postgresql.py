@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import json
 import urllib.parse
 from collections.abc import Callable, Iterator, Sequence
@@ -11,8 +12,8 @@ from typing import Any, ClassVar
 
 from ottla.connect.api import ConnectError, RetriableError
 from ottla.connect.connectors.databases.columns import Column, time_of
-from ottla.connect.connectors.databases.dialect import Database, TableName
-from ottla.connect.connectors.databases.postgres_types import column_of_type, numeric_modifier
+from ottla.connect.connectors.databases.dialect import Database, TableName, zone_of
+from ottla.connect.connectors.databases.postgres_types import BOUNDS, column_of_type, numeric_modifier
 from ottla.connect.schema import DATE, DECIMAL, TIME, TIMESTAMP, Schema, decimal_precision, decimal_scale
 
 __all__ = ["PostgreSQL", "postgres_parameters"]
@@ -79,8 +80,9 @@ class PostgreSQL(Database):
 
     placeholder: ClassVar[str] = "%s"
 
-    def __init__(self, parameters: dict[str, str | int]) -> None:
+    def __init__(self, parameters: dict[str, str | int], *, zone: datetime.tzinfo = datetime.UTC) -> None:
         self._parameters = parameters
+        self._zone = zone
         self._connection: Any = None
 
     @classmethod
@@ -97,7 +99,7 @@ class PostgreSQL(Database):
         )  # fmt: skip
         if schema:
             parameters["options"] = f"{parameters['options']} -c search_path={schema}"
-        return cls(parameters)
+        return cls(parameters, zone=zone_of(time_zone))
 
     @contextlib.contextmanager
     def transaction(self, *, writes: bool = False) -> Iterator[Any]:
@@ -162,6 +164,17 @@ class PostgreSQL(Database):
     def escaped(self, query: str) -> str:
         return query.replace("%", "%%")
 
+    def read_expression(self, column: Column) -> str:
+        bounds = BOUNDS.get(column.schema.name or "")
+        if bounds is None:
+            return super().read_expression(column)
+        quoted, (first, last) = self.quote(column.name), bounds
+        # Without a name: by that of the column rows are ordered, and an index serves.
+        return (
+            f"CASE WHEN {quoted} >= '10000-01-01' THEN '{last}' WHEN {quoted} < '0001-01-01' THEN '{first}' "
+            f"ELSE {quoted} END"
+        )
+
     def before_now(self, delay_ms: int) -> str:
         return f"clock_timestamp() - interval '{delay_ms} milliseconds'"
 
@@ -180,6 +193,13 @@ class PostgreSQL(Database):
             return partial(json.dumps, default=str)
         # PostgreSQL's text has no character 0.
         return (lambda text: text.replace("\x00", "")) if schema.type == "string" else None
+
+    def parser(self, schema: Schema) -> Callable[[Any], Any] | None:
+        # What has no zone is taken for UTC without a word.
+        return self._with_zone if schema.name == TIMESTAMP and self._zone is not datetime.UTC else None
+
+    def _with_zone(self, moment: datetime.datetime) -> datetime.datetime:
+        return moment if moment.tzinfo is not None else moment.replace(tzinfo=self._zone)
 
     def lock(self, cursor: Any, name: str) -> None:
         cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 7))", (name,))

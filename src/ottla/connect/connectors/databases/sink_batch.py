@@ -113,13 +113,13 @@ class _Rows:
             schema = self._plan.value
             if schema is None or not schema.is_struct:
                 raise ConnectError("pk.mode=record_value needs values that are structs")
-            return self._fields(rows.column("value"), schema, names)
+            return self._fields(rows.column("value"), schema, names or None)
         if self._mode == "record_key":
             schema = self._plan.key
             if schema is None:
                 raise ConnectError("pk.mode=record_key needs records with a key")
             if schema.is_struct:
-                return self._fields(rows.column("key"), schema, names)
+                return self._fields(rows.column("key"), schema, names or None)
             if len(names) != 1:
                 raise ConnectError("the key is one value: pk.fields needs one name for it")
             return [self._target(names[0], schema, rows.column("key"))]
@@ -138,10 +138,11 @@ class _Rows:
         ]
         return self._fields(values, schema, names)
 
-    def _fields(self, values: Any, schema: Schema, names: Sequence[str]) -> list[TargetColumn]:
+    def _fields(self, values: Any, schema: Schema, names: Sequence[str] | None) -> list[TargetColumn]:
+        """The fields of these names; None is all of them, and no names are none: a row may be nothing but its key."""
         found = []
         parts = dict(zip([each.name for each in schema.fields], values.flatten(), strict=True))
-        for name in names or list(parts):
+        for name in parts if names is None else names:
             described = schema.field(name)
             if described is None:
                 raise ConnectError(f"pk.fields names {name}, which the records do not have")

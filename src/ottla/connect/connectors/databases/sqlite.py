@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from ottla.connect.api import ConnectError, RetriableError
 from ottla.connect.connectors.databases import columns
 from ottla.connect.connectors.databases.columns import Column, time_of
-from ottla.connect.connectors.databases.dialect import Database, TableName
+from ottla.connect.connectors.databases.dialect import Database, TableName, zone_of
 from ottla.connect.schema import DATE, DECIMAL, TIME, TIMESTAMP, Schema, decimal_precision, decimal_scale
 
 __all__ = ["SQLite"]
@@ -30,7 +30,6 @@ FORMATTERS: dict[str | None, Callable[[Any], Any]] = {
     DECIMAL: str,
     DATE: datetime.date.isoformat,
     TIME: lambda milliseconds: time_of(milliseconds).isoformat(),
-    TIMESTAMP: lambda moment: moment.astimezone(datetime.UTC).replace(tzinfo=None).isoformat(" ", "milliseconds"),
 }
 
 
@@ -39,8 +38,9 @@ class SQLite(Database):
 
     placeholder: ClassVar[str] = "?"
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, time_zone: str = "UTC") -> None:
         self._path = path
+        self._zone = zone_of(time_zone)
         self._connection: sqlite3.Connection | None = None
 
     @contextlib.contextmanager
@@ -100,7 +100,9 @@ class SQLite(Database):
         return found
 
     def before_now(self, delay_ms: int) -> str:
-        return f"strftime('%Y-%m-%d %H:%M:%f', 'now', '-{delay_ms / 1000:.3f} seconds')"
+        """In whole seconds: CURRENT_TIMESTAMP has no more, and rows of this second may still come."""
+        moment = datetime.datetime.now(datetime.UTC) - datetime.timedelta(milliseconds=delay_ms)
+        return f"'{moment.astimezone(self._zone):%Y-%m-%d %H:%M:%S}'"
 
     def read_expression(self, column: Column) -> str:
         return self.quote(column.name)
@@ -115,7 +117,7 @@ class SQLite(Database):
     def formatter(self, schema: Schema) -> Callable[[Any], Any] | None:
         if schema.type in ("struct", "array", "map"):
             return partial(json.dumps, default=str)
-        return FORMATTERS.get(schema.name)
+        return self._written if schema.name == TIMESTAMP else FORMATTERS.get(schema.name)
 
     def lock(self, cursor: Any, name: str) -> None:
         """The transaction has the only lock there is."""
@@ -126,10 +128,13 @@ class SQLite(Database):
     def parser(self, schema: Schema) -> Callable[[Any], Any] | None:
         if schema.name is None and schema.type not in ("boolean", "string"):
             return None
-        return partial(_parsed, schema)
+        return partial(_parsed, schema, self._zone)
+
+    def _written(self, moment: datetime.datetime) -> str:
+        return moment.astimezone(self._zone).replace(tzinfo=None).isoformat(" ", "milliseconds")
 
 
-def _parsed(schema: Schema, value: Any) -> Any:
+def _parsed(schema: Schema, zone: datetime.tzinfo, value: Any) -> Any:
     """What is in the file, as the declared type says."""
     if schema.name == DECIMAL:
         return Decimal(str(value)).quantize(Decimal(1).scaleb(-decimal_scale(schema)))
@@ -138,7 +143,8 @@ def _parsed(schema: Schema, value: Any) -> Any:
     if schema.name == TIME:
         return datetime.time.fromisoformat(value)
     if schema.name == TIMESTAMP:
-        return datetime.datetime.fromisoformat(value).replace(tzinfo=datetime.UTC)
+        moment = datetime.datetime.fromisoformat(value)
+        return moment if moment.tzinfo is not None else moment.replace(tzinfo=zone)
     return bool(value) if schema.type == "boolean" else str(value)
 
 
