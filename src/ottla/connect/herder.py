@@ -69,7 +69,7 @@ class Herder:
         self._status = status
         self._engine = engine
         self.resolve = resolve
-        self._hide = hide
+        self.hide = hide
         self.worker_id = url.removeprefix("http://").rstrip("/")
         self.runner = Runner(
             config,
@@ -87,6 +87,8 @@ class Herder:
         self._group: WorkerGroup | None = None
         self._membership: Membership | None = None
         self.ready = asyncio.Event()
+        # Changes of connectors are decided one after the other: each by what the one before it left.
+        self._changing = asyncio.Lock()
         self.cluster_id = ""
 
     # Life.
@@ -291,7 +293,7 @@ class Herder:
             self._require_owner(f"task:{task}", is_here=task in self.runner.owned().tasks)
             raise not_found(f"Task {task} is not running.")
         if found["last_error"] is not None:
-            found["last_error"] = self._hide(found["last_error"])
+            found["last_error"] = self.hide(found["last_error"])
         return {"id": task.task, "connector": task.connector, "worker_id": self.worker_id, **found}
 
     def active_topics(self, name: str) -> dict[str, Any]:
@@ -312,7 +314,7 @@ class Herder:
         resolved = self._resolved(config)
         found = await asyncio.to_thread(validate_connector, resolved, self.plugins, self.config.converter_defaults())
         body = validation_body(*found)
-        _hide_resolved(body, config)
+        _hide_resolved(body, config, self.hide)
         return body
 
     async def put_connector(
@@ -320,11 +322,22 @@ class Herder:
     ) -> tuple[bool, dict[str, Any]]:
         """Creates or reconfigures a connector; whether it is new, and what it is now."""
         self._require_leader()
+        await self._require_valid(config)
+        async with self._changing:
+            return await self._put_connector(name, config, target=target, replace=replace)
+
+    async def _require_valid(self, config: Mapping[str, str | None]) -> None:
         try:
             body = await self.validate(config)
         except ConnectError as error:
             raise bad_request(str(error)) from None
         _refuse_invalid(body)
+
+    async def _put_connector(
+        self, name: str, config: Mapping[str, str | None], *, target: TargetState | None, replace: bool
+    ) -> tuple[bool, dict[str, Any]]:
+        # Others may have become the leader while it was checked.
+        self._require_leader()
         exists = self._store.state.contains(name)
         if exists and not replace:
             raise conflict(f"There is a connector {name} already.")
@@ -344,20 +357,22 @@ class Herder:
     async def patch_connector(self, name: str, patch: Mapping[str, str | None]) -> dict[str, Any]:
         """Changes some settings (KIP-477 and KIP-883): null removes one."""
         self._require_leader()
-        self._require_known(name)
-        config = dict(self._store.state.connectors[name])
-        for key, text in patch.items():
-            if text is None:
-                config.pop(key, None)
-            else:
-                config[key] = text
-        _, info = await self.put_connector(name, config, target=None, replace=True)
-        return info
+        while True:
+            self._require_known(name)
+            before = dict(self._store.state.connectors[name])
+            config = {key: text for key, text in {**before, **patch}.items() if patch.get(key, "") is not None}
+            await self._require_valid(config)
+            async with self._changing:
+                # Nobody has changed it while this was checked, or it is looked at anew.
+                if self._store.state.connectors.get(name) == before:
+                    _, info = await self._put_connector(name, config, target=None, replace=True)
+                    return info
 
     async def delete_connector(self, name: str) -> None:
         self._require_leader()
-        self._require_known(name)
-        await self._store.remove_connector(name)
+        async with self._changing:
+            self._require_known(name)
+            await self._store.remove_connector(name)
 
     async def set_target(self, name: str, target: TargetState) -> None:
         """Pauses or resumes; every worker may say so."""
@@ -367,9 +382,10 @@ class Herder:
     async def stop_connector(self, name: str) -> None:
         """Stops it, and forgets its tasks until it is resumed."""
         self._require_leader()
-        self._require_known(name)
-        await self._store.put_tasks(name, [])
-        await self._store.put_target(name, TargetState.STOPPED)
+        async with self._changing:
+            self._require_known(name)
+            await self._store.put_tasks(name, [])
+            await self._store.put_target(name, TargetState.STOPPED)
 
     # Restarting.
 
@@ -463,10 +479,11 @@ def _state_body(state: ConnectorState) -> dict[str, Any]:
     return body
 
 
-def _hide_resolved(body: dict[str, Any], config: Mapping[str, str | None]) -> None:
-    """A value that came from a provider is shown as its reference."""
+def _hide_resolved(body: dict[str, Any], config: Mapping[str, str | None], hide: Callable[[str], str]) -> None:
+    """A value that came from a provider is shown as its reference, and is in no complaint about it."""
     for each in body["configs"]:
         value = each["value"]
+        value["errors"] = [hide(error) for error in value["errors"]]
         given = config.get(value["name"])
         if given is not None and "${" in given:
             value["value"] = given

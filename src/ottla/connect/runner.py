@@ -5,8 +5,8 @@ called after every change and changes nothing when nothing has changed, so that 
 assigned to this worker are planned here: when a plan differs from what is stored, the new task configurations are
 stored, and every worker that runs one of those tasks sees the difference in its own next `reconcile`.
 
-A task that failed stays FAILED, with its trace, until somebody restarts it, or until its pause is over and the policy
-(`tasks.restart.max.attempts`) has an attempt left.
+A failed task stays FAILED, with its trace, until somebody or its policy (`tasks.restart.max.attempts`) restarts it; a
+connector that could not be planned because a database or the brokers were away, until it can be.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import logging
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.client.errors import ClientError
-from ottla.connect.api import ConnectError, Connector, SourceConnector, Task
+from ottla.connect.api import ConnectError, SourceConnector, Task
 from ottla.connect.distributed.assignor import Ownership
-from ottla.connect.engine import Engine, RunningTask, TaskSpec
+from ottla.connect.engine import Engine, TaskSpec
 from ottla.connect.plugins import Plugins
+from ottla.connect.running import LocalTask, RunningConnector, may_pass
 from ottla.connect.states import ConnectorState, RestartRequest, State, TargetState, TaskId, TopicUse
 from ottla.connect.stores.config import ConfigStore
 from ottla.connect.stores.status import StatusStore
@@ -43,28 +43,6 @@ _PLAN_SECONDS = 5.0
 _FENCE_SECONDS = 2.0
 
 Resolver = Callable[[Mapping[str, str]], dict[str, str]]
-
-
-@dataclass(slots=True)
-class _RunningConnector:
-    config: Mapping[str, str]
-    target: TargetState
-    instance: Connector | None = None
-    planning: bool = False
-    planned_at: float = 0.0
-
-
-@dataclass(slots=True)
-class _LocalTask:
-    id: TaskId
-    spec_key: tuple[Any, ...]
-    running: RunningTask | None
-    paused: bool
-    version: str | None
-    failed: bool = False
-    attempts: int = 0
-    started_at: float = field(default_factory=time.monotonic)
-    restart: asyncio.TimerHandle | None = None
 
 
 class Runner:
@@ -88,8 +66,8 @@ class Runner:
         self._engine = engine
         self._resolve = resolve
         self._hide = hide
-        self._connectors: dict[str, _RunningConnector] = {}
-        self._tasks: dict[TaskId, _LocalTask] = {}
+        self._connectors: dict[str, RunningConnector] = {}
+        self._tasks: dict[TaskId, LocalTask] = {}
         self._assigned = Ownership()
         self._everything = False
         self._lock = asyncio.Lock()
@@ -214,12 +192,12 @@ class Runner:
                 known.planning = True
                 self._later(self._plan(name, known, again=True))
             return
-        running = _RunningConnector(config, target, planning=True)
+        running = RunningConnector(config, target, planning=True)
         self._connectors[name] = running
         # Planning asks databases and the like: nothing else waits for it.
         self._later(self._plan(name, running, again=False))
 
-    async def _plan(self, name: str, running: _RunningConnector, *, again: bool) -> None:
+    async def _plan(self, name: str, running: RunningConnector, *, again: bool) -> None:
         version = None
         try:
             kind = self._plugins.connector(running.config.get("connector.class", ""))
@@ -228,21 +206,29 @@ class Runner:
                 running.instance = running.instance or kind()
                 if not again:
                     await self._report(name, State.RUNNING, version=version)
-                await self._plan_tasks(name, running, again=again)
+                await self._plan_tasks(name, running, again=again and not running.waiting)
+                if running.waiting and self._connectors.get(name) is running:
+                    running.waiting = False
+                    await self._report(name, State.RUNNING, version=version)
             elif not again:
                 state = State.PAUSED if running.target is TargetState.PAUSED else State.STOPPED
                 await self._report(name, state, version=version)
         except Exception as error:  # noqa: BLE001 - a plug-in may fail in any way
             if self._connectors.get(name) is not running:
                 return
-            running.instance = None
+            if may_pass(error) and running.instance is not None:
+                if running.waiting:
+                    return
+                running.waiting = True
+            else:
+                running.instance = None
             logger.warning("connector %s failed: %s", name, self._hide(str(error)))
             await self._report(name, State.FAILED, trace=_trace(error), version=version)
         finally:
             running.planning = False
             running.planned_at = time.monotonic()
 
-    async def _plan_tasks(self, name: str, running: _RunningConnector, *, again: bool) -> None:
+    async def _plan_tasks(self, name: str, running: RunningConnector, *, again: bool) -> None:
         assert running.instance is not None
         resolved = self._resolve(running.config)
         if again and not await asyncio.to_thread(running.instance.changed, resolved):
@@ -267,7 +253,7 @@ class Runner:
                 await self._store.put_fencing(name, len(configs))
         await self._store.put_tasks(name, configs)
 
-    async def _fence_forerunners(self, name: str, running: _RunningConnector, count: int) -> None:
+    async def _fence_forerunners(self, name: str, running: RunningConnector, count: int) -> None:
         """Tasks of the plan before may still be at work somewhere: they write nothing more, and only then others begin.
 
         Where nobody can be asked at the moment, the plan waits: what two plans write would be there twice.
@@ -335,7 +321,7 @@ class Runner:
         return wanted
 
     def _start(self, task: TaskId, key: tuple[Any, ...], *, paused: bool, attempts: int = 0) -> None:
-        local = _LocalTask(task, key, None, paused, None, attempts=attempts)
+        local = LocalTask(task, key, None, paused, None, attempts=attempts)
         self._tasks[task] = local
         try:
             spec = self._spec(task)
@@ -346,7 +332,8 @@ class Runner:
 
     def _spec(self, task: TaskId) -> TaskSpec:
         state = self._store.state
-        config = self._resolve({**self._config.converter_defaults(), **state.config(task.connector)})
+        given = state.config(task.connector)
+        config = self._resolve({**self._config.converter_defaults(given), **given})
         own = state.task_config(task)
         assert own is not None
         settings = self._resolve(own)
@@ -366,7 +353,7 @@ class Runner:
     def _transactional_id(self, task: TaskId) -> str:
         return f"{self._config.group_id}-{task.connector}-{task.task}"
 
-    async def _end(self, local: _LocalTask) -> None:
+    async def _end(self, local: LocalTask) -> None:
         if local.restart is not None:
             local.restart.cancel()
         if local.running is not None and not local.failed:
@@ -406,14 +393,14 @@ class Runner:
 
     # What tasks report.
 
-    def _is_current(self, local: _LocalTask) -> bool:
+    def _is_current(self, local: LocalTask) -> bool:
         return self._tasks.get(local.id) is local
 
-    def _running(self, local: _LocalTask, state: State) -> None:
+    def _running(self, local: LocalTask, state: State) -> None:
         if self._is_current(local):
             self._later(self._report(local.id, state, version=local.version))
 
-    def _failed(self, local: _LocalTask, trace: str) -> None:
+    def _failed(self, local: LocalTask, trace: str) -> None:
         if not self._is_current(local):
             return
         local.failed = True
@@ -430,7 +417,7 @@ class Runner:
             loop = asyncio.get_running_loop()
             local.restart = loop.call_later(pause, lambda: self._later(self._again(local)))
 
-    async def _again(self, local: _LocalTask) -> None:
+    async def _again(self, local: LocalTask) -> None:
         async with self._lock:
             if self._closing or not self._is_current(local):
                 return
@@ -439,7 +426,7 @@ class Runner:
                 return
             self._start(local.id, local.spec_key, paused=local.paused, attempts=local.attempts + 1)
 
-    def _topic(self, local: _LocalTask, topic: str) -> None:
+    def _topic(self, local: LocalTask, topic: str) -> None:
         if self._config.settings.flag("topic.tracking.enable"):
             use = TopicUse(topic, local.id.connector, local.id.task, int(time.time() * 1000))
             self._later(self._status.put_topic(use))
@@ -474,7 +461,7 @@ class Runner:
 class _Events:
     """What one task reports, by the thread of the event loop."""
 
-    def __init__(self, runner: Runner, local: _LocalTask) -> None:
+    def __init__(self, runner: Runner, local: LocalTask) -> None:
         self._runner = runner
         self._local = local
 

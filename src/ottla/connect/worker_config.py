@@ -7,6 +7,7 @@ for clients. What is not known is kept (`original`): plug-ins and converters hav
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from urllib.parse import urlsplit
 
 from ottla.client.settings import ClientSettings, parse_bootstrap, settings_from_properties
@@ -177,10 +178,14 @@ class WorkerConfig:
             if key.startswith(prefix) and key.removeprefix(prefix) not in own and not key.endswith("file.filename")
         }
 
-    def converter_defaults(self) -> dict[str, str]:
-        """The converters, with their settings, of connectors that name none."""
+    def converter_defaults(self, given: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+        """The converters, with their settings, of a connector that names none in what is given.
+
+        One that it names gets its settings from the connector alone, as in Kafka.
+        """
+        kinds = [kind for kind in ("key.converter", "value.converter", "header.converter") if not given.get(kind)]
         return {
             key: text
             for key, text in self.original.items()
-            if key.startswith(("key.converter", "value.converter", "header.converter"))
+            if any(key == kind or key.startswith(f"{kind}.") for kind in kinds)
         }

@@ -102,3 +102,13 @@ def test_rules_for_topics_that_sources_create() -> None:
     assert default.fits("other")
     assert (default.partitions, default.replication_factor) == (3, 1)
     assert creation_rules({}) == ()
+
+
+def test_a_converter_that_a_connector_names_has_none_of_the_workers_settings() -> None:
+    more = {"value.converter.schemas.enable": "false", "key.converter.x": "1", "key.converters": "no setting of one"}
+    config = WorkerConfig({**STANDALONE, **more}, distributed=False)
+    assert config.converter_defaults({"value.converter": "JsonConverter"}) == {
+        "key.converter": "StringConverter",
+        "key.converter.x": "1",
+    }
+    assert config.converter_defaults({"value.converter.schemas.enable": "true"})["value.converter"] == "StringConverter"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import ClientError as HttpClientError
 from aiohttp import ClientSession, ClientTimeout, web
+from yarl import URL
 
 from ottla.connect.api import ConnectError
 from ottla.connect.loggers import LEVELS
@@ -120,12 +121,12 @@ class RestServer:
         except Elsewhere as error:
             response = await self._forward(request, error.url)
         except RequestError as error:
-            response = _error(error.status, str(error))
+            response = _error(error.status, self._hidden(str(error)))
         except web.HTTPException as error:
             response = _error(error.status, f"HTTP {error.status} {error.reason}")
         except Exception as error:
             logger.exception("%s %s failed", request.method, request.path)
-            response = _error(500, str(error) or type(error).__name__)
+            response = _error(500, self._hidden(str(error)) or type(error).__name__)
         if self._allow_origin:
             response.headers["Access-Control-Allow-Origin"] = self._allow_origin
             if self._allow_methods:
@@ -144,7 +145,8 @@ class RestServer:
         try:
             async with self._session.request(
                 request.method,
-                url.rstrip("/") + request.path,
+                # As it was written: a name may have a slash or a question mark.
+                URL(url.rstrip("/") + request.rel_url.raw_path, encoded=True),
                 params=query,
                 data=await request.read(),
                 headers={"Content-Type": request.headers.get("Content-Type", "application/json")},
@@ -159,6 +161,10 @@ class RestServer:
                 )
         except (HttpClientError, TimeoutError) as error:
             return _error(500, f"The request could not be passed on to {url}: {error}")
+
+    def _hidden(self, text: str) -> str:
+        """What plug-ins complain about may have been a secret."""
+        return text if self._herder is None else self._herder.hide(text)
 
     def _at(self) -> Herder:
         if self._herder is None:

@@ -106,7 +106,10 @@ class TopicOffsetStore(OffsetStore):
             ) from None
 
     async def put(self, connector: str, offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]) -> None:
-        await self._log.send([offset_record(connector, partition, offset) for partition, offset in offsets])
+        # The topic and its compaction know a source partition by the bytes of its key: those of its last offset.
+        known = self._offsets.get(connector, {})
+        pairs = [(known.get(partition_key(partition), (partition,))[0], offset) for partition, offset in offsets]
+        await self._log.send([offset_record(connector, partition, offset) for partition, offset in pairs])
         await self._log.read_to_end()
 
 

@@ -1,0 +1,127 @@
+"""Requests that change connectors at the same time, and what answers say of secrets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from aiohttp import ClientError as HttpClientError
+from yarl import URL
+
+from ottla.connect.herder import Herder
+from ottla.connect.plugins import Plugins
+from ottla.connect.problems import RequestError
+from ottla.connect.rest.server import RestServer
+from ottla.connect.secrets import Mask, make_providers, resolve
+from ottla.connect.stores.config import MemoryConfigStore, Record
+from ottla.connect.stores.offsets import TopicOffsetStore
+
+CONFIG: Mapping[str, str | None] = {"name": "c", "connector.class": "FileStreamSource", "file": "f", "topic": "t"}
+
+
+class SlowStore(MemoryConfigStore):
+    """A store whose records are known a moment after they were sent, as in a topic."""
+
+    async def write(self, records: Sequence[Record]) -> None:
+        for _ in range(3):
+            await asyncio.sleep(0)
+        await super().write(records)
+
+
+@pytest.fixture
+def herder() -> Any:
+    made: Any = Herder.__new__(Herder)
+    mask = Mask()
+    made._group, made._store, made._changing, made.plugins = None, SlowStore(), asyncio.Lock(), Plugins()
+    made.resolve = lambda given: resolve(given, make_providers({}), mask)
+    made.hide = mask.hide
+    made.config = SimpleNamespace(converter_defaults=dict)
+    return made
+
+
+async def nothing_is_wrong(_config: object) -> dict[str, Any]:
+    return {"configs": []}
+
+
+def test_two_patches_at_once_are_both_there(herder: Any) -> None:
+    herder.validate = nothing_is_wrong
+
+    async def whole() -> None:
+        await herder.put_connector("c", dict(CONFIG), target=None, replace=False)
+        await asyncio.gather(
+            herder.patch_connector("c", {"tasks.max": "3"}),
+            herder.patch_connector("c", {"batch.size": "7", "tasks.max.enforce": None}),
+        )
+
+    asyncio.run(whole())
+    assert herder.connector_config("c") == {**CONFIG, "tasks.max": "3", "batch.size": "7"}
+
+
+def test_of_two_that_create_a_connector_one_is_refused(herder: Any) -> None:
+    herder.validate = nothing_is_wrong
+
+    async def whole() -> list[Any]:
+        made = [herder.put_connector("c", {**CONFIG, "topic": topic}, target=None, replace=False) for topic in "ab"]
+        return await asyncio.gather(*made, return_exceptions=True)
+
+    answers = asyncio.run(whole())
+    (refused,) = [answer for answer in answers if isinstance(answer, Exception)]
+    assert isinstance(refused, RequestError)
+    assert refused.status == 409
+
+
+def test_a_secret_is_in_no_complaint_about_it(herder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTTLA_TEST_SECRET", "hunter2000")
+    body = asyncio.run(herder.validate({**CONFIG, "tasks.max": "${env:OTTLA_TEST_SECRET}"}))
+    assert body["error_count"] == 1
+    assert "hunter2000" not in json.dumps(body)
+    with pytest.raises(RequestError, match=r"tasks\.max is '\*+'"):
+        asyncio.run(
+            herder.put_connector("c", {**CONFIG, "tasks.max": "${env:OTTLA_TEST_SECRET}"}, target=None, replace=True)
+        )
+
+
+def test_an_offset_that_is_changed_goes_where_it_was() -> None:
+    """Keys of other bytes would lie in another partition of the topic, and nobody could say which came last."""
+    sent: list[tuple[bytes, bytes | None]] = []
+
+    class Log:
+        topic = "offsets"
+
+        async def send(self, records: list[tuple[bytes, bytes | None]]) -> None:
+            sent.extend(records)
+
+        async def read_to_end(self) -> None:
+            pass
+
+    log: Any = Log()
+    store = TopicOffsetStore(lambda _on_record: log)
+    key = b'["c",{"server":"s","table":"t"}]'
+    store._replay(key, b'{"lsn":5}')
+    other = {"table": "t", "server": "s"}
+    asyncio.run(store.put("c", [(other, {"lsn": 4}), (other, None), ({"b": 1, "a": 2}, {"lsn": 1})]))
+    assert sent == [(key, b'{"lsn":4}'), (key, None), (b'["c",{"b":1,"a":2}]', b'{"lsn":1}')]
+
+
+def test_a_request_is_passed_on_with_its_name_as_it_was_written() -> None:
+    asked: list[str] = []
+
+    class Session:
+        def request(self, method: str, url: URL, **_: Any) -> Any:
+            asked.append(f"{method} {url}")
+            raise HttpClientError
+
+    async def read() -> bytes:
+        return b""
+
+    server: Any = RestServer("", 0)
+    server._session = Session()
+    address = URL("/connectors/a%2Fb%3Fc/config", encoded=True)
+    request: Any = SimpleNamespace(method="GET", rel_url=address, query={}, headers={}, read=read, path=address.path)
+    answer = asyncio.run(server._forward(request, "http://other:8083/"))
+    assert asked == ["GET http://other:8083/connectors/a%2Fb%3Fc/config"]
+    assert answer.status == 500
