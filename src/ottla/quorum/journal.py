@@ -27,8 +27,8 @@ __all__ = ["Journal"]
 # How many bytes are read at a time, and how far apart the remembered positions are: a memory of 16 bytes per interval.
 _READ_BYTES = 1 << 20
 _INDEX_INTERVAL_BYTES = 1 << 16
-# No honest batch of metadata is larger: Kafka's own leader closes a batch at 8 MiB.
-_BATCH_BYTES_MAX = 64 << 20
+# No honest batch of metadata is larger: a controller writes 32 MiB at most, Kafka's own leader closes a batch at 8 MiB.
+_BATCH_BYTES_MAX = 128 << 20
 
 
 class Segment:

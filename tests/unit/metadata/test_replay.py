@@ -260,6 +260,31 @@ def test_a_decision_sees_what_is_not_committed_and_waits_for_it() -> None:
     assert second.result().topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
 
 
+def test_thousands_may_wait_for_one_commit() -> None:
+    virtual = VirtualWorld(immediate_workers=True, files=MemoryFiles())
+    harness = ControllerHarness(virtual=virtual)
+    harness.add_broker(1)
+    virtual.workers.immediate = False
+    request = CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
+    answers = [harness.controller.create_topics(request) for _ in range(3000)]
+    virtual.workers.run_all()
+    codes = [answer.result().topics[0].error_code for answer in answers]
+    assert codes == [ErrorCode.NONE, *[ErrorCode.TOPIC_ALREADY_EXISTS] * 2999]
+
+
+def test_all_who_wait_hear_that_another_leads() -> None:
+    virtual = VirtualWorld(immediate_workers=True, files=MemoryFiles())
+    harness = ControllerHarness(virtual=virtual)
+    harness.add_broker(1)
+    virtual.workers.immediate = False
+    request = CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
+    answers = [harness.controller.create_topics(request) for _ in range(3000)]
+    harness.controller.deactivate()
+    errors = [answer.error for answer in answers]
+    assert {error.code for error in errors if isinstance(error, KafkaError)} == {ErrorCode.NOT_CONTROLLER}
+    assert None not in errors
+
+
 def test_a_refused_append_rolls_back() -> None:
     harness = ControllerHarness()
     harness.add_broker(1)

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, TypeVar
 from ottla.metadata.bootstrap import bootstrap_records, read_bootstrap
 from ottla.metadata.controller.admin import AdminOperations
 from ottla.metadata.controller.cluster import CONTROLLER_REGISTRATION_LEVEL, own_registration
-from ottla.metadata.controller.decision import Decision, DecisionContext, Liveness
+from ottla.metadata.controller.decision import DECISION_BYTES_MAX, Decision, DecisionContext, Liveness, too_large
 from ottla.metadata.controller.effective_config import with_dynamic_layers
 from ottla.metadata.controller.features import check_direction
 from ottla.metadata.delta import MetadataDelta
@@ -77,11 +77,17 @@ class ControllerContext(NamedTuple):
     take_mutations: Callable[[int], object] | None = None
 
 
+class _Answer(NamedTuple):
+    respond: Callable[[], object]
+    fail: Callable[[BaseException], object]
+
+
 class _Pending(NamedTuple):
     delta: MetadataDelta
     image: MetadataImage
-    respond: Callable[[], object]
-    fail: Callable[[BaseException], object]
+    # The decision's own, then those of decisions without records that were taken on top of it. There may be thousands
+    # (every consumer of a new cluster asks for the same topic), so they are a list and not closures around each other.
+    answers: list[_Answer]
 
 
 class Controller(AdminOperations):
@@ -328,6 +334,9 @@ class Controller(AdminOperations):
         before = self._replayer.image
         level = before.features.metadata_version
         values = [encode_for(record, level) for record in decision.records]
+        size_bytes = sum(map(len, values))
+        if size_bytes > DECISION_BYTES_MAX:
+            return Deferred.failed(too_large(size_bytes))
         # Replayed before it is written: a record that cannot be replayed must never reach the log.
         delta, image = self._replayer.replay(
             decision.records,
@@ -340,8 +349,9 @@ class Controller(AdminOperations):
             self._replayer.image = before
             return Deferred.failed(self._refusal(committed.error))
         result: Deferred[R] = Deferred()
-        self._pending.append(_Pending(delta, image, lambda: result.resolve(decision.response), result.fail))
-        self.snapshots.appended(sum(map(len, values)))
+        answer = _Answer(lambda: result.resolve(decision.response), result.fail)
+        self._pending.append(_Pending(delta, image, [answer]))
+        self.snapshots.appended(size_bytes)
         committed.when_done(self._on_appended)
         return result
 
@@ -355,23 +365,14 @@ class Controller(AdminOperations):
         pending = self._pending.popleft()
         assert pending.image.offset == committed.result(), "commits come in the order of the appends"
         self._follower.publish(pending.delta, pending.image)
-        pending.respond()
+        for answer in pending.answers:
+            answer.respond()
 
     def _after_pending(self, response: R) -> Deferred[R]:
         if not self._pending:
             return Deferred.resolved(response)
         result: Deferred[R] = Deferred()
-        last = self._pending.pop()
-
-        def respond() -> None:
-            last.respond()
-            result.resolve(response)
-
-        def fail(error: BaseException) -> None:
-            last.fail(error)
-            result.fail(error)
-
-        self._pending.append(_Pending(last.delta, last.image, respond, fail))
+        self._pending[-1].answers.append(_Answer(lambda: result.resolve(response), result.fail))
         return result
 
     def _stop(self, error: BaseException) -> None:
@@ -385,7 +386,8 @@ class Controller(AdminOperations):
         self._replayer = MetadataReplayer(self.image)
         pending, self._pending = self._pending, deque()
         for each in pending:
-            each.fail(error)
+            for answer in each.answers:
+                answer.fail(error)
 
     def _not_active(self) -> KafkaError:
         return KafkaError(ErrorCode.NOT_CONTROLLER, f"node {self._log.node_id} is not the active controller")

@@ -17,6 +17,7 @@ from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import Uuid
 
 __all__ = [
+    "DECISION_BYTES_MAX",
     "Decision",
     "DecisionContext",
     "ensure_bounded",
@@ -24,6 +25,7 @@ __all__ = [
     "RECORDS_PER_DECISION_MAX",
     "default_directory",
     "repeated",
+    "too_large",
 ]
 
 R = TypeVar("R")
@@ -32,6 +34,9 @@ H = TypeVar("H", bound=Hashable)
 # What one request may write, as in Apache Kafka: a decision is one batch, and a batch has to fit into memory and into
 # one fetch of a follower.
 RECORDS_PER_DECISION_MAX = 10_000
+# And how many bytes: a journal takes a batch that claims much more for damage, and nobody could open it again. A value
+# of a configuration may be as long as a request; the changes that fence a broker are some 50 bytes a partition.
+DECISION_BYTES_MAX = 32 << 20
 
 
 # A broker whose connection was closed at its end has this part of a session to be heard on another.
@@ -135,6 +140,13 @@ def ensure_bounded(record_count: int) -> None:
             f"the request would write {record_count} metadata records at once; "
             f"at most {RECORDS_PER_DECISION_MAX} are allowed, so please split it",
         )
+
+
+def too_large(size_bytes: int) -> KafkaError:
+    return KafkaError(
+        ErrorCode.POLICY_VIOLATION,
+        f"the request would write {size_bytes} bytes of metadata at once; at most {DECISION_BYTES_MAX} are allowed",
+    )
 
 
 def default_directory(image: MetadataImage, broker_id: int) -> Uuid:
