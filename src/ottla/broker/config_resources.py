@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 from ottla.broker.authorization import CLUSTER_NAME, Operation
 from ottla.broker.authorization import ResourceType as AclResourceType
 from ottla.broker.loggers import LEVELS, ROOT, logger_levels, set_logger_level
-from ottla.metadata.image import ResourceType
+from ottla.metadata.controller.configs import check_broker_values
+from ottla.metadata.image import ConfigResource, ResourceType
+from ottla.model.config.columns import INT_MAX
+from ottla.model.config.keys import is_number
 from ottla.model.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
     from ottla.broker.context import RequestContext
 
 __all__ = [
@@ -20,6 +24,7 @@ __all__ = [
     "answers",
     "check_authorized",
     "check_named",
+    "check_on_this_broker",
     "check_own_id",
     "refusals",
     "triage",
@@ -61,8 +66,8 @@ def check_authorized(context: RequestContext, operation: Operation, resource: _R
 
 def check_own_id(name: str, node_id: int) -> None:
     """A node answers for itself only: clients send such a request to the broker it is about."""
-    if not name.isascii() or not name.isdecimal():
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"A broker is named by its number, not by {name!r}.")
+    if not is_number(name, at_most=INT_MAX):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"A broker is named by its number, not by {name[:40]!r}.")
     if int(name) != node_id:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"The request is about broker {name}, but it came to broker {node_id}."
@@ -73,6 +78,19 @@ def check_named(resource: _Resource) -> None:
     """Only brokers have a configuration for all of them together, under an empty name."""
     if not resource.resource_name and resource.resource_type != ResourceType.BROKER:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Only brokers can be configured all at once; name the resource.")
+
+
+def check_on_this_broker(
+    resource: _Resource, broker: Broker, change: Callable[[ConfigResource, dict[str, str]], dict[str, str]]
+) -> None:
+    """Holds a change for this broker, or for all, against what only this node knows: its properties file.
+
+    The controller has a file of its own. What it cannot judge would be accepted, shown, and never applied here.
+    `change` makes the new set of a resource from the present one.
+    """
+    target = ConfigResource(resource.resource_type, resource.resource_name)
+    present = broker.metadata.image.configs.by_resource.get(target) or {}
+    check_broker_values(target, present, change(target, dict(present)), broker.config)
 
 
 R = TypeVar("R", bound=_Resource)

@@ -24,10 +24,11 @@ from ottla.broker.context import ListenerInfo
 from ottla.broker.controller_side import controller_dispatcher
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.lifecycle import NodeLifecycle, StartError
-from ottla.host.admission import UNLIMITED, Admission, AdmissionLimits
+from ottla.host.admission import Admission
 from ottla.host.clock import SystemClock
 from ottla.host.connection import ConnectionSettings, SharedReadState
 from ottla.host.files import OsFiles, raise_open_files_limit
+from ottla.host.followed_limits import FollowedLimits
 from ottla.host.listener import BindError, Listener, SocketOptions, bind
 from ottla.host.loop import new_event_loop, stop_on_signals
 from ottla.host.loop_watch import LoopWatch
@@ -116,7 +117,7 @@ class NodeProcess:
         self._bound: list[tuple[socket.socket, ListenerInfo]] = []
         self._listeners: list[Listener] = []
         self._shared = SharedReadState(self._loop)
-        self._admissions: list[Admission] = []
+        self._limits: FollowedLimits | None = None
         self._watch = LoopWatch(self._loop)
         self._pages = NodePages(watch=self._watch, workers=self._workers, listeners=lambda: self._listeners)
         self._endpoint: MetricsEndpoint | None = None
@@ -292,14 +293,16 @@ class NodeProcess:
         names = {info.name for _, info in self._bound if not info.is_controller}
         between_brokers = broker.config.inter_broker_listener_name
         is_protected = not are_controllers and len(names) > 1
-        admission = Admission(
-            _admission_limits(broker.config), protected_listener=between_brokers if is_protected else None
-        )
+        limits = self._limits
+        if limits is None:
+            limits = self._limits = FollowedLimits(broker.config, self._workers)
+            broker.on_config_changed.append(self._on_config_changed)
+            # What was set in earlier runs.
+            self._workers.threads_max = broker.config.num_io_threads
+        admission = Admission(limits.limits, protected_listener=between_brokers if is_protected else None)
         if is_protected:
             admission.on_excess = self._make_room
-        if not self._admissions:
-            broker.on_config_changed.append(self._on_config_changed)
-        self._admissions.append(admission)
+        limits.tell(admission)
         return admission
 
     def _make_room(self) -> None:
@@ -315,8 +318,8 @@ class NodeProcess:
             silent.close("another broker needs its place: max.connections is reached")
 
     def _on_config_changed(self, config: BrokerConfig) -> None:
-        for admission in self._admissions:
-            admission.change_limits(_admission_limits(config))
+        assert self._limits is not None
+        self._limits.follow(config)
         self._workers.threads_max = config.num_io_threads
 
     # -- stopping --------------------------------------------------------------------------------------------------
@@ -378,22 +381,6 @@ def _listener_info(
     )
 
 
-def _admission_limits(config: BrokerConfig) -> AdmissionLimits:
-    return AdmissionLimits(
-        connections_max=config.max_connections,
-        connections_per_address_max=config.max_connections_per_ip,
-        connections_per_address_overrides={_resolved(host): limit for host, limit in config.connections_per_ip.items()},
-        connections_per_listener_max={
-            name: int(values.get("max.connections", UNLIMITED)) for name, values in config.listener_overrides.items()
-        },
-        connections_per_second_max=config.max_connection_creation_rate,
-        connections_per_listener_per_second_max={
-            name: int(values.get("max.connection.creation.rate", UNLIMITED))
-            for name, values in config.listener_overrides.items()
-        },
-    )
-
-
 def _buffer_bytes(configured: int) -> int:
     """What SO_SNDBUF and SO_RCVBUF are set to; -1 leaves them to the operating system.
 
@@ -411,15 +398,6 @@ def _backlog_size(configured: int) -> int:
     finds the backlog full tries again only after a second. So that default means a larger one.
     """
     return BACKLOG_SIZE_DEFAULT if configured == KAFKA_BACKLOG_SIZE_DEFAULT else configured
-
-
-def _resolved(host: str) -> str:
-    """The address that a host name of max.connections.per.ip.overrides stands for."""
-    try:
-        return str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
-    except OSError:
-        logger.warning("max.connections.per.ip.overrides names %s, which cannot be resolved", host)
-        return host
 
 
 def _log_exception(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:  # noqa: ARG001

@@ -27,9 +27,11 @@ def address_bytes(text: str) -> bytes | None:
 
 
 def _dotted(numbers: list[str]) -> bytes | None:
-    if not all(number.isascii() and number.isdecimal() and int(number) < 256 for number in numbers):
-        return None
-    return bytes(map(int, numbers))
+    return bytes(map(int, numbers)) if all(map(_is_octet, numbers)) else None
+
+
+def _is_octet(number: str) -> bool:
+    return len(number) <= 3 and number.isascii() and number.isdecimal() and int(number) < 256
 
 
 def _groups(text: str) -> list[int] | None:

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
-from ottla.model.config import ConfigError, LogConfig
+from ottla.model.config import LogConfig
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition, Uuid
 from ottla.model.slices import Slices
@@ -431,11 +431,10 @@ class ReplicaManager:
 
     def _log_config(self, name: str, image: ClusterView) -> LogConfig:
         """The topic's settings; what cannot be read (it was checked when it was set) must not stop the node."""
-        try:
-            return LogConfig.from_overrides(self.config, image.configs.of_topic(name))
-        except ConfigError as error:
-            logger.error("the settings of topic %s are ignored: %s", name, error)
-            return LogConfig.from_overrides(self.config, {})
+        config, problems = LogConfig.from_stored(self.config, image.configs.of_topic(name))
+        for problem in problems:
+            logger.error("a setting of topic %s is ignored: %s", name, problem)
+        return config
 
     def _apply_leadership(self, partition: Partition, view: PartitionView) -> None:
         if view.leader == self.node_id:

@@ -21,6 +21,7 @@ from ottla.broker.authorization import AllowAll
 from ottla.broker.context import ConnectionContext, ListenerInfo, RequestContext
 from ottla.broker.dynamic_config import DynamicConfig
 from ottla.metadata.image import ResourceType
+from ottla.model.config import BrokerConfig
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode
 from ottla.wire.messages import alter_configs as legacy
@@ -222,6 +223,25 @@ def test_the_older_request_replaces_the_whole_set(node: Node) -> None:
     ]
     assert node.value(TOPIC, "t", "segment.bytes") == "2097152"
     assert node.value(TOPIC, "t", "retention.ms") == "604800000"
+
+
+def test_a_broker_checks_what_only_it_can_know(node: Node) -> None:
+    # Node 7 is not the controller, which has another properties file.
+    node.harness.add_broker(7)
+    node.broker.node_id, node.broker.local_controller = 7, None
+    node.broker.config = BrokerConfig.embedded({"node.id": "7", "controller.quorum.voters": "7@127.0.0.1:9093"})
+    listeners = "PLAINTEXT://127.0.0.1:1,CONTROLLER://127.0.0.1:2"
+    assert node.alter((BROKER, "7", SET, "listeners", listeners)) == ["INVALID_REQUEST"]
+    assert node.alter((BROKER, "7", SET, "num.io.threads", "1000")) == ["INVALID_REQUEST"]
+    assert node.alter((BROKER, "7", SET, "cordoned.log.dirs", "/elsewhere")) == ["INVALID_REQUEST"]
+    resource = legacy.AlterConfigsResource(
+        resource_type=BROKER, resource_name="7", configs=[legacy.AlterableConfig(name="listeners", value=listeners)]
+    )
+    (answer,) = node.call(alter_configs, legacy.AlterConfigsRequest(resources=[resource])).responses
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert node.harness.image.configs.of_broker(7) == {}
+    assert node.alter((BROKER, "7", SET, "num.io.threads", "9")) == ["NONE"]
+    assert node.broker.config.num_io_threads == 9
 
 
 @pytest.mark.parametrize(

@@ -225,3 +225,31 @@ def test_producer_ids_come_in_blocks_and_never_twice(harness: ControllerHarness)
     stale = harness.controller.allocate_producer_ids(AllocateProducerIdsRequest(broker_id=1, broker_epoch=-1))
     assert isinstance(stale.error, KafkaError)
     assert stale.error.code == ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_values_that_would_make_the_log_unreadable_are_refused(harness: ControllerHarness) -> None:
+    before = harness.image
+    change = incremental_alter_configs.AlterConfigsResource(
+        resource_type=ResourceType.BROKER,
+        resource_name="1",
+        configs=[
+            incremental_alter_configs.AlterableConfig(
+                name=f"plug.in.{number}", config_operation=SET, value="x" * 32_000
+            )
+            for number in range(2_200)
+        ],
+    )
+    request = incremental_alter_configs.IncrementalAlterConfigsRequest(resources=[change])
+    refused = harness.controller.incremental_alter_configs(request)
+    assert isinstance(refused.error, KafkaError)
+    assert refused.error.code is ErrorCode.POLICY_VIOLATION
+    assert harness.image is before
+    # What comes after it is decided on what is in the log.
+    assert incremental(harness, 2, "t", ("retention.ms", SET, "5")) == ErrorCode.NONE
+    harness.reopen()
+    assert harness.image.configs.of_topic("t") == {"retention.ms": "5"}
+
+
+@pytest.mark.parametrize("name", ["01", "9" * 5000, "\N{ARABIC-INDIC DIGIT ONE}", "+1"])
+def test_a_broker_has_one_name(harness: ControllerHarness, name: str) -> None:
+    assert incremental(harness, 4, name, ("message.max.bytes", SET, "5")) == ErrorCode.INVALID_REQUEST

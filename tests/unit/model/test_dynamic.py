@@ -120,3 +120,33 @@ def test_layers_that_cannot_be_together_are_taken_off() -> None:
     config, problems = usable_dynamic(CONFIG, dynamic={"log.cleaner.threads": "1000"}, dynamic_defaults={})
     assert config.log_cleaner_threads == 1
     assert len(problems) == 1
+
+
+def test_only_what_does_not_fit_is_taken_off() -> None:
+    config, problems = usable_dynamic(
+        CONFIG,
+        dynamic={"message.max.bytes": "5", "log.cleaner.threads": "1000"},
+        dynamic_defaults={"min.insync.replicas": "2"},
+    )
+    assert (config.log_cleaner_threads, config.message_max_bytes, config.min_insync_replicas) == (1, 5, 2)
+    assert len(problems) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("max.connections.per.ip.overrides", f"127.0.0.1:{'9' * 5000}"),
+        ("listeners", f"PLAINTEXT://127.0.0.1:{'9' * 5000},CONTROLLER://127.0.0.1:9093"),
+        ("ottla.metrics.listener", f"127.0.0.1:{'9' * 5000}"),
+        ("log.cleaner.io.buffer.load.factor", "nan"),
+    ],
+)
+def test_a_number_that_cannot_be_read_is_one_problem_of_many(name: str, value: str) -> None:
+    config, problems = usable_dynamic(CONFIG, dynamic={name: value, "message.max.bytes": "5"}, dynamic_defaults={})
+    assert config.message_max_bytes == 5
+    assert len(problems) == 1
+
+
+def test_keys_of_our_own_do_not_change_while_the_node_runs() -> None:
+    with pytest.raises(KafkaError, match=r"ottla\.metrics\.listener"):
+        check_dynamic_names(["ottla.metrics.listener"], for_all_brokers=False)

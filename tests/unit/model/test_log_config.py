@@ -77,3 +77,14 @@ def test_what_was_there_before_is_not_held_against_a_change() -> None:
 
 def test_duplicates_in_a_list_count_once() -> None:
     assert validate_topic_overrides(BROKER, {"cleanup.policy": "delete,delete"}).cleanup_policy == {"delete"}
+
+
+def test_a_stored_value_that_is_not_taken_any_more_costs_only_itself() -> None:
+    # Segments that small were allowed before 4.0.
+    stored = {"segment.bytes": "16384", "cleanup.policy": "compact", "retention.ms": "-1"}
+    settings, problems = LogConfig.from_stored(BROKER, stored)
+    assert (settings.cleanup_policy, settings.retention_ms) == ({"compact"}, -1)
+    assert settings.segment_bytes == BROKER.log_segment_bytes
+    assert settings.overridden == {"cleanup.policy", "retention.ms"}
+    assert problems == ("segment.bytes is 16384, but it must be at least 1048576.",)
+    assert validate_topic_overrides(BROKER, {**stored, "retention.ms": "1"}, unchanged=stored).retention_ms == 1

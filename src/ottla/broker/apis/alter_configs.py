@@ -1,7 +1,8 @@
 """AlterConfigs (key 33), versions 0 to 2: the older way to change configuration, which gives a resource's whole set.
 
 What the request leaves out goes back to its default; IncrementalAlterConfigs does not have that trap (KIP-339).
-Loggers cannot be changed this way. The rest is the controller's. Version 2 is flexible.
+Loggers cannot be changed this way. The rest is the controller's; what is meant for this broker, or for all, is held
+against its own properties file before that. Version 2 is flexible.
 """
 
 from __future__ import annotations
@@ -9,8 +10,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.authorization import Operation
-from ottla.broker.config_resources import answers, check_authorized, check_named, check_own_id, refusals, triage
+from ottla.broker.config_resources import (
+    answers,
+    check_authorized,
+    check_named,
+    check_on_this_broker,
+    check_own_id,
+    refusals,
+    triage,
+)
 from ottla.broker.context import RequestContext
+from ottla.metadata.controller.configs import replacement
 from ottla.metadata.image import ResourceType
 from ottla.model.deferred import Deferred
 from ottla.model.errors import KafkaError
@@ -32,10 +42,11 @@ def handle(
 ) -> AlterConfigsResponse | Deferred[AlterConfigsResponse]:
     def settle(resource: AlterConfigsResource) -> bool:
         check_authorized(context, Operation.ALTER_CONFIGS, resource)
-        is_one_broker = resource.resource_type == ResourceType.BROKER and bool(resource.resource_name)
-        if is_one_broker and not context.listener.is_controller:
-            check_own_id(resource.resource_name, broker.node_id)
         check_named(resource)
+        if resource.resource_type == ResourceType.BROKER and not context.listener.is_controller:
+            if resource.resource_name:
+                check_own_id(resource.resource_name, broker.node_id)
+            check_on_this_broker(resource, broker, lambda _target, _present: replacement(resource.configs))
         return False
 
     outcome = triage(request.resources, settle)

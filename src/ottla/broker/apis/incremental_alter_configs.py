@@ -1,8 +1,9 @@
 """IncrementalAlterConfigs (key 44), versions 0 to 1: sets, deletes, appends to or subtracts from single keys (KIP-339).
 
 Levels of this node's loggers are changed here and at once. Everything else goes to the controller, which checks the
-set that would result and answers after commit. Each resource succeeds or fails for itself; the answer keeps the
-request's order. Version 1 is flexible.
+set that would result and answers after commit; what is meant for this broker, or for all, is held against its own
+properties file before that. Each resource succeeds or fails for itself; the answer keeps the request's order. Version 1
+is flexible.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from ottla.broker.config_resources import (
     answers,
     check_authorized,
     check_named,
+    check_on_this_broker,
     check_own_id,
     refusals,
     triage,
 )
 from ottla.broker.context import RequestContext
+from ottla.metadata.controller.configs import apply_operations
 from ottla.metadata.image import ResourceType
 from ottla.model.deferred import Deferred
 from ottla.model.errors import KafkaError
@@ -45,10 +48,13 @@ def handle(
             check_own_id(resource.resource_name, broker.node_id)
             alter_loggers(resource.configs, validate_only=request.validate_only)
             return True
-        is_one_broker = resource.resource_type == ResourceType.BROKER and bool(resource.resource_name)
-        if is_one_broker and not context.listener.is_controller:
-            check_own_id(resource.resource_name, broker.node_id)
         check_named(resource)
+        if resource.resource_type == ResourceType.BROKER and not context.listener.is_controller:
+            if resource.resource_name:
+                check_own_id(resource.resource_name, broker.node_id)
+            check_on_this_broker(
+                resource, broker, lambda target, present: apply_operations(target, present, resource.configs)
+            )
         return False
 
     outcome = triage(request.resources, settle)

@@ -14,9 +14,17 @@ from typing import Any
 from ottla.metadata.controller.decision import Decision, DecisionContext, ensure_bounded, repeated
 from ottla.metadata.image import ConfigResource, ResourceType
 from ottla.metadata.topic_names import check_topic_name
-from ottla.model.config import BROKER_KEYS, TOPIC_KEYS, ConfigKey, ConfigType, validate_topic_overrides
+from ottla.model.config import (
+    BROKER_KEYS,
+    TOPIC_KEYS,
+    BrokerConfig,
+    ConfigKey,
+    ConfigType,
+    validate_topic_overrides,
+)
+from ottla.model.config.columns import INT_MAX
 from ottla.model.config.dynamic import check_dynamic_change, check_dynamic_names, check_dynamic_values
-from ottla.model.config.keys import REQUIRED, format_value
+from ottla.model.config.keys import REQUIRED, format_value, is_number
 from ottla.model.config.resource_keys import (
     CLIENT_METRICS_KEYS,
     GROUP_KEYS,
@@ -27,7 +35,14 @@ from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages import alter_configs, incremental_alter_configs
 from ottla.wire.messages.metadata_records import ClearElrRecord, ConfigRecord
 
-__all__ = ["AlterOperation", "decide_alter_configs", "decide_incremental_alter_configs"]
+__all__ = [
+    "AlterOperation",
+    "apply_operations",
+    "check_broker_values",
+    "decide_alter_configs",
+    "decide_incremental_alter_configs",
+    "replacement",
+]
 
 
 class AlterOperation(IntEnum):
@@ -55,7 +70,7 @@ def decide_incremental_alter_configs(
             configs: list[incremental_alter_configs.AlterableConfig] = resource.configs,
             target: ConfigResource = target,
         ) -> dict[str, str]:
-            return _apply_operations(target, present, configs)
+            return apply_operations(target, present, configs)
 
         code, message = _alter_one(
             target, change, {each.name for each in resource.configs}, context, records, duplicates
@@ -81,7 +96,7 @@ def decide_alter_configs(
         def change(
             _present: dict[str, str], configs: list[alter_configs.AlterableConfig] = resource.configs
         ) -> dict[str, str]:
-            return _replacement(configs)
+            return replacement(configs)
 
         code, message = _alter_one(
             target, change, {each.name for each in resource.configs}, context, records, duplicates
@@ -161,7 +176,7 @@ def _check_resource(target: ConfigResource, context: DecisionContext) -> None:
         if target.name not in context.image.topics.by_name:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {target.name!r}")
     elif target.type == ResourceType.BROKER:
-        if target.name and (not target.name.isdecimal() or not target.name.isascii()):
+        if target.name and not (is_number(target.name, at_most=INT_MAX) and target.name == str(int(target.name))):
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
                 f"a broker is named by its id, or by an empty name for all brokers, not by {target.name!r}",
@@ -189,16 +204,24 @@ def _check_values(
     elif target.type == ResourceType.CLIENT_METRICS:
         validate_client_metrics(wanted)
     else:
-        changed = {name: text for name, text in wanted.items() if present.get(name) != text}
-        check_dynamic_names(changed, for_all_brokers=not target.name)
-        check_dynamic_values(changed)
-        if not target.name:
-            check_dynamic_change(context.config, dynamic_defaults=wanted)
-        elif int(target.name) == context.config.node_id:
-            check_dynamic_change(context.config, dynamic=wanted)
+        check_broker_values(target, present, wanted, context.config)
 
 
-def _replacement(configs: list[alter_configs.AlterableConfig]) -> dict[str, str]:
+def check_broker_values(
+    target: ConfigResource, present: Mapping[str, str], wanted: Mapping[str, str], config: BrokerConfig
+) -> None:
+    """What a node can tell of a change for itself, for all brokers, or for another; each knows best for itself."""
+    changed = {name: text for name, text in wanted.items() if present.get(name) != text}
+    check_dynamic_names(changed, for_all_brokers=not target.name)
+    check_dynamic_values(changed)
+    if not target.name:
+        check_dynamic_change(config, dynamic_defaults=wanted)
+    elif target.name == str(config.node_id):
+        check_dynamic_change(config, dynamic=wanted)
+
+
+def replacement(configs: list[alter_configs.AlterableConfig]) -> dict[str, str]:
+    """The new set of AlterConfigs."""
     wanted: dict[str, str] = {}
     for config in configs:
         if config.name in wanted:
@@ -211,9 +234,10 @@ def _replacement(configs: list[alter_configs.AlterableConfig]) -> dict[str, str]
     return wanted
 
 
-def _apply_operations(
+def apply_operations(
     target: ConfigResource, present: dict[str, str], configs: list[incremental_alter_configs.AlterableConfig]
 ) -> dict[str, str]:
+    """The new set of IncrementalAlterConfigs, made of the present one."""
     names = [config.name for config in configs]
     if len(set(names)) < len(names):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a key is given more than once")

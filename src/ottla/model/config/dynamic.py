@@ -15,6 +15,7 @@ from ottla.model.config.broker_config import BrokerConfig
 from ottla.model.config.broker_keys import BROKER_KEYS
 from ottla.model.config.keys import ConfigError, ConfigKey, UpdateMode
 from ottla.model.config.listener_keys import LISTENER_PREFIX, TLS_KEYS, is_tls_of_listener
+from ottla.model.config.own_keys import OWN_KEYS
 from ottla.model.errors import ErrorCode, KafkaError
 
 __all__ = ["check_dynamic_change", "check_dynamic_names", "check_dynamic_values", "usable_dynamic"]
@@ -108,10 +109,27 @@ def usable_dynamic(
                 del own[error.key]
             elif error.key in defaults:
                 del defaults[error.key]
-            else:
-                # Two keys together do not fit and neither can be blamed: take the layers off as a whole.
+            elif not _take_off_one(config, own, defaults):
+                # Several keys do not fit together and none of them can be blamed: take the layers off as a whole.
                 own, defaults = {}, {}
     raise AssertionError("without dynamic values the configuration was valid when the node started")
+
+
+def _take_off_one(config: BrokerConfig, own: dict[str, str], defaults: dict[str, str]) -> bool:
+    """Whether there is one value without which the rest can be; it is taken off then.
+
+    The rest may be what durability rests on, as `min.insync.replicas` for all brokers.
+    """
+    for layer in (own, defaults):
+        for name in tuple(layer):
+            text = layer.pop(name)
+            try:
+                config.with_dynamic(dynamic=own, dynamic_defaults=defaults)
+            except ConfigError:
+                layer[name] = text
+            else:
+                return True
+    return False
 
 
 def _check_pool(name: str, before: object, after: object) -> None:
@@ -125,7 +143,7 @@ def _check_pool(name: str, before: object, after: object) -> None:
 
 
 def _key_of(name: str) -> ConfigKey | None:
-    key = BROKER_KEYS.get(name)
+    key = BROKER_KEYS.get(name) or OWN_KEYS.get(name)
     if key is None and name.startswith(LISTENER_PREFIX):
         base = BROKER_KEYS.get(name[len(LISTENER_PREFIX) :].partition(".")[2])
         return None if base is None else base._replace(name=name)

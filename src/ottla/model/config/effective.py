@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ottla.model.config.broker_config import BrokerConfig
 from ottla.model.config.broker_keys import BROKER_KEYS, DYNAMIC_ONLY_KEYS, STAND_INS
-from ottla.model.config.keys import REQUIRED, ConfigKey, ConfigValue, format_value
+from ottla.model.config.keys import REQUIRED, ConfigError, ConfigKey, ConfigValue, format_value
 from ottla.model.config.listener_keys import LISTENER_PREFIX
 from ottla.model.config.log_config import topic_defaults
 from ottla.model.config.resource_keys import CLIENT_METRICS_KEYS, GROUP_KEYS
@@ -77,7 +77,7 @@ def describe_topic(config: BrokerConfig, overrides: Mapping[str, str]) -> Iterat
             continue
         synonyms = _broker_synonyms(config, key.synonyms[0]) if key.synonyms else ()
         if name in overrides:
-            value = key.parse(overrides[name])
+            value = _stored(key, overrides[name])
             own = ConfigSynonym(name, format_value(value), ConfigSource.DYNAMIC_TOPIC_CONFIG)
             yield _described(key, value, (own, *synonyms), is_read_only=False)
         else:
@@ -191,6 +191,14 @@ def _layers(config: BrokerConfig) -> Iterator[tuple[Mapping[str, str], ConfigSou
     yield config.dynamic, ConfigSource.DYNAMIC_BROKER_CONFIG
     yield config.dynamic_defaults, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
     yield config.static, ConfigSource.STATIC_BROKER_CONFIG
+
+
+def _stored(key: ConfigKey, text: str) -> ConfigValue:
+    """A value that was set, perhaps by a release that took what this one does not: it is shown as it is."""
+    try:
+        return key.parse(text)
+    except ConfigError:
+        return text
 
 
 def _default_of(key: ConfigKey) -> ConfigValue:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum, IntEnum
+from math import inf, isfinite
 from typing import Final, NamedTuple
 
 from ottla.model.config.validators import Validator
@@ -27,6 +28,7 @@ __all__ = [
     "UpdateMode",
     "format_value",
     "inert",
+    "is_number",
     "parse_value",
     "refused",
 ]
@@ -176,6 +178,7 @@ _INTEGER_RANGES: Final[Mapping[ConfigType, tuple[int, str]]] = {
     ConfigType.LONG: (63, "a whole number of 64 bits"),
 }
 _DIGITS: Final = frozenset("0123456789")
+_NUMBER_CHARACTERS: Final = frozenset("0123456789.+-eE")
 
 
 def parse_value(name: str, kind: ConfigType, text: str) -> ConfigValue:
@@ -192,10 +195,7 @@ def parse_value(name: str, kind: ConfigType, text: str) -> ConfigValue:
         # A repeated entry counts once (KIP-1161).
         return tuple(dict.fromkeys(part.strip() for part in trimmed.split(","))) if trimmed else ()
     if kind is ConfigType.DOUBLE:
-        try:
-            return float(trimmed)
-        except ValueError:
-            raise ConfigError(f"{name} is {text!r}, but it must be a number.", key=name) from None
+        return _parse_double(name, trimmed)
     if kind is ConfigType.PASSWORD:
         return Password(trimmed)
     return trimmed
@@ -210,6 +210,22 @@ def _parse_integer(name: str, kind: ConfigType, text: str) -> int:
         if -(1 << bits) <= value < 1 << bits:
             return value
     raise ConfigError(f"{name} is {text[:40]!r}, but it must be {described}.", key=name)
+
+
+def _parse_double(name: str, text: str) -> float:
+    # Python's float() would also take underscores, other scripts' digits, and what one cannot count with, as "nan".
+    try:
+        value = float(text) if _NUMBER_CHARACTERS.issuperset(text) else inf
+    except ValueError:
+        value = inf
+    if not isfinite(value):
+        raise ConfigError(f"{name} is {text[:40]!r}, but it must be a number.", key=name)
+    return value
+
+
+def is_number(text: str, *, at_most: int) -> bool:
+    """Whether these are plain digits of a number within the bound, so that `int` takes them, however long they are."""
+    return 0 < len(text) <= 20 and _DIGITS.issuperset(text) and int(text) <= at_most
 
 
 def format_value(value: ConfigValue) -> str | None:

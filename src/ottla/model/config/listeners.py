@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ottla.model.config.keys import ConfigError
+from ottla.model.config.columns import INT_MAX
+from ottla.model.config.keys import ConfigError, is_number
 
 __all__ = [
     "SECURITY_PROTOCOLS",
@@ -70,7 +71,7 @@ def _parse_address(key: str, text: str, address: str) -> tuple[str, int]:
         host = host[1:-1]
     elif ":" in host:
         raise ConfigError(f"{key} has the entry {text!r}, but an IPv6 address must stand in brackets.", key=key)
-    if not separator or not port_text.isascii() or not port_text.isdecimal() or int(port_text) > 65535:
+    if not separator or not is_number(port_text, at_most=65535):
         raise ConfigError(f"{key} has the entry {text!r}, which does not end in a port between 0 and 65535.", key=key)
     return host, int(port_text)
 
@@ -101,7 +102,7 @@ def parse_voters(entries: Sequence[str]) -> dict[int, Voter]:
     voters: dict[int, Voter] = {}
     for entry in entries:
         id_text, separator, address = entry.partition("@")
-        if not separator or not id_text.isascii() or not id_text.isdecimal():
+        if not separator or not is_number(id_text, at_most=INT_MAX):
             raise ConfigError(f"{key} has the entry {entry!r}, but an entry must look like id@host:port.", key=key)
         host, port = _parse_address(key, entry, address)
         if not host:

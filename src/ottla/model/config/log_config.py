@@ -75,6 +75,27 @@ class LogConfig:
             values[name] = TOPIC_KEYS[name].parse(overrides[name])
         return cls(values, known)
 
+    @classmethod
+    def from_stored(
+        cls, broker_config: BrokerConfig, overrides: Mapping[str, str]
+    ) -> tuple[LogConfig, tuple[str, ...]]:
+        """The same of what the metadata hold, with a sentence for each value that this release does not take.
+
+        It was taken when it was set, perhaps by another release. The topic does without it alone: with all of its
+        settings ignored, a compacted topic would be one whose records are deleted after a week.
+        """
+        values = topic_defaults(broker_config)
+        known: set[str] = set()
+        problems: list[str] = []
+        for name in sorted(overrides.keys() & TOPIC_KEYS.keys()):
+            try:
+                values[name] = TOPIC_KEYS[name].parse(overrides[name])
+            except ConfigError as error:
+                problems.append(error.message)
+            else:
+                known.add(name)
+        return cls(values, frozenset(known)), tuple(problems)
+
     @property
     def compacts(self) -> bool:
         return "compact" in self.cleanup_policy
@@ -130,7 +151,8 @@ def validate_topic_overrides(
             raise ConfigError(f"There is no topic configuration named {name}{_hint(name)}.", key=name)
         key = TOPIC_KEYS[name]
         key.check_supported(key.parse(text))
-    config = LogConfig.from_overrides(broker_config, overrides)
+    # Whatever is new has been read above.
+    config, _ = LogConfig.from_stored(broker_config, overrides)
     _check_together(config)
     return config
 

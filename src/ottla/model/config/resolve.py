@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ottla.model.config.keys import ConfigError, ConfigValue
+from ottla.model.config.columns import INT_MAX
+from ottla.model.config.keys import ConfigError, ConfigValue, is_number
 from ottla.model.config.listeners import (
     Endpoint,
     parse_addresses,
@@ -35,7 +36,7 @@ def _parse_metrics_listener(text: str) -> tuple[str, int] | None:
     if not text:
         return None
     host, separator, port = text.rpartition(":")
-    if not separator or not port.isdecimal() or int(port) > PORT_MAX:
+    if not separator or not is_number(port, at_most=PORT_MAX):
         raise ConfigError(
             f"ottla.metrics.listener is {text!r}, but it must be host:port with a port between 0 and {PORT_MAX}.",
             key="ottla.metrics.listener",
@@ -149,7 +150,7 @@ def _parse_connections_per_ip(text: str) -> dict[str, int]:
         if not entry:
             continue
         host, separator, limit = (part.strip() for part in entry.rpartition(":"))
-        if not separator or not host or not limit.isascii() or not limit.isdecimal():
+        if not separator or not host or not is_number(limit, at_most=INT_MAX):
             raise ConfigError(f"{key} has the entry {entry!r}, but an entry must look like host:limit.", key=key)
         limits[host.strip("[]")] = int(limit)
     return limits

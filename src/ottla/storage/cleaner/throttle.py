@@ -19,6 +19,6 @@ class Throttle:
 
     def delay_seconds(self, bytes_moved: int, *, now: float) -> float:
         """How long to wait after moving so many bytes; `now` is monotonic."""
-        self._free_at = max(self._free_at, now) + bytes_moved / self.bytes_per_second
-        self._free_at = min(self._free_at, now + _DEBT_SECONDS_MAX)
+        seconds = bytes_moved / self.bytes_per_second if self.bytes_per_second > 0 else _DEBT_SECONDS_MAX
+        self._free_at = min(max(self._free_at, now) + seconds, now + _DEBT_SECONDS_MAX)
         return self._free_at - now
