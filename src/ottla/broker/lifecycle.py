@@ -7,7 +7,8 @@ Start:
    controller role first catches up with the controller;
 3. the broker registers with the controller, and waits until it has replayed its own registration: in an older image it
    may still lead what it has lost the end of;
-4. partitions take up what the image says, and follow it from then on; then the fence is lifted.
+4. partitions take up what the image says, and follow it from then on (retention and compaction begin only now, for only
+   now are all settings known); then the fence is lifted.
 Only then are clients let in, so that the first answer is a true one. A controller's listener opens earlier, after step
 2: the other nodes need it for all of this.
 
@@ -217,7 +218,8 @@ class NodeLifecycle:
             self._world, self._config, cluster_id=self._storage.cluster_id, open_files_max=self._open_files_max
         )
         self._logs.on_directory_failure.append(self._on_directory_failure)
-        self._logs.open(self._topic_overrides).when_done(lambda opened: self._on_logs_open(opened, started))
+        opened = self._logs.open(self._topic_overrides, begins_upkeep=False)
+        opened.when_done(lambda _: self._on_logs_open(opened, started))
 
     def _identify_storage(self, cluster_id: str | None) -> FormattedStorage:
         config = self._config
@@ -297,6 +299,7 @@ class NodeLifecycle:
                 broker.metadata.add(session)
                 session.register().when_done(on_registered)
             else:
+                self._follow_settings(broker)
                 started.resolve(broker)
 
         def on_registered(registered: Deferred[int]) -> None:
@@ -376,8 +379,8 @@ class NodeLifecycle:
     def _take_up_partitions(self, broker: Broker) -> None:
         """Holds what is on disk against the metadata, and follows the metadata from here on."""
         image = broker.metadata.image
-        settings = DynamicConfig(broker)
-        settings.start(image)
+        # Before the replicas, which go by them.
+        self._follow_settings(broker)
         for topic_partition, topic_id in broker.logs.partitions():
             topic = image.topics.by_name.get(topic_partition.topic)
             partition = None if topic is None else topic.partitions.get(topic_partition.partition)
@@ -389,13 +392,21 @@ class NodeLifecycle:
         assert session is not None
         broker.replicas.connect(peers=self._peers, controller=broker.controller, broker_epoch=lambda: session.epoch)
         broker.replicas.start(image)
+        # Not earlier: what a node knew before it caught up may be settings from long ago, and never has those of all
+        # brokers. Retention and compaction by them would take away what is to be kept.
+        broker.logs.begin_upkeep()
         broker.group_coordination.start(image)
         broker.transaction_coordination.start(image)
-        broker.metadata.add(settings)
         broker.metadata.add(broker.replicas)
         # After the replicas, which know by then what they lead.
         broker.metadata.add(broker.group_coordination)
         broker.metadata.add(broker.transaction_coordination)
+
+    def _follow_settings(self, broker: Broker) -> None:
+        """Takes over what was set for this node in earlier runs, and what is set from now on."""
+        settings = DynamicConfig(broker)
+        settings.start(broker.metadata.image)
+        broker.metadata.add(settings)
 
     # -- failing and stopping --------------------------------------------------------------------------------------
 

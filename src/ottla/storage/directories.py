@@ -104,6 +104,8 @@ class LogDirectory:
             return None
         data = self._files.read_bytes(path)
         self._files.remove(path)
+        # Were it there again after a power cut, what this run leaves half written would be believed.
+        self._files.sync_directory(self.path)
         # KIP-966: {"version":0,"brokerEpoch":n}; older releases left the file empty.
         _, found, rest = data.partition(b'"brokerEpoch":')
         digits = rest.strip(b" }\n")

@@ -80,8 +80,19 @@ class Loader:
         self.futures: list[tuple[TopicPartition, LogDirectory, str]] = []
         self.refused: dict[TopicPartition, KafkaError] = {}
         """Logs that are damaged beyond what recovery may decide, and why."""
-        self.previous_broker_epoch = -1
+        self._epochs_left_behind: set[int] = set()
         self.had_clean_shutdown = True
+
+    @property
+    def previous_broker_epoch(self) -> int:
+        """The epoch of the last run if that left every directory cleanly, otherwise -1 (KIP-966).
+
+        One directory that was not left cleanly may have lost the end of its logs, and what the controller would then
+        believe of the broker it would believe of all of its replicas.
+        """
+        if not self.had_clean_shutdown or len(self._epochs_left_behind) != 1:
+            return -1
+        return next(iter(self._epochs_left_behind))
 
     def load(self, directories: list[LogDirectory]) -> Deferred[list[LoadedLog]]:
         queues: list[deque[_Job]] = []
@@ -90,6 +101,7 @@ class Loader:
                 try:
                     queues.append(deque(self._find_jobs(directory)))
                 except OSError as error:
+                    self.had_clean_shutdown = False
                     directory.fail(error)
             self._refuse_twins(queues)
         except DirectoryRefused as error:
@@ -110,7 +122,7 @@ class Loader:
         if epoch is None:
             self.had_clean_shutdown = False
         else:
-            self.previous_broker_epoch = max(self.previous_broker_epoch, epoch)
+            self._epochs_left_behind.add(epoch)
         recovery_points = directory.read_checkpoint(RECOVERY_POINT_FILE)
         start_offsets = directory.read_checkpoint(LOG_START_OFFSET_FILE)
         high_watermarks = directory.read_checkpoint(REPLICATION_OFFSET_FILE)
@@ -200,7 +212,8 @@ class Loader:
     def _config_of(self, topic: str) -> LogConfig:
         config = self._topic_configs.get(topic)
         if config is None:
-            config = LogConfig.from_overrides(self._config, self._overrides_of(topic))
+            # What is wrong with a setting is told when the topic's partitions are taken up.
+            config, _ = LogConfig.from_stored(self._config, self._overrides_of(topic))
             self._topic_configs[topic] = config
         return config
 

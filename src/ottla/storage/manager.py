@@ -107,7 +107,7 @@ class LogManager:
         self.on_directory_failure: list[Callable[[LogDirectory, list[TopicPartition]], None]] = []
         """Called, after the logs are gone from here, with the partitions that went with the directory."""
         self.previous_broker_epoch = -1
-        """The epoch of the last clean run, or -1 after a crash (KIP-966)."""
+        """The epoch of the last run if it left all directories cleanly, or -1 (KIP-966)."""
         self.had_clean_shutdown = True
 
     @property
@@ -122,8 +122,17 @@ class LogManager:
 
     # ---- opening
 
-    def open(self, overrides_of: Callable[[str], Mapping[str, str]] = lambda _: NO_OVERRIDES) -> Deferred[None]:
-        """Opens all logs with their topics' settings. Fails with DirectoryRefused when the node must not start."""
+    def open(
+        self,
+        overrides_of: Callable[[str], Mapping[str, str]] = lambda _: NO_OVERRIDES,
+        *,
+        begins_upkeep: bool = True,
+    ) -> Deferred[None]:
+        """Opens all logs with their topics' settings. Fails with DirectoryRefused when the node must not start.
+
+        Without `begins_upkeep` nothing is deleted or compacted before `begin_upkeep`: what is known of the settings may
+        be old by then.
+        """
         try:
             self._open_directories()
         except DirectoryRefused as error:
@@ -132,9 +141,17 @@ class LogManager:
         for directory in self.directories:
             directory.on_failure = self._on_directory_failure
         loader = Loader(self._world, self.pool, self.config, overrides_of)
+        online = self.online_directories()
+        # Nobody knows how a directory was left that cannot be read now.
+        loader.had_clean_shutdown = len(online) == len(self.directories)
         done: Deferred[None] = Deferred()
-        loader.load(self.online_directories()).when_done(lambda outcome: self._on_loaded(loader, outcome, done))
-        return done
+        loader.load(online).when_done(lambda outcome: self._on_loaded(loader, outcome, done))
+        return done.then(lambda _: self.begin_upkeep()) if begins_upkeep else done
+
+    def begin_upkeep(self) -> None:
+        """From now on retention, compaction and the other duties have their turns."""
+        self._maintenance.start()
+        self.cleaner.start()
 
     def _open_directories(self) -> None:
         for directory in self.directories:
@@ -169,8 +186,6 @@ class LogManager:
                 # The copy is begun anew: what it had goes, and the move goes on where it was going.
                 self.remove_tree_later(directory, f"{directory.path}/{name}")
                 self._mover.move(topic_partition, directory)
-        self._maintenance.start()
-        self.cleaner.start()
         done.resolve(None)
 
     # ---- finding

@@ -1,0 +1,68 @@
+"""How a node starts, with files in memory and other nodes that never answer."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from ottla.broker.context import ListenerInfo
+from ottla.broker.lifecycle import NodeLifecycle
+from ottla.metadata.format import format_storage
+from ottla.model.config import BrokerConfig, LogConfig
+from ottla.model.deferred import Deferred
+from ottla.model.ids import TopicPartition, Uuid
+from ottla.records.build import build_batch
+from ottla.records.record import Record
+from ottla.storage.manager import LogManager
+from tests.support.files import MemoryFiles
+from tests.support.virtual_world import VirtualWorld
+
+CLUSTER_ID = "bvqR-n8_QomauYpWSwjOMw"
+CONFIG = BrokerConfig(
+    {
+        "process.roles": "broker",
+        "node.id": "1",
+        "listeners": "PLAINTEXT://127.0.0.1:9092",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.bootstrap.servers": "127.0.0.1:9093",
+        "log.dirs": "/d1",
+        "log.initial.task.delay.ms": "0",
+        "log.retention.check.interval.ms": "1000",
+        # In the properties file; for all brokers together another one may be set, which is in the metadata.
+        "log.retention.ms": "1000",
+    }
+)
+LISTENER = ListenerInfo(
+    name="PLAINTEXT", security_protocol="PLAINTEXT", host="", port=9092, advertised_host="h", advertised_port=9092
+)
+
+
+def test_nothing_is_deleted_while_the_controller_is_away() -> None:
+    files = MemoryFiles()
+    virtual = VirtualWorld(immediate_workers=True, files=files)
+    files.now_ms = virtual.clock.now_ms
+    files.make_directories("/d1")
+    format_storage(
+        files,
+        log_dirs=CONFIG.log_dirs,
+        metadata_log_dir="/d1",
+        node_id=1,
+        random=virtual.world.random,
+        now_ms=virtual.clock.now_ms(),
+        cluster_id=CLUSTER_ID,
+    )
+    logs = LogManager(virtual.world, CONFIG, cluster_id=CLUSTER_ID)
+    logs.open().result()
+    topic_id = Uuid.random(virtual.world.random)
+    log = logs.get_or_create(TopicPartition("t", 0), topic_id, LogConfig.from_overrides(CONFIG, {}))
+    batch = build_batch([Record(key=None, value=b"a", timestamp=1000)])
+    log.append_built(batch, leader_epoch=0, now_ms=virtual.clock.now_ms())
+    log.update_high_watermark(1)
+    logs.close(broker_epoch=5).result()
+    silent = SimpleNamespace(send=lambda *_, **__: Deferred(), disconnect=lambda *_, **__: None)
+    lifecycle = NodeLifecycle(config=CONFIG, world=virtual.world, peers=cast(Any, silent), listeners=[LISTENER])
+    started = lifecycle.start()
+    virtual.scheduler.advance(30_000)
+    assert not started.done
+    assert files.exists("/d1/t-0/00000000000000000000.log")
+    lifecycle.stop().result()
