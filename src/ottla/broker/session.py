@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.context import ListenerInfo
 from ottla.broker.metadata_source import SECURITY_PROTOCOL_NUMBERS
-from ottla.metadata.versions import supported_features
+from ottla.metadata.versions import DIRECTORIES_LEVEL, supported_features
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import Uuid
@@ -232,7 +232,21 @@ class BrokerSession:
             self._plan_heartbeat(RETRY_SECONDS)
             return
         self._is_fenced = False
+        self._tell_directories()
         self._plan_heartbeat()
+
+    def _tell_directories(self) -> None:
+        """Registers again, as the same process, when the cluster has learnt of directories since (KIP-858).
+
+        `metadata.version` was raised: until the metadata name this broker's directories, none of them can fail there.
+        It is told with every heartbeat until it has come through.
+        """
+        image = self._metadata.image
+        own = image.brokers.get(self._config.node_id)
+        if own is None or own.incarnation_id != self._incarnation_id or own.directories:
+            return
+        if image.features.metadata_version >= DIRECTORIES_LEVEL:
+            self._controller.register_broker(self._registration())
 
     # -- leaving ----------------------------------------------------------------------------------------------------
 

@@ -59,6 +59,10 @@ class LeaderRecoveryState(IntEnum):
     RECOVERING = 1
 
 
+# What Apache Kafka writes for replicas that were there before directories had ids: some directory, not known which.
+_MIGRATING = Uuid(bytes(15) + b"\x02")
+
+
 class PartitionImage(NamedTuple):
     """One partition. Replicas are in order of preference; `directories` runs parallel to them (KIP-858)."""
 
@@ -87,7 +91,8 @@ class PartitionImage(NamedTuple):
         """Where this broker keeps its replica; the zero id when the broker has not said or is no replica."""
         for index, replica in enumerate(self.replicas):
             if replica == broker_id and index < len(self.directories):
-                return self.directories[index]
+                directory = self.directories[index]
+                return Uuid.ZERO if directory == _MIGRATING else directory
         return Uuid.ZERO
 
 

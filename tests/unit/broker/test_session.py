@@ -84,8 +84,11 @@ class Given:
     def __init__(self) -> None:
         self.scheduler = Scheduler()
         self.controller = Controller()
-        self.own = SimpleNamespace(fenced=False, incarnation_id=None, broker_epoch=42)
-        self.metadata = SimpleNamespace(image=SimpleNamespace(offset=7, epoch=1, brokers={3: self.own}))
+        self.own = SimpleNamespace(fenced=False, incarnation_id=None, broker_epoch=42, directories=(DIRECTORY,))
+        self.features = SimpleNamespace(metadata_version=30)
+        self.metadata = SimpleNamespace(
+            image=SimpleNamespace(offset=7, epoch=1, brokers={3: self.own}, features=self.features)
+        )
         self.session = BrokerSession(
             config=BrokerConfig.embedded({"node.id": "3", "broker.rack": "a", "controller.quorum.voters": "3@h:1"}),
             world=SimpleNamespace(  # type: ignore[arg-type]
@@ -248,6 +251,24 @@ def test_a_failed_heartbeat_is_not_the_last(given: Given) -> None:
     given.scheduler.fire()
     given.scheduler.fire()
     assert len(given.controller.heartbeats) == 3
+
+
+def test_directories_are_told_when_the_cluster_learns_of_them(given: Given) -> None:
+    given.own.directories = ()
+    given.features.metadata_version = 14
+    given.session.register()
+    given.controller.answers = [fenced(is_fenced=False)] * 4
+    given.session.unfence()
+    given.scheduler.fire()
+    assert len(given.controller.registrations) == 1
+    given.features.metadata_version = 17
+    given.scheduler.fire()
+    first, second = given.controller.registrations
+    assert second.incarnation_id == first.incarnation_id
+    assert second.log_dirs == [DIRECTORY]
+    given.own.directories = (DIRECTORY,)
+    given.scheduler.fire()
+    assert len(given.controller.registrations) == 2
 
 
 def test_leaving_waits_until_the_controller_agrees(given: Given) -> None:

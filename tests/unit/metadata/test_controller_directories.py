@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.metadata.bootstrap import write_bootstrap
+from ottla.metadata.image import PartitionImage
+from ottla.metadata.versions import DIRECTORIES_LEVEL, METADATA_VERSION, METADATA_VERSION_LATEST
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import Uuid
 from ottla.wire.messages.assign_replicas_to_dirs import (
@@ -12,7 +15,11 @@ from ottla.wire.messages.assign_replicas_to_dirs import (
     RequestPartitionData,
     RequestTopicData,
 )
-from tests.unit.metadata.harness import ControllerHarness, done
+from ottla.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopicConfig
+from ottla.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from tests.support.files import MemoryFiles
+from tests.support.virtual_world import VirtualWorld
+from tests.unit.metadata.harness import DIRECTORY, ControllerHarness, done
 
 FIRST, SECOND, UNKNOWN = (Uuid(bytes((8, number)) + bytes(14)) for number in (1, 2, 3))
 
@@ -118,3 +125,104 @@ def test_a_broker_that_comes_back_without_a_directory_leads_nothing_in_it(
     assert leaders_after_start(2, [FIRST]) == [1, -1]
     assert leaders_after_start(3, [FIRST]) == [1, -1]
     assert leaders_after_start(4, [FIRST, SECOND]) == [1, 1]
+
+
+def test_a_cluster_that_learns_of_directories_keeps_its_leaders() -> None:
+    virtual = VirtualWorld(immediate_workers=True, files=MemoryFiles())
+    virtual.files.make_directories(DIRECTORY)
+    write_bootstrap(virtual.files, DIRECTORY, now_ms=0, levels={METADATA_VERSION: DIRECTORIES_LEVEL - 1})
+    harness = ControllerHarness(virtual=virtual)
+    harness.add_broker(1, log_dirs=[FIRST, SECOND])
+    harness.create("t", 2)
+
+    def leaders() -> list[int]:
+        return [harness.image.topics.by_name["t"].partitions[index].leader for index in (0, 1)]
+
+    update = FeatureUpdateKey(feature=METADATA_VERSION, max_version_level=METADATA_VERSION_LATEST, upgrade_type=1)
+    assert not done(harness.controller.update_features(UpdateFeaturesRequest(feature_updates=[update]))).error_code
+    assert harness.image.brokers[1].directories == ()
+    assert assign(harness, FIRST, 0) == assign(harness, SECOND, 1) == [ErrorCode.NONE]
+    assert leaders() == [1, 1]
+    # The same process registers again, with directories this time.
+    harness.add_broker(1, log_dirs=[FIRST, SECOND])
+    assert harness.image.brokers[1].directories == (FIRST, SECOND)
+    assert leaders() == [1, 1]
+    harness.beat(1, offline_log_dirs=[SECOND])
+    assert leaders() == [1, -1]
+
+
+def two_brokers(**configs: str) -> ControllerHarness:
+    """The topic `t` with one partition on the brokers 1, in its second directory, and 2."""
+    harness = ControllerHarness()
+    harness.add_broker(1, log_dirs=[FIRST, SECOND])
+    harness.add_broker(2)
+    created = harness.create(
+        "t",
+        -1,
+        -1,
+        assignments=[CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2])],
+        configs=[CreatableTopicConfig(name=name.replace("_", "."), value=value) for name, value in configs.items()],
+    )
+    assert created.error_code == ErrorCode.NONE
+    assert assign(harness, SECOND, 0) == [ErrorCode.NONE]
+    return harness
+
+
+def stop(harness: ControllerHarness, broker_id: int) -> int:
+    """An orderly end; the epoch that is left behind."""
+    while not harness.beat(broker_id, want_shut_down=True).should_shut_down:
+        for other in harness.image.brokers.values():
+            if other.active:
+                harness.beat(other.broker_id)
+    return int(harness.image.brokers[broker_id].broker_epoch)
+
+
+def test_a_replica_that_was_begun_anew_elsewhere_is_not_eligible() -> None:
+    harness = two_brokers(min_insync_replicas="2")
+
+    def state() -> tuple[int, tuple[int, ...]]:
+        partition = harness.image.topics.by_name["t"].partitions[0]
+        return partition.leader, partition.elr
+
+    first_epoch, second_epoch = stop(harness, 1), stop(harness, 2)
+    assert state() == (-1, (1, 2))
+    # The second directory is not among log.dirs any more.
+    harness.add_broker(1, incarnation=2, log_dirs=[FIRST], previous_broker_epoch=first_epoch)
+    assert state() == (-1, (2,))
+    assert assign(harness, FIRST, 0) == [ErrorCode.NONE]
+    assert not done(harness.controller.balance_leaders())
+    assert state() == (-1, (2,))
+    harness.add_broker(2, incarnation=2, previous_broker_epoch=second_epoch)
+    assert state()[0] == 2
+
+
+def test_an_empty_disk_in_place_of_the_last_leaders_leads_nobody() -> None:
+    harness = two_brokers()
+    stop(harness, 2)
+    harness.beat(1, offline_log_dirs=[SECOND])
+    partition = harness.image.topics.by_name["t"].partitions[0]
+    assert (partition.leader, partition.isr, partition.elr, partition.last_known_elr) == (-1, (), (), (1,))
+    harness.controller.liveness.forget(1)
+    harness.add_broker(1, incarnation=2, log_dirs=[FIRST, UNKNOWN])
+    assert assign(harness, UNKNOWN, 0) == [ErrorCode.NONE]
+    done(harness.controller.balance_leaders())
+    partition = harness.image.topics.by_name["t"].partitions[0]
+    assert (partition.leader, partition.last_known_elr) == (-1, ())
+
+
+def test_the_only_replica_begins_again_on_an_empty_disk(harness: ControllerHarness) -> None:
+    assign(harness, FIRST, 0)
+    assign(harness, SECOND, 1)
+    harness.beat(1, offline_log_dirs=[SECOND])
+    harness.controller.liveness.forget(1)
+    harness.add_broker(1, incarnation=2, log_dirs=[FIRST, UNKNOWN])
+    assert [harness.image.topics.by_name["t"].partitions[index].leader for index in (0, 1)] == [1, -1]
+    assert assign(harness, UNKNOWN, 1) == [ErrorCode.NONE]
+    assert [harness.image.topics.by_name["t"].partitions[index].leader for index in (0, 1)] == [1, 1]
+
+
+def test_a_directory_from_before_they_had_ids_is_not_a_lost_one() -> None:
+    # Apache Kafka writes this id for replicas that were there before.
+    migrating = Uuid(bytes(15) + b"\x02")
+    partition = PartitionImage((1, 2), (1, 2), 1, 0, 0, directories=(migrating, SECOND))
+    assert (partition.directory(1), partition.directory(2)) == (Uuid.ZERO, SECOND)

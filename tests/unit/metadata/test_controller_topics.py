@@ -53,6 +53,14 @@ def test_the_answer_shows_every_public_key_with_its_source(harness: ControllerHa
     assert by_name["min.insync.replicas"].config_source == ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
 
 
+def test_a_default_under_another_name_is_no_default_of_the_release() -> None:
+    harness = ControllerHarness(properties={"log.retention.hours": "1"})
+    harness.add_broker(1)
+    by_name = {config.name: config for config in harness.create("t").configs}
+    assert by_name["retention.ms"].value == "3600000"
+    assert by_name["retention.ms"].config_source == ConfigSource.STATIC_BROKER_CONFIG
+
+
 def test_defaults_come_from_the_configuration() -> None:
     harness = ControllerHarness(properties={"num.partitions": "4", "default.replication.factor": "2"})
     for broker_id in (1, 2, 3):

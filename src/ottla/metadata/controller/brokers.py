@@ -67,7 +67,9 @@ def decide_register_broker(
         records += leader_and_isr_updates(context, stopped_uncleanly=request.broker_id)
     elif existing is not None and (missing := set(existing.directories) - set(request.log_dirs)):
         # It stopped cleanly and came back without some of its directories.
-        records += leader_and_isr_updates(context, removed=request.broker_id, directories=missing)
+        records += leader_and_isr_updates(
+            context, removed=request.broker_id, stopped_uncleanly=request.broker_id, directories=missing
+        )
     epoch = existing.broker_epoch if same_incarnation and existing is not None else context.next_offset
     records.append(
         RegisterBrokerRecord(
@@ -206,7 +208,13 @@ def _directory_records(broker: BrokerImage, request: BrokerHeartbeatRequest, con
     records: list[Any] = []
     online = [directory for directory in broker.directories if directory not in request.offline_log_dirs]
     if len(online) < len(broker.directories):
-        records += leader_and_isr_updates(context, removed=broker.broker_id, directories=request.offline_log_dirs)
+        # What is on a disk that failed cannot be trusted again.
+        records += leader_and_isr_updates(
+            context,
+            removed=broker.broker_id,
+            stopped_uncleanly=broker.broker_id,
+            directories=request.offline_log_dirs,
+        )
         records.append(
             BrokerRegistrationChangeRecord(
                 broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, log_dirs=online

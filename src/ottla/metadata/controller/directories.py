@@ -71,16 +71,22 @@ def _assign(
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if broker.broker_id not in partition.replicas:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if partition.directory(broker.broker_id) == directory:
+    former = partition.directory(broker.broker_id)
+    if former == directory:
         return ErrorCode.NONE
     directories = [
         directory if replica == broker.broker_id else partition.directory(replica) for replica in partition.replicas
     ]
     record = PartitionChangeRecord(partition_id=partition_id, topic_id=topic.topic_id, directories=directories)
-    if directory not in broker.directories:
-        # It failed after the broker had chosen it: the replica is out of service from the start.
-        merged = merge_partition_change(partition, record)
-        record = without_replica(topic, partition_id, merged, broker.broker_id, context) or record
-        record.directories = directories
+    # A broker that was registered before the cluster knew of directories has none here, and is about to tell them.
+    if broker.directories:
+        has_failed = directory not in broker.directories
+        was_lost = bool(former) and former not in broker.directories
+        if has_failed or was_lost:
+            # In the first case it failed after the broker had chosen it, and the replica is out of service from the
+            # start. In the second its disk was replaced or taken away, and the replica was begun anew, with nothing.
+            merged = merge_partition_change(partition, record)
+            record = without_replica(topic, partition_id, merged, broker.broker_id, context) or record
+            record.directories = directories
     records.append(record)
     return ErrorCode.NONE

@@ -53,4 +53,18 @@ def is_unclean_election_enabled(config: BrokerConfig, overrides: Mapping[str, st
 # A BrokerConfig is replaced when it changes, so the newest one is the only one that is asked for.
 @lru_cache(maxsize=2)
 def _topic_entries(config: BrokerConfig) -> tuple[EffectiveConfig, ...]:
-    return tuple(sorted(describe_topic(config, {})))
+    entries = describe_topic(config, {})
+    return tuple(sorted(each._replace(source=_source_of_default(config, each.name)) for each in entries))
+
+
+def _source_of_default(config: BrokerConfig, name: str) -> ConfigSource:
+    """Where a default was set, under whichever name: unlike DescribeConfigs, the answer has no place for names."""
+    layers = (
+        (config.dynamic, ConfigSource.DYNAMIC_BROKER_CONFIG),
+        (config.dynamic_defaults, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+        (config.static, ConfigSource.STATIC_BROKER_CONFIG),
+    )
+    for layer, source in layers:
+        if not layer.keys().isdisjoint(TOPIC_KEYS[name].synonyms):
+            return source
+    return ConfigSource.DEFAULT_CONFIG

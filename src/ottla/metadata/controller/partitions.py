@@ -147,10 +147,21 @@ def leader_and_isr_updates(
 def without_replica(
     topic: TopicImage, partition_id: int, partition: PartitionImage, replica: int, context: DecisionContext
 ) -> PartitionChangeRecord | None:
-    """The change after which a replica neither leads the partition nor is in sync; None when there is none."""
-    change = change_of(Located(topic, partition_id, partition), context, leader_test(context.image, partition))
+    """The change after which a replica that has lost its log neither leads, nor is in sync, nor eligible.
+
+    None when there is none. The only replica may begin again with nothing; where there are others, they may have more.
+    """
+    usual = leader_test(context.image, partition)
+    is_only = partition.replicas == (replica,)
+    located = Located(topic, partition_id, partition)
+    change = change_of(located, context, lambda each: (is_only or each != replica) and usual(each))
     change.isr = tuple(each for each in partition.isr if each != replica)
-    return change.build()
+    change.stopped_uncleanly = (replica,)
+    record = change.build()
+    if not is_only and replica in partition.last_known_elr:
+        record = record or PartitionChangeRecord(topic_id=topic.topic_id, partition_id=partition_id)
+        record.last_known_elr = []
+    return record
 
 
 def broker_has_leaderships(image: MetadataImage, broker_id: int) -> bool:
