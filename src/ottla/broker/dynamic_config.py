@@ -28,6 +28,11 @@ class DynamicConfig:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
+    def follow(self) -> None:
+        """Takes over what was set in earlier runs, and what is set from now on."""
+        self.start(self._broker.metadata.image)
+        self._broker.metadata.add(self)
+
     def start(self, image: MetadataImage) -> None:
         """Takes over what was set in earlier runs."""
         self._apply(image)

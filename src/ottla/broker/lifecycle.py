@@ -299,7 +299,7 @@ class NodeLifecycle:
                 broker.metadata.add(session)
                 session.register().when_done(on_registered)
             else:
-                self._follow_settings(broker)
+                DynamicConfig(broker).follow()
                 started.resolve(broker)
 
         def on_registered(registered: Deferred[int]) -> None:
@@ -379,8 +379,7 @@ class NodeLifecycle:
     def _take_up_partitions(self, broker: Broker) -> None:
         """Holds what is on disk against the metadata, and follows the metadata from here on."""
         image = broker.metadata.image
-        # Before the replicas, which go by them.
-        self._follow_settings(broker)
+        DynamicConfig(broker).follow()
         for topic_partition, topic_id in broker.logs.partitions():
             topic = image.topics.by_name.get(topic_partition.topic)
             partition = None if topic is None else topic.partitions.get(topic_partition.partition)
@@ -401,12 +400,6 @@ class NodeLifecycle:
         # After the replicas, which know by then what they lead.
         broker.metadata.add(broker.group_coordination)
         broker.metadata.add(broker.transaction_coordination)
-
-    def _follow_settings(self, broker: Broker) -> None:
-        """Takes over what was set for this node in earlier runs, and what is set from now on."""
-        settings = DynamicConfig(broker)
-        settings.start(broker.metadata.image)
-        broker.metadata.add(settings)
 
     # -- failing and stopping --------------------------------------------------------------------------------------
 

@@ -384,14 +384,6 @@ def test_throttle_stretches_the_work(bench: Bench) -> None:
     assert len(content_of(log)) == 1
 
 
-def test_a_throttle_of_nothing_lets_a_step_through_now_and_then() -> None:
-    throttle = Throttle(bytes_per_second=0.0)
-    assert throttle.delay_seconds(1, now=5.0) == 60.0
-    assert throttle.delay_seconds(1, now=5.0) == 60.0
-    throttle.bytes_per_second = 1000.0
-    assert throttle.delay_seconds(500, now=70.0) == 0.5
-
-
 def test_throttle_is_paid_in_order() -> None:
     throttle = Throttle(bytes_per_second=1000.0)
     assert throttle.delay_seconds(500, now=10.0) == pytest.approx(0.5)

@@ -1,0 +1,83 @@
+"""What a start believes of the run before it, and what it leaves alone until it knows more."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from ottla.model.config import BrokerConfig
+from ottla.model.ids import TopicPartition
+from ottla.storage.manager import LogManager
+from tests.unit.storage.helpers import log_config, values_of
+from tests.unit.storage.logs_node import TOPIC_ID, Node
+
+
+def test_a_stored_setting_that_is_not_taken_any_more_does_not_stop_the_node() -> None:
+    node = Node()
+    node.start()
+    node.append(node.create("t"), b"a")
+    node.stop()
+    config = BrokerConfig.embedded({"log.dirs": "/d1"})
+    logs = LogManager(node.world.world, config, cluster_id="c1", node_id=1)
+    logs.open(lambda _: {"segment.bytes": "16384", "cleanup.policy": "compact"}).result()
+    log = logs.get(TopicPartition("t", 0))
+    assert log is not None
+    assert log.config.compacts
+    assert values_of(log) == [b"a"]
+
+
+@pytest.mark.parametrize("broken", ["no marker", "an older one", "out of service"])
+def test_a_run_was_clean_only_if_it_left_every_directory_so(broken: str) -> None:
+    node = Node("/d1", "/d2")
+    node.start()
+    node.stop()
+    if broken == "no marker":
+        # Its last flush failed, or the power went between the two.
+        node.files.remove("/d2/.kafka_cleanshutdown")
+    elif broken == "an older one":
+        # It was out of service for a while, and other runs were left cleanly without it.
+        node.files.write_atomically("/d2/.kafka_cleanshutdown", b'{"version":0,"brokerEpoch":4}')
+    else:
+        node.files.break_directory("/d2")
+    assert node.start().previous_broker_epoch == -1
+
+
+def test_a_run_that_left_every_directory_cleanly_was_clean() -> None:
+    node = Node("/d1", "/d2")
+    node.start()
+    node.stop()
+    assert node.start().previous_broker_epoch == 5
+
+
+def test_nothing_is_deleted_before_the_settings_are_known() -> None:
+    node = Node(log_initial_task_delay_ms="0", log_retention_check_interval_ms="1000", log_retention_ms="1000")
+    node.start()
+    log = node.create("t", retention_ms=-1)
+    node.append(log, b"a")
+    log.update_high_watermark(1)
+    node.stop()
+    config = BrokerConfig.embedded({"log.dirs": "/d1", **node.properties})
+    logs = LogManager(node.world.world, config, cluster_id="c1", node_id=1)
+    logs.open(begins_upkeep=False).result()
+    reopened = logs.get(TopicPartition("t", 0))
+    assert reopened is not None
+    # That it keeps everything is not known yet; the node waits for its controller.
+    assert reopened.config.retention_ms == 1000
+    node.world.scheduler.advance(60_000)
+    assert values_of(reopened) == [b"a"]
+    logs.get_or_create(TopicPartition("t", 0), TOPIC_ID, log_config(retention_ms=-1))
+    logs.begin_upkeep()
+    node.world.scheduler.advance(60_000)
+    assert values_of(reopened) == [b"a"]
+    reopened.config = log_config(retention_ms=1000)
+    node.world.scheduler.advance(60_000)
+    assert values_of(reopened) == []
+
+
+def test_the_marker_of_a_clean_end_is_gone_for_good_before_the_logs_are_used() -> None:
+    node = Node("/d1", "/d2")
+    node.start()
+    node.stop()
+    node.files.fail_next("sync_directory", OSError(errno.EIO, "input/output error"), path_contains="/d2")
+    assert [directory.path for directory in node.start().online_directories()] == ["/d1"]
