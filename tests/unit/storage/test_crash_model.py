@@ -13,11 +13,12 @@ from random import Random
 import pytest
 
 from ottla.model.errors import ErrorCode, KafkaError
-from ottla.records.control import build_end_transaction_marker, read_end_transaction_marker
+from ottla.records.control import build_end_transaction_marker
 from ottla.records.header import BatchHeader
-from ottla.records.iterate import iterate_batches, iterate_records
+from ottla.records.iterate import iterate_batches
 from ottla.records.validate import AppendOrigin
 from ottla.storage.log import PartitionLog
+from tests.support.committed_reader import committed_records
 from tests.support.files import MemoryFiles
 from tests.unit.storage.helpers import LogBench, batch
 
@@ -304,7 +305,8 @@ class Story:
             if each.commit is None and each.offset not in aborted and each.next_offset <= log.last_stable_offset
             for offset in range(max(start, each.offset), each.next_offset)
         ]
-        assert committed_offsets(log, self.random.choice([1, 200, 1 << 20])) == expected
+        max_bytes = self.random.choice([1, 200, 1 << 20])
+        assert [record.offset for record in committed_records(log, max_bytes=max_bytes)] == expected
         self.check_producers()
 
     def check_batches(self) -> None:
@@ -358,31 +360,6 @@ class Story:
                 assert caught.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def committed_offsets(log: PartitionLog, max_bytes: int) -> list[int]:
-    """What a reader of committed records makes of its fetches."""
-    seen: list[int] = []
-    offset, stable = log.log_start_offset, log.last_stable_offset
-    while offset < stable:
-        read = log.read(offset, max_bytes=max_bytes, end_offset=stable)
-        if read.region is None:
-            break
-        aborted = sorted(log.aborted_in_read(read, start=offset, end_offset=stable), key=lambda each: each.first_offset)
-        skipped: set[int] = set()
-        for found in iterate_batches(read.region.read()):
-            header = found.header
-            while aborted and aborted[0].first_offset <= header.last_offset:
-                skipped.add(aborted.pop(0).producer_id)
-            if header.is_control:
-                marker = read_end_transaction_marker(next(iter(iterate_records(found))))
-                if marker is not None and not marker.is_commit:
-                    skipped.discard(header.producer_id)
-            elif not (header.is_transactional and header.producer_id in skipped):
-                seen += range(max(offset, header.base_offset), header.next_offset)
-            offset_after = header.next_offset
-        offset = offset_after
-    return seen
-
-
 def run(seed: int) -> None:
     random = Random(seed)
     story = Story(random)
@@ -427,7 +404,7 @@ def test_a_crash_during_retention_leaves_segments_with_their_aborted_transaction
     log = LogBench(files).open(recovery_point=bench.log.recovery_point)
     log.update_high_watermark(log.log_end_offset)
     assert log.log_end_offset == 6
-    assert committed_offsets(log, 1 << 20) == []
+    assert list(committed_records(log, max_bytes=1 << 20)) == []
 
 
 @pytest.mark.parametrize("changes", range(16))

@@ -11,11 +11,11 @@ from random import Random
 import pytest
 
 from ottla.records.build import build_batch
-from ottla.records.control import build_end_transaction_marker, read_end_transaction_marker
-from ottla.records.iterate import iterate_batches, iterate_records
+from ottla.records.control import build_end_transaction_marker
 from ottla.records.record import Record
 from ottla.records.validate import AppendOrigin
 from ottla.storage.log import PartitionLog
+from tests.support.committed_reader import committed_records
 from tests.support.files import MemoryFiles
 from tests.unit.storage.cleaner.cleaned_logs import Bench, batches_of
 
@@ -103,33 +103,10 @@ class Model:
 
 
 def consume(log: PartitionLog, max_bytes: int) -> list[Seen]:
-    """What a consumer makes of its fetches: it skips what the lists of aborted transactions name."""
-    seen: list[Seen] = []
-    offset, stable = log.log_start_offset, log.last_stable_offset
-    while offset < stable:
-        read = log.read(offset, max_bytes=max_bytes, end_offset=stable)
-        if read.region is None:
-            break
-        aborted = sorted(log.aborted_in_read(read, start=offset, end_offset=stable), key=lambda each: each.first_offset)
-        skipped: set[int] = set()
-        for batch in iterate_batches(read.region.read()):
-            header = batch.header
-            while aborted and aborted[0].first_offset <= header.last_offset:
-                skipped.add(aborted.pop(0).producer_id)
-            if header.is_control:
-                for record in iterate_records(batch):
-                    marker = read_end_transaction_marker(record)
-                    if marker is not None and not marker.is_commit:
-                        skipped.discard(header.producer_id)
-            elif not (header.is_transactional and header.producer_id in skipped):
-                seen += [
-                    (record.offset, bytes(record.key or b"").decode(), bytes(record.value or b"").decode())
-                    for record in iterate_records(batch)
-                    if record.offset >= offset
-                ]
-            offset_after = header.next_offset
-        offset = offset_after
-    return seen
+    return [
+        (record.offset, bytes(record.key or b"").decode(), bytes(record.value or b"").decode())
+        for record in committed_records(log, max_bytes=max_bytes)
+    ]
 
 
 class Story:
