@@ -162,6 +162,12 @@ def test_what_is_ignored_is_said(name: str, value: str, warning: str) -> None:
     assert said.endswith(".")
 
 
+def test_a_heartbeat_that_may_not_be_late_is_warned_of() -> None:
+    (said,) = BrokerConfig({**COMBINED, "broker.session.timeout.ms": "3999"}).warnings
+    assert "broker.heartbeat.interval.ms is 2000, more than half of broker.session.timeout.ms, which is 3999" in said
+    assert BrokerConfig({**COMBINED, "broker.session.timeout.ms": "4000"}).warnings == ()
+
+
 def test_an_inert_key_at_its_default_is_not_worth_a_word() -> None:
     assert config(num_network_threads="3").notes == ()
 

@@ -46,7 +46,7 @@ class BrokerConfig(BrokerAttributes):
     static: Mapping[str, str]
     dynamic: Mapping[str, str]
     dynamic_defaults: Mapping[str, str]
-    # Sentences for whoever starts the node: keys that are not known any more, or never were ...
+    # Sentences for whoever starts the node: keys that are not known any more or never were, values that harm ...
     warnings: tuple[str, ...]
     # ... and known ones that change nothing here, and why.
     notes: tuple[str, ...]
@@ -85,7 +85,7 @@ class BrokerConfig(BrokerAttributes):
         state["static"] = static
         state["dynamic"] = dict(dynamic or {})
         state["dynamic_defaults"] = dict(dynamic_defaults or {})
-        state["warnings"] = tuple(remarks.warnings)
+        state["warnings"] = (*remarks.warnings, *_warnings_about_pairs(values))
         state["notes"] = tuple(remarks.notes)
         state["listener_overrides"] = overrides
         state.update(resolve(values))
@@ -146,6 +146,19 @@ def _parse_all(*layers: Mapping[str, str]) -> tuple[dict[str, ConfigValue], _Rem
             remarks.warnings.append(_warning_about(name))
     _add_defaults(values, merged)
     return values, remarks, overrides
+
+
+def _warnings_about_pairs(values: Mapping[str, ConfigValue]) -> list[str]:
+    """What is allowed, and does no good."""
+    interval_ms, session_ms = values["broker.heartbeat.interval.ms"], values["broker.session.timeout.ms"]
+    assert isinstance(interval_ms, int)
+    assert isinstance(session_ms, int)
+    if 2 * interval_ms <= session_ms:
+        return []
+    return [
+        f"broker.heartbeat.interval.ms is {interval_ms}, more than half of broker.session.timeout.ms, which is "
+        f"{session_ms}: whenever a heartbeat is late, the broker is fenced, and what it leads moves."
+    ]
 
 
 def _parse_listener_override(name: str, text: str, overrides: _Overrides) -> list[str]:
