@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -19,7 +20,7 @@ def produce_one(bootstrap: str, topic: str = "topic") -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
     failures: list[object] = []
     producer.produce(topic, b"value", on_delivery=lambda error, _: failures.append(error))
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     assert failures == [None]
 
 
@@ -65,6 +66,17 @@ def test_clusters_side_by_side_do_not_meet() -> None:
         assert not (other.node(1).directory / "data" / "only-here-0").exists()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere ports cannot be held")
+def test_the_port_of_a_node_that_is_down_is_given_to_nobody_else() -> None:
+    with ottla.testing.cluster() as cluster:
+        host, _, port = cluster.bootstrap.partition(":")
+        cluster.node(1).stop()
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind((host, int(port)))
+        cluster.node(1).start()
+        produce_one(cluster.bootstrap)
+
+
 def test_a_node_that_cannot_start_says_why() -> None:
     with (
         pytest.raises(ottla.testing.ClusterFailed, match=r"num\.partitions"),
@@ -96,7 +108,7 @@ def test_nodes_do_not_outlive_a_test_process_that_is_killed() -> None:
         assert killed.stdout is not None
         pid, data = killed.stdout.readline().split()
         killed.kill()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while Path(f"/proc/{pid}").exists():
         assert time.monotonic() < deadline, "the node lives on"
         time.sleep(0.01)

@@ -33,8 +33,8 @@ from ottla.host.local_cluster import (
 
 __all__ = ["Cluster", "ClusterFailed", "Node", "cluster", "node_environment"]
 
-START_SECONDS_MAX = 30.0
-STOP_SECONDS_MAX = 30.0
+START_SECONDS_MAX = 60.0
+STOP_SECONDS_MAX = 60.0
 
 # Where files are memory: starting and stopping a cluster must not wait for a disk.
 MEMORY_DIRECTORY = "/dev/shm"
