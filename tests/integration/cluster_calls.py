@@ -18,7 +18,7 @@ from tests.support.raw_client import RawClient
 
 __all__ = ["ask", "broker_ids", "create_topic", "partitions_of", "wait_until"]
 
-WAIT_SECONDS_MAX = 20.0
+WAIT_SECONDS_MAX = 60.0
 
 
 def ask(node: ottla.testing.Node, request: Any, version: int) -> Any:
@@ -55,6 +55,7 @@ def create_topic(
     assignments: dict[int, list[int]] | None = None,
     configs: dict[str, str] | None = None,
 ) -> None:
+    """The node that is asked knows the topic when this returns; others may not yet."""
     topic = CreatableTopic(
         name=name,
         num_partitions=-1 if assignments else partitions,
@@ -65,5 +66,7 @@ def create_topic(
         ],
         configs=[CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()],
     )
-    answer = ask(node, CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7).topics[0]
+    answer = ask(node, CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7).topics[0]
     assert answer.error_code == 0, answer
+    # The controller has decided it; this node, unless it is the controller, hears of it a moment later.
+    wait_until(lambda: bool(partitions_of(node, name)), f"the node that was asked to create {name} knows it")

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 __all__ = ["ConfluentMember", "Event", "closing", "create_topic", "drive", "fill", "unique"]
 
-DRIVE_SECONDS_MAX = 30.0
+DRIVE_SECONDS_MAX = 90.0
 
 Place = tuple[str, int]
 
@@ -82,7 +82,7 @@ class ConfluentMember:
                 self.values.append(message.value())
 
     def committed(self, *places: Place) -> dict[Place, int]:
-        answers = self.consumer.committed([TopicPartition(*place) for place in places], timeout=10)
+        answers = self.consumer.committed([TopicPartition(*place) for place in places], timeout=30)
         return {(each.topic, each.partition): each.offset for each in answers}
 
     def close(self) -> None:
@@ -132,7 +132,7 @@ def unique(prefix: str) -> str:
 def create_topic(bootstrap: str, partitions: int, *, name: str | None = None, replicas: int = 1) -> str:
     name = unique("topic") if name is None else name
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(name, num_partitions=partitions, replication_factor=replicas)])[name].result(20)
+    admin.create_topics([NewTopic(name, num_partitions=partitions, replication_factor=replicas)])[name].result(60)
     return name
 
 
@@ -148,5 +148,5 @@ def fill(bootstrap: str, topic: str, counts: Sequence[int], *, start: int = 0) -
     for partition, count in enumerate(counts):
         for number in range(start, start + count):
             producer.produce(topic, b"%d:%d" % (partition, number), partition=partition, on_delivery=note)
-    if producer.flush(30) or failures:
+    if producer.flush(60) or failures:
         raise KafkaException(KafkaError(KafkaError._FAIL), f"records were not written: {failures[:3]}")

@@ -23,6 +23,7 @@ import ottla.testing
 from ottla.cli.main import main
 from ottla.cli.up import NEXT_STEPS, up
 from ottla.testing.clusters import node_environment
+from tests.integration.cluster_calls import wait_until
 from tests.integration.group_members import create_topic, fill
 
 COMMAND = [sys.executable, "-m", "ottla.cli.main"]
@@ -60,7 +61,7 @@ class Started:
 
     def stop(self, number: signal.Signals) -> tuple[int, str]:
         self.process.send_signal(number)
-        _, errors = self.process.communicate(timeout=20)
+        _, errors = self.process.communicate(timeout=60)
         return self.process.returncode, errors
 
 
@@ -80,7 +81,7 @@ def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         cwd=cwd,
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=60,
         check=False,
         env=node_environment(),
     )
@@ -110,7 +111,7 @@ def test_up_says_ready_serves_and_stops_cleanly(started: list[Started], tmp_path
     node = tmp_path / "d" / "node-1"
     assert int((node / "node.pid").read_text()) == up.process.pid
     assert f"listeners=PLAINTEXT://127.0.0.1:{port}" in (node / "node.properties").read_text()
-    with socket.create_connection((host, int(port)), timeout=5):
+    with socket.create_connection((host, int(port)), timeout=30):
         pass
     code, errors = up.stop(number)
     assert code == 0
@@ -218,7 +219,9 @@ def test_up_with_several_nodes_is_one_cluster(started: list[Started], tmp_path: 
     up = start(started, "up", "--nodes", "3", "--port", "0", "--data", "d", cwd=tmp_path)
     bootstrap = up.wait_until_ready()
     admin = AdminClient({"bootstrap.servers": bootstrap.partition(",")[0], "log_level": 0})
-    brokers = admin.list_topics(timeout=10).brokers
+    # Each is ready by its own word; the others hear of it a moment later.
+    wait_until(lambda: len(admin.list_topics(timeout=30).brokers) == 3, "the first node knows all three")
+    brokers = admin.list_topics(timeout=30).brokers
     assert {f"{broker.host}:{broker.port}" for broker in brokers.values()} == set(bootstrap.split(","))
     assert sorted(brokers) == [1, 2, 3]
     directories = [tmp_path / "d" / f"node-{node_id}" for node_id in (1, 2, 3)]
@@ -248,8 +251,8 @@ def test_nodes_do_not_outlive_whoever_started_them(started: list[Started], tmp_p
 
 
 def test_a_cluster_outlives_one_of_its_nodes(started: list[Started], tmp_path: Path) -> None:
-    session = "broker.session.timeout.ms=2000"
-    up = start(started, "up", "--nodes", "3", "--port", "0", "--data", "d", "--set", session, cwd=tmp_path)
+    settings = ("--set", "broker.session.timeout.ms=3000", "--set", "broker.heartbeat.interval.ms=300")
+    up = start(started, "up", "--nodes", "3", "--port", "0", "--data", "d", *settings, cwd=tmp_path)
     bootstrap = up.wait_until_ready()
     # As many replicas as a new topic gets there.
     topic = create_topic(bootstrap, 3, replicas=-1)
@@ -338,7 +341,7 @@ def test_a_server_properties_file_of_kafka_is_read_as_it_is(started: list[Starte
     (tmp_path / "server.properties").write_text(text)
     node = start(started, "node", "--config", "server.properties", cwd=tmp_path)
     host, _, port = node.wait_until_ready().partition(":")
-    with socket.create_connection((host, int(port)), timeout=5):
+    with socket.create_connection((host, int(port)), timeout=30):
         pass
     code, errors = node.stop(signal.SIGTERM)
     assert code == 0
@@ -355,7 +358,7 @@ def named_things() -> Iterator[str]:
             create_topic(cluster.bootstrap, 1, name=name)
         offsets = ConsumerGroupTopicPartitions("readers", [TopicPartition("orders", 0, 0)])
         for future in admin.alter_consumer_group_offsets([offsets]).values():
-            future.result(timeout=20)
+            future.result(timeout=60)
         yield cluster.bootstrap
 
 
@@ -420,7 +423,7 @@ def test_bash_itself_completes_names(named_things: str, tmp_path: Path) -> None:
     command = ["bash", "-c", script, "bash", named_things]
     for _ in range(5):
         # Where the cluster takes longer than a second nothing is offered: whoever types presses the key again.
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False, env=environment)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
         if done.stdout != "\n":
             break
     assert (done.stdout, done.stderr) == ("orders\n", "")

@@ -388,7 +388,7 @@ def test_one_address_that_answers_is_enough(settings: ClientSettings, topic: str
 
 def test_nothing_is_lost_or_doubled_when_a_leader_dies() -> None:
     """A cluster of its own, for it loses a node."""
-    quick = {**SETTINGS, "broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "200"}
+    quick = {**SETTINGS, "broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "200"}
     with ottla.testing.cluster(nodes=3, settings=quick) as own:
         there = ClientSettings(bootstrap_servers=parse_bootstrap(own.bootstrap))
 

@@ -30,6 +30,8 @@ from tests.support.raw_client import ConnectionClosed, RawClient
 
 # What a client may use at once: ten seconds' worth, of `quota.window.num` windows of a second all but one.
 BURST_SECONDS = 10
+# Some of it shows only if two requests come shortly after each other, which a busy machine need not allow.
+ATTEMPTS_MAX = 20
 
 
 @pytest.fixture(scope="module")
@@ -100,31 +102,41 @@ def test_without_acknowledgements_the_connection_is_muted_too(running: Cluster, 
 
 @pytest.mark.parametrize("version", [11, 12, 17])
 def test_a_fetch_that_is_too_much_is_empty_and_comes_again(running: Cluster, admin: RawClient, version: int) -> None:
-    topic, client_id = create_topic(admin), new_name("consumer")
+    topic = create_topic(admin)
     for text in "ab":
         admin.call(produce_request(topic, batch(text * 5_000)), 9)
-    alter(admin, {"client-id": client_id}, {"consumer_byte_rate": 1_000})
-    with RawClient(running.bootstrap, client_id=client_id) as client:
-        topic_id = client.call(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12).topics[0].topic_id
+    topic_id = admin.call(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12).topics[0].topic_id
 
-        def request(offset: int) -> FetchRequest:
-            made = fetch_request(topic, {0: offset}, max_bytes=6_000)
-            made.topics[0].topic_id = topic_id if version >= 13 else Uuid.ZERO
-            made.topics[0].topic = topic if version < 13 else ""
-            return made
+    def request(offset: int) -> FetchRequest:
+        made = fetch_request(topic, {0: offset}, max_bytes=6_000)
+        made.topics[0].topic_id = topic_id if version >= 13 else Uuid.ZERO
+        made.topics[0].topic = topic if version < 13 else ""
+        return made
 
-        first = client.call(request(0), version)
-        assert values(first.responses[0].partitions[0].records) == ["a" * 5_000]
-        assert first.throttle_time_ms == 0
-        started = time.monotonic()
-        # 5,100 bytes more are about 200 too many; a full request is answered without its partitions.
-        throttled = client.call(request(1), version)
-        assert throttled.error_code == ErrorCode.NONE
-        assert (throttled.responses, throttled.session_id) == ([], 0)
-        assert 0 < throttled.throttle_time_ms <= 250
-        again = client.call(request(1), version)
-        assert time.monotonic() - started >= throttled.throttle_time_ms / 1000 - 0.002
-        assert values(again.responses[0].partitions[0].records) == ["b" * 5_000]
+    for _ in range(ATTEMPTS_MAX):
+        client_id = new_name("consumer")
+        alter(admin, {"client-id": client_id}, {"consumer_byte_rate": 1_000})
+        with RawClient(running.bootstrap, client_id=client_id) as client:
+            first = client.call(request(0), version)
+            assert values(first.responses[0].partitions[0].records) == ["a" * 5_000]
+            assert first.throttle_time_ms == 0
+            started = time.monotonic()
+            # 5,100 bytes more are about 200 too many; a full request is answered without its partitions.
+            throttled = client.call(request(1), version)
+            assert throttled.error_code == ErrorCode.NONE
+            if not throttled.throttle_time_ms:
+                # The two were so far apart that it was not too much.
+                continue
+            assert (throttled.responses, throttled.session_id) == ([], 0)
+            assert throttled.throttle_time_ms <= 250
+            again = client.call(request(1), version)
+            assert time.monotonic() - started >= throttled.throttle_time_ms / 1000 - 0.002
+            while not again.responses:
+                # It came so late that another second had begun, in which it is too much once more.
+                again = client.call(request(1), version)
+            assert values(again.responses[0].partitions[0].records) == ["b" * 5_000]
+            return
+    pytest.fail("it was never too much")
 
 
 def test_time_is_a_quota_too_for_every_kind_of_request(running: Cluster, admin: RawClient) -> None:
@@ -168,29 +180,31 @@ def test_a_real_producer_is_throttled(running: Cluster, admin: RawClient) -> Non
 
 
 def test_a_real_consumer_gets_everything_within_its_quota(running: Cluster, admin: RawClient) -> None:
-    topic, client_id = create_topic(admin), new_name("confluent")
+    topic = create_topic(admin)
     for _ in range(21):
         admin.call(produce_request(topic, batch("x" * 50_000)), 9)
-    alter(admin, {"client-id": client_id}, {"consumer_byte_rate": 100_000})
     seen: list[float] = []
-    consumer = Consumer(
-        {
-            "bootstrap.servers": running.bootstrap,
-            "client.id": client_id,
-            "group.id": client_id,
-            "auto.offset.reset": "earliest",
-            "throttle_cb": lambda event: seen.append(event.throttle_time),
-        }
-    )
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    read = 0
-    while read < 21:
-        message = consumer.poll(10)
-        assert message is not None
-        assert message.error() is None
-        read += 1
-    consumer.close()
-    # Five percent more than what is free.
+    for _ in range(ATTEMPTS_MAX):
+        client_id = new_name("confluent")
+        alter(admin, {"client-id": client_id}, {"consumer_byte_rate": 100_000})
+        consumer = Consumer(
+            {
+                "bootstrap.servers": running.bootstrap,
+                "client.id": client_id,
+                "group.id": client_id,
+                "auto.offset.reset": "earliest",
+                "throttle_cb": lambda event: seen.append(event.throttle_time),
+            }
+        )
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        for _ in range(21):
+            message = consumer.poll(30)
+            assert message is not None
+            assert message.error() is None
+        consumer.close()
+        if seen:
+            break
+    # Five percent more than what is free; on a machine that stood still in between, only the next time.
     assert 0 < max(seen) < 1
 
 
@@ -202,17 +216,17 @@ def test_changes_of_topics_are_refused_for_a_while(running: Cluster, admin: RawC
     client_id = new_name("maker")
     alter(admin, {"client-id": client_id}, {"controller_mutation_rate": 10})
     with RawClient(running.bootstrap, client_id=client_id) as client:
-        # The bucket holds 110 tokens and may be overdrawn.
-        first, second = new_topic(60), new_topic(60)
+        # The bucket holds 110 tokens and may be overdrawn: for three seconds there are none.
+        first, second = new_topic(60), new_topic(80)
         assert client.call(CreateTopicsRequest(topics=[first, second]), 7).throttle_time_ms == 0
         started = time.monotonic()
         refused = client.call(CreateTopicsRequest(topics=[new_topic(1)]), 7)
         assert refused.topics[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
-        assert 0 < refused.throttle_time_ms <= 1_000
+        assert 0 < refused.throttle_time_ms <= 3_000
         deleted = client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name=first.name)]), 6)
         assert time.monotonic() - started >= refused.throttle_time_ms / 1000 - 0.002
         assert deleted.responses[0].error_code == ErrorCode.NONE
-        more = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name=second.name, count=61, assignments=None)])
+        more = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name=second.name, count=81, assignments=None)])
         answer = client.call(more, 3)
         assert answer.results[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
@@ -222,10 +236,13 @@ def test_older_requests_are_let_through_and_throttled(running: Cluster, admin: R
     alter(admin, {"client-id": client_id}, {"controller_mutation_rate": 1_000})
     with RawClient(running.bootstrap, client_id=client_id) as client:
         alter(admin, {"client-id": client_id}, {"controller_mutation_rate": 20})
-        answers = [client.call(CreateTopicsRequest(topics=[new_topic(45)]), 5) for _ in range(5)]
-        assert {answer.topics[0].error_code for answer in answers} == {ErrorCode.NONE}
+        # The bucket holds 220 tokens, and more come in meanwhile.
+        answers = [client.call(CreateTopicsRequest(topics=[new_topic(45)]), 5)]
         assert answers[0].throttle_time_ms == 0
-        assert answers[-1].throttle_time_ms > 0
+        while not answers[-1].throttle_time_ms:
+            answers.append(client.call(CreateTopicsRequest(topics=[new_topic(45)]), 5))
+        assert len(answers) >= 5
+        assert {answer.topics[0].error_code for answer in answers} == {ErrorCode.NONE}
 
 
 def test_an_address_that_connects_too_often_is_cut_off(running: Cluster, admin: RawClient) -> None:
@@ -235,17 +252,22 @@ def test_an_address_that_connects_too_often_is_cut_off(running: Cluster, admin: 
         for _ in range(BURST_SECONDS):
             clients.append(RawClient(running.bootstrap))
             clients[-1].call(MetadataRequest(topics=[]), 12)
-        started = time.monotonic()
-        with RawClient(running.bootstrap) as late, pytest.raises((ConnectionClosed, ConnectionError)):
-            late.call(MetadataRequest(topics=[]), 12)
-        # It is not told at once, so that it does not come back at once.
-        assert time.monotonic() - started > 0.1
+        # It is not told at once, so that it does not come back at once; but at the end of a second soon.
+        assert any(held_seconds(running.bootstrap) > 0.1 for _ in range(3))
     finally:
         alter(admin, {"ip": "127.0.0.1"}, {"connection_creation_rate": None})
         for client in clients:
             client.close()
     with RawClient(running.bootstrap) as client:
         client.call(MetadataRequest(topics=[]), 12)
+
+
+def held_seconds(bootstrap: str) -> float:
+    """How long a connection is held that is one too many."""
+    started = time.monotonic()
+    with RawClient(bootstrap) as late, pytest.raises((ConnectionClosed, ConnectionError)):
+        late.call(MetadataRequest(topics=[]), 12)
+    return time.monotonic() - started
 
 
 @pytest.fixture(scope="module")
@@ -284,11 +306,12 @@ def test_the_controller_counts_whoever_was_asked(three_nodes: Cluster) -> None:
     clients = [RawClient(node.address, client_id="maker") for node in three_nodes.nodes]
     try:
         alter(clients[1], {"client-id": "maker"}, {"controller_mutation_rate": 1})
-        clients[0].call(CreateTopicsRequest(topics=[new_topic(12)]), 7)
+        # Overdrawn by more than the others need to ask.
+        clients[0].call(CreateTopicsRequest(topics=[new_topic(30)]), 7)
         for client in clients[1:]:
             refused = client.call(CreateTopicsRequest(topics=[new_topic(1)]), 7)
             assert refused.topics[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
-            assert 0 < refused.throttle_time_ms <= 1_000
+            assert 0 < refused.throttle_time_ms <= 19_000
     finally:
         for client in clients:
             client.close()

@@ -27,7 +27,7 @@ MESSAGES = [(b"key-%d" % number, b"value-%d" % number * 20) for number in range(
 def topic(shared_cluster: ottla.testing.Cluster) -> str:
     name = f"topic-{uuid.uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": shared_cluster.bootstrap})
-    admin.create_topics([NewTopic(name, num_partitions=3)])[name].result(10)
+    admin.create_topics([NewTopic(name, num_partitions=3)])[name].result(30)
     return name
 
 
@@ -37,7 +37,7 @@ def consume_with_confluent(bootstrap: str, topic: str, partition: int, count: in
         consumer.assign([TopicPartition(topic, partition, 0)])
         found: list[tuple[bytes, bytes]] = []
         while len(found) < count:
-            messages = consumer.consume(count - len(found), timeout=10)
+            messages = consumer.consume(count - len(found), timeout=30)
             assert messages, f"only {len(found)} of {count} records came"
             for message in messages:
                 if message.error():
@@ -57,7 +57,7 @@ def test_confluent_kafka(shared_cluster: ottla.testing.Cluster, topic: str, acks
     failures: list[object] = []
     for key, value in MESSAGES:
         producer.produce(topic, value, key, partition=1, on_delivery=lambda error, _: failures.append(error))
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     assert failures == [None] * len(MESSAGES)
     assert consume_with_confluent(shared_cluster.bootstrap, topic, 1, len(MESSAGES)) == MESSAGES
 
@@ -68,7 +68,7 @@ def test_confluent_kafka_with_idempotence(shared_cluster: ottla.testing.Cluster,
     )
     for key, value in MESSAGES:
         producer.produce(topic, value, key, partition=0)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     assert consume_with_confluent(shared_cluster.bootstrap, topic, 0, len(MESSAGES)) == MESSAGES
 
 
@@ -76,7 +76,7 @@ def test_a_topic_is_created_by_the_first_produce(shared_cluster: ottla.testing.C
     topic = f"auto-{uuid.uuid4().hex[:8]}"
     producer = Producer({"bootstrap.servers": shared_cluster.bootstrap})
     producer.produce(topic, b"first", b"one")
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     assert consume_with_confluent(shared_cluster.bootstrap, topic, 0, 1) == [(b"one", b"first")]
 
 
@@ -97,16 +97,16 @@ def test_aiokafka(shared_cluster: ottla.testing.Cluster, topic: str) -> None:
                 found.append((record.key, record.value))
             return found
 
-    assert asyncio.run(asyncio.wait_for(produce_and_consume(), 30)) == MESSAGES
+    assert asyncio.run(asyncio.wait_for(produce_and_consume(), 60)) == MESSAGES
 
 
 def test_kafka_python(shared_cluster: ottla.testing.Cluster, topic: str) -> None:
     producer = KafkaProducer(bootstrap_servers=shared_cluster.bootstrap, acks="all", linger_ms=5)
     for key, value in MESSAGES:
         producer.send(topic, value, key, partition=0)
-    producer.flush(20)
+    producer.flush(60)
     producer.close()
-    consumer = KafkaConsumer(bootstrap_servers=shared_cluster.bootstrap, group_id=None, consumer_timeout_ms=10_000)
+    consumer = KafkaConsumer(bootstrap_servers=shared_cluster.bootstrap, group_id=None, consumer_timeout_ms=30_000)
     partition = PythonTopicPartition(topic, 0)
     consumer.assign([partition])
     consumer.seek_to_beginning(partition)
@@ -129,12 +129,12 @@ def test_records_and_settings_survive_stop_and_crash() -> None:
         producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
         for key, value in MESSAGES:
             producer.produce("kept", value, key)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         cluster.node(1).stop()
         cluster.node(1).start()
         assert consume_with_confluent(cluster.bootstrap, "kept", 0, len(MESSAGES)) == MESSAGES
         producer.produce("kept", b"after", b"stop")
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         cluster.node(1).kill()
         cluster.node(1).start()
         everything = [*MESSAGES, (b"stop", b"after")]

@@ -68,19 +68,19 @@ def test_a_topic_created_through_any_node_is_known_to_all(nodes: ottla.testing.C
 def test_a_forwarded_request_is_answered_in_the_clients_own_version(nodes: ottla.testing.Cluster) -> None:
     for version in range(2, 8):
         topic = CreatableTopic(name=f"version-{version}", num_partitions=1, replication_factor=1)
-        (answer,) = ask(nodes.node(3), CreateTopicsRequest(topics=[topic], timeout_ms=10_000), version).topics
+        (answer,) = ask(nodes.node(3), CreateTopicsRequest(topics=[topic], timeout_ms=30_000), version).topics
         assert answer.error_code == 0
-        (answer,) = ask(nodes.node(2), CreateTopicsRequest(topics=[topic], timeout_ms=10_000), version).topics
+        (answer,) = ask(nodes.node(2), CreateTopicsRequest(topics=[topic], timeout_ms=30_000), version).topics
         assert answer.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
 
 
 def test_administration_with_a_client_through_a_node_that_is_no_controller(nodes: ottla.testing.Cluster) -> None:
     admin = AdminClient({"bootstrap.servers": nodes.node(3).address})
-    admin.create_topics([NewTopic("administered", 1, 3)])["administered"].result(10)
-    admin.create_partitions([NewPartitions("administered", 4)])["administered"].result(10)
+    admin.create_topics([NewTopic("administered", 1, 3)])["administered"].result(30)
+    admin.create_partitions([NewPartitions("administered", 4)])["administered"].result(30)
     change = ConfigEntry("max.message.bytes", "4242", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, "administered", incremental_configs=[change])
-    admin.incremental_alter_configs([resource])[resource].result(10)
+    admin.incremental_alter_configs([resource])[resource].result(30)
     for node in nodes.nodes:
         wait_until(lambda node=node: len(partitions_of(node, "administered")) == 4, "partitions were added")
         asked = DescribeConfigsResource(
@@ -92,7 +92,7 @@ def test_administration_with_a_client_through_a_node_that_is_no_controller(nodes
             return [entry.value for entry in result.configs] == ["4242"]
 
         wait_until(told, "the topic's configuration is changed")
-    admin.delete_topics(["administered"])["administered"].result(10)
+    admin.delete_topics(["administered"])["administered"].result(30)
     for node in nodes.nodes:
         wait_until(lambda node=node: not partitions_of(node, "administered"), "the topic is gone")
 
@@ -101,7 +101,7 @@ def test_a_brokers_own_settings_change_through_that_broker(nodes: ottla.testing.
     admin = AdminClient({"bootstrap.servers": nodes.bootstrap})
     change = ConfigEntry("log.retention.ms", "123456", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.BROKER, "2", incremental_configs=[change])
-    admin.incremental_alter_configs([resource])[resource].result(10)
+    admin.incremental_alter_configs([resource])[resource].result(30)
 
     def told(node_id: int) -> str:
         asked = DescribeConfigsResource(

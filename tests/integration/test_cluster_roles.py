@@ -12,8 +12,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.host.local_cluster import free_ports
 from ottla.testing.clusters import node_environment
+from tests.integration.cluster_calls import wait_until
 
-START_SECONDS_MAX = 30.0
+START_SECONDS_MAX = 60.0
 
 
 class Processes:
@@ -91,8 +92,10 @@ def test_a_controller_of_its_own_and_brokers_that_find_it_by_name(processes: Pro
     assert address_of(controller) == f"127.0.0.1:{port}"
     addresses = [address_of(broker) for broker in brokers]
     admin = AdminClient({"bootstrap.servers": addresses[1]})
-    admin.create_topics([NewTopic("orders", 2, 2)])["orders"].result(10)
-    seen = admin.list_topics(timeout=10)
+    admin.create_topics([NewTopic("orders", 2, 2)])["orders"].result(30)
+    # The controller has decided it, and this broker hears of it a moment later.
+    wait_until(lambda: "orders" in admin.list_topics(timeout=30).topics, "the topic is known")
+    seen = admin.list_topics(timeout=30)
     assert {broker.id: f"{broker.host}:{broker.port}" for broker in seen.brokers.values()} == {
         7: addresses[0],
         8: addresses[1],

@@ -43,7 +43,7 @@ def member_of(bootstrap: str, group: str, *topics: str, **settings: Any) -> Conf
 def read(member: ConfluentMember, count: int) -> list[Message]:
     messages: list[Message] = []
     while len(messages) < count:
-        got = member.consumer.consume(count - len(messages), timeout=20)
+        got = member.consumer.consume(count - len(messages), timeout=60)
         assert got, f"only {len(messages)} of {count} records came"
         assert all(message.error() is None for message in got)
         messages += got
@@ -109,7 +109,7 @@ def test_a_record_that_fails_goes_to_a_topic_of_its_own(bootstrap: str) -> None:
             else:
                 first.append(message.value())
         # The record is safe in the other topic before the offset says that it is dealt with.
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         member.consumer.commit(asynchronous=False)
     with closing(member := member_of(bootstrap, unique("retry"), retries)):
         for message in read(member, EACH // 10):
@@ -128,7 +128,7 @@ def test_state_is_found_again_in_the_topic_of_results(bootstrap: str) -> None:
     def last_result() -> dict[str, int]:
         with closing(looker := ConfluentMember(bootstrap, "looker", unique("looker"))):
             place = TopicPartition(results, 0)
-            low, high = looker.consumer.get_watermark_offsets(place, timeout=10)
+            low, high = looker.consumer.get_watermark_offsets(place, timeout=30)
             if low == high:
                 return {"next": 0, "sum": 0}
             looker.consumer.assign([TopicPartition(results, 0, high - 1)])
@@ -143,7 +143,7 @@ def test_state_is_found_again_in_the_topic_of_results(bootstrap: str) -> None:
                 number = int((message.value() or b"").split(b":")[1])
                 state = {"next": (message.offset() or 0) + 1, "sum": state["sum"] + number}
                 producer.produce(results, json.dumps(state))
-            assert producer.flush(20) == 0
+            assert producer.flush(60) == 0
     assert last_result() == {"next": EACH, "sum": sum(range(EACH))}
 
 
@@ -151,7 +151,7 @@ def test_long_work_in_a_thread_while_the_consumer_polls_on(bootstrap: str) -> No
     """Paused and polled, a member keeps its partitions far beyond max.poll.interval.ms of work."""
     topic, group = create_topic(bootstrap, 1), unique("group")
     fill(bootstrap, topic, [EACH])
-    settings = {"session.timeout.ms": 1000, "max.poll.interval.ms": 1000}
+    settings = {"session.timeout.ms": 2000, "max.poll.interval.ms": 2000}
     finish = Event()
     with (
         ThreadPoolExecutor(1) as pool,
@@ -159,11 +159,11 @@ def test_long_work_in_a_thread_while_the_consumer_polls_on(bootstrap: str) -> No
     ):
         messages = read(member, EACH)
         member.consumer.pause(member.consumer.assignment())
-        work = pool.submit(lambda: finish.wait(30) and len(messages))
-        enough = time.monotonic() + 2.5
+        work = pool.submit(lambda: finish.wait(90) and len(messages))
+        enough = time.monotonic() + 4.5
         drive([member], lambda: time.monotonic() > enough, "the work took longer than two intervals")
         finish.set()
-        assert work.result(30) == EACH
+        assert work.result(60) == EACH
         member.consumer.commit(message=messages[-1], asynchronous=False)
         assert member.committed((topic, 0)) == {(topic, 0): EACH}
         assert (member.events("lost"), member.events("revoked"), member.errors) == ([], [], [])

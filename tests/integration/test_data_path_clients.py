@@ -43,7 +43,7 @@ def produce(running: Cluster, topic: str, texts: list[str], **settings: Any) -> 
     producer = Producer({"bootstrap.servers": running.bootstrap, **settings})
     for text in texts:
         producer.produce(topic, value=text, partition=0, on_delivery=delivered)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     if errors:
         raise KafkaException(errors[0])
     return offsets
@@ -57,7 +57,7 @@ def consume(running: Cluster, topic: str, count: int, *, offset: int = 0, **sett
         consumer.assign([TopicPartition(topic, 0, offset)])
         messages: list[Any] = []
         while len(messages) < count:
-            message = consumer.poll(10)
+            message = consumer.poll(30)
             assert message is not None, f"only {len(messages)} of {count} messages arrived"
             assert message.error() is None, message.error()
             messages.append(message)
@@ -105,7 +105,7 @@ class TestConfluent:
         producer.produce(topic, key=anything, value=anything, headers=headers, partition=0)
         producer.produce(topic, key=None, value=None, partition=0)
         producer.produce(topic, key=b"", value=b"", partition=0)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         first, second, third = consume(running, topic, 3)
         assert (first.key(), first.value(), first.headers()) == (anything, anything, headers)
         assert (second.key(), second.value(), second.headers()) == (None, None, None)
@@ -141,24 +141,24 @@ class TestConfluent:
         producer = Producer({"bootstrap.servers": running.bootstrap})
         for number in range(10):
             producer.produce(topic, value="x", partition=0, timestamp=1_700_000_000_000 + number * 1_000)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         consumer = Consumer({"bootstrap.servers": running.bootstrap, "group.id": "none"})
         try:
-            assert consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10) == (0, 10)
+            assert consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30) == (0, 10)
             wanted = [TopicPartition(topic, 0, 1_700_000_004_500)]
-            assert consumer.offsets_for_times(wanted, timeout=10)[0].offset == 5
+            assert consumer.offsets_for_times(wanted, timeout=30)[0].offset == 5
         finally:
             consumer.close()
         admin = AdminClient({"bootstrap.servers": running.bootstrap})
         futures = admin.list_offsets({TopicPartition(topic, 0): OffsetSpec.max_timestamp()})
-        assert next(iter(futures.values())).result(timeout=10).offset == 9
+        assert next(iter(futures.values())).result(timeout=30).offset == 9
 
     def test_delete_records(self, running: Cluster, raw: RawClient) -> None:
         topic = create_topic(raw)
         produce(running, topic, ["x"] * 10)
         admin = AdminClient({"bootstrap.servers": running.bootstrap})
         futures = admin.delete_records([TopicPartition(topic, 0, 7)])
-        assert next(iter(futures.values())).result(timeout=10).low_watermark == 7
+        assert next(iter(futures.values())).result(timeout=30).low_watermark == 7
         messages = consume(running, topic, 3, **{"auto.offset.reset": "earliest"})
         assert [message.offset() for message in messages] == [7, 8, 9]
 
@@ -166,7 +166,7 @@ class TestConfluent:
         topic = create_topic(raw, configs={"message.timestamp.type": "LogAppendTime"})
         producer = Producer({"bootstrap.servers": running.bootstrap})
         producer.produce(topic, value="x", partition=0, timestamp=1_000)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         kind, timestamp = consume(running, topic, 1)[0].timestamp()
         assert kind == 2
         assert timestamp > 1_700_000_000_000
@@ -189,7 +189,7 @@ class TestAiokafka:
                 await consumer.seek_to_beginning(partition)
                 texts: list[str] = []
                 while len(texts) < 200:
-                    message = await asyncio.wait_for(consumer.getone(), 10)
+                    message = await asyncio.wait_for(consumer.getone(), 30)
                     texts.append(message.value.decode())
                 return texts, await consumer.end_offsets([partition])
 

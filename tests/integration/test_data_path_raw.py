@@ -121,7 +121,7 @@ def test_a_long_poll_ends_with_the_append(running: Cluster, client: RawClient) -
     with RawClient(running.bootstrap) as other:
         other.call(produce_request(topic, batch("a")), 9)
     assert values(client.receive().responses[0].partitions[0].records) == ["a"]
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 20
 
 
 def test_a_long_poll_ends_with_its_time(client: RawClient) -> None:
@@ -129,16 +129,18 @@ def test_a_long_poll_ends_with_its_time(client: RawClient) -> None:
     started = time.monotonic()
     data = client.call(fetch_request(topic, {0: 0}, max_wait_ms=200), 12).responses[0].partitions[0]
     assert values(data.records) == []
-    assert 0.15 < time.monotonic() - started < 5
+    assert 0.15 < time.monotonic() - started < 20
 
 
 def test_a_long_poll_on_a_deleted_topic_ends_at_once(running: Cluster, client: RawClient) -> None:
     topic = create_topic(client)
+    started = time.monotonic()
     client.send(fetch_request(topic, {0: 0}, max_wait_ms=30_000), 12)
     with RawClient(running.bootstrap) as other:
         request = DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=5_000)
         assert other.call(request, 6).responses[0].error_code == 0
     assert client.receive().responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert time.monotonic() - started < 20
 
 
 def test_limits_and_the_first_batch(client: RawClient) -> None:

@@ -18,6 +18,7 @@ def test_copiers_are_killed_and_every_record_is_copied_once() -> None:
             partitions=3,
             records=150,
             seconds=3,
+            kills_min=3,
             random=Random(1),
             pause_seconds=(0.2, 0.5),
         )

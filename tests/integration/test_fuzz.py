@@ -56,7 +56,7 @@ def bystander(target: ottla.testing.Cluster) -> Iterator[Bystander]:
 
 def connect(cluster: ottla.testing.Cluster) -> socket.socket:
     host, _, port = cluster.bootstrap.partition(":")
-    return socket.create_connection((host, int(port)), timeout=10)
+    return socket.create_connection((host, int(port)), timeout=30)
 
 
 def receive(connected: socket.socket, size: int) -> bytes:

@@ -24,23 +24,23 @@ def check_administration(bootstrap: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
 
     def states() -> dict[str, ConsumerGroupState]:
-        return {each.group_id: each.state for each in admin.list_consumer_groups().result(10).valid}
+        return {each.group_id: each.state for each in admin.list_consumer_groups().result(30).valid}
 
     member = ConfluentMember(bootstrap, "reader", group, **{"partition.assignment.strategy": "range"}).subscribe(topic)
     with closing(member):
         drive([member], lambda: len(member.records) == 2 * EACH, "everything is read")
         member.consumer.commit(asynchronous=False)
         assert states()[group] == ConsumerGroupState.STABLE
-        described = admin.describe_consumer_groups([group])[group].result(10)
+        described = admin.describe_consumer_groups([group])[group].result(30)
         (only,) = described.members
         assert (described.partition_assignor, only.client_id) == ("range", "reader")
         assert {(each.topic, each.partition) for each in only.assignment.topic_partitions} == {(topic, 0), (topic, 1)}
         with pytest.raises(KafkaException, match="NON_EMPTY_GROUP"):
-            admin.delete_consumer_groups([group])[group].result(10)
+            admin.delete_consumer_groups([group])[group].result(30)
     moved = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 1)])
-    admin.alter_consumer_group_offsets([moved])[group].result(10)
+    admin.alter_consumer_group_offsets([moved])[group].result(30)
     asked = ConsumerGroupTopicPartitions(group)
-    found = admin.list_consumer_group_offsets([asked])[group].result(10).topic_partitions
+    found = admin.list_consumer_group_offsets([asked])[group].result(30).topic_partitions
     assert {each.partition: each.offset for each in found} == {0: 1, 1: EACH}
-    admin.delete_consumer_groups([group])[group].result(10)
+    admin.delete_consumer_groups([group])[group].result(30)
     assert group not in states()

@@ -119,7 +119,7 @@ class TestSharing:
                 member.subscribe(f"^{prefix}-.*")
             drive(members, lambda: shared(members, topic, 1), "the first topic is read")
             admin = AdminClient({"bootstrap.servers": bootstrap})
-            admin.create_partitions([NewPartitions(topic, 2)])[topic].result(10)
+            admin.create_partitions([NewPartitions(topic, 2)])[topic].result(30)
             drive(members, lambda: shared(members, topic, 2), "the new partition is read")
             create_topic(bootstrap, 2, name=f"{prefix}-two")
             wanted = places(topic, 2) | places(f"{prefix}-two", 2)
@@ -145,7 +145,7 @@ class TestSharing:
 
 def is_empty(bootstrap: str, group: str) -> bool:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    return bool(admin.describe_consumer_groups([group])[group].result(10).state == ConsumerGroupState.EMPTY)
+    return bool(admin.describe_consumer_groups([group])[group].result(30).state == ConsumerGroupState.EMPTY)
 
 
 def shared_with_other(member: ConfluentMember, topic: str) -> bool:
@@ -183,9 +183,10 @@ class TestCallbacks:
             (gained,) = [event for event in second.events("assigned") if event.partitions]
             assert journal.index(revoked) < journal.index(gained)
             assert all(event.partitions for event in journal if event.kind in ("revoked", "lost"))
-            # Called even when there is nothing new: after the first rebalance, with which the second came, too.
-            assert Event("second", "assigned", frozenset()) in journal
-            assert Event("first", "assigned", frozenset()) in journal
+            # Called even when there is nothing new: after the first rebalance, with which the second came, too. Who has
+            # nothing new may hear of it after the other has its partitions.
+            unchanged = {Event(name, "assigned", frozenset()) for name in ("first", "second")}
+            drive([first, second], lambda: unchanged <= set(journal), "both were told that nothing is new")
             second.close()
             drive([first], lambda: first.owned == places(topic, 4), "the first has everything again")
             assert len(first.events("revoked")) == 1
@@ -328,7 +329,7 @@ class TestCommits:
             member.consumer.commit(asynchronous=False)
             assert member.committed((topic, 0), (topic, 1)) == {(topic, 0): EACH, (topic, 1): EACH}
             member.consumer.commit(offsets=[TopicPartition(topic, 0, 7, "reviewed up to here")], asynchronous=False)
-            (back,) = member.consumer.committed([TopicPartition(topic, 0)], timeout=10)
+            (back,) = member.consumer.committed([TopicPartition(topic, 0)], timeout=30)
             assert (back.offset, back.metadata) == (7, "reviewed up to here")
             del member.commit_results[:]
             member.consumer.commit(offsets=[TopicPartition(topic, 1, 9)], asynchronous=True)
@@ -387,7 +388,7 @@ class TestCommits:
             member.consumer.commit(asynchronous=False)
             assert member.committed((topic, 0)) == {(topic, 0): EACH}
             admin = AdminClient({"bootstrap.servers": bootstrap})
-            admin.create_partitions([NewPartitions(topic, 2)])[topic].result(10)
+            admin.create_partitions([NewPartitions(topic, 2)])[topic].result(30)
             assert member.owned == {(topic, 0)}
 
     def test_a_member_that_was_replaced_cannot_commit(self, bootstrap: str) -> None:
@@ -397,7 +398,7 @@ class TestCommits:
         slow = ConfluentMember(bootstrap, "slow", group, **settings).subscribe(topic)
         other = ConfluentMember(bootstrap, "other", group, **CLASSIC)
         with closing(slow, other):
-            drive([slow], lambda: len(slow.records) == EACH, "the slow one has read")
+            drive([slow], lambda: len(slow.records) >= EACH, "the slow one has read")
             other.subscribe(topic)
             drive([other], lambda: other.owned == places(topic, 1), "the other has taken over")
             other.consumer.commit(offsets=[TopicPartition(topic, 0, 40)], asynchronous=False)
@@ -438,7 +439,7 @@ class TestReading:
         with closing(latest, nowhere):
             latest.subscribe(topic)
             drive([latest], lambda: latest.owned == places(topic, 1), "the member is there")
-            (_, end) = latest.consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)
+            (_, end) = latest.consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
             assert end == EACH
             drive([latest], lambda: latest.consumer.position([TopicPartition(topic, 0)]) is not None, "it polls")
             number = EACH

@@ -21,7 +21,7 @@ SETTINGS = {
     "offsets.topic.num.partitions": "3",
 }
 PARTITIONS = 6
-DEADLINE_SECONDS = 30.0
+DEADLINE_SECONDS = 60.0
 
 # Not cooperative-sticky: after some rounds librdkafka keeps notes of its own in the assignment, and a group whose
 # assignor does that cannot change its protocol, here as in Apache Kafka.
@@ -93,7 +93,7 @@ def fill(bootstrap: str, topic: str, texts: list[str]) -> None:
     producer = Producer({"bootstrap.servers": bootstrap})
     for number, text in enumerate(texts):
         producer.produce(topic, value=text, partition=number % PARTITIONS)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
 
 
 def kind_of(bootstrap: str, group_id: str) -> ConsumerGroupType:
@@ -119,6 +119,8 @@ def test_a_group_moves_to_the_consumer_protocol_and_back_member_by_member(bootst
     drive([first, second, third], lambda: is_shared([first, second, third]))
     assert kind_of(bootstrap, group_id) is ConsumerGroupType.CONSUMER
     first.close()
+    # A record that comes while its partition is taken away may be read again, for its commit comes too late.
+    drive([second, third], lambda: is_shared([second, third]))
     fill(bootstrap, topic, [f"b{number}" for number in range(60)])
     drive([second, third], lambda: is_shared([second, third]) and len(read()) == 120)
     second.close()
@@ -128,6 +130,7 @@ def test_a_group_moves_to_the_consumer_protocol_and_back_member_by_member(bootst
     everybody.append(fourth)
     drive([third, fourth], lambda: is_shared([third, fourth]))
     third.close()
+    drive([fourth], lambda: is_shared([fourth]))
     fill(bootstrap, topic, [f"c{number}" for number in range(60)])
     drive([fourth], lambda: is_shared([fourth]) and len(read()) == 180)
     assert kind_of(bootstrap, group_id) is ConsumerGroupType.CLASSIC

@@ -31,9 +31,9 @@ from ottla.records.record import Record
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 SETTINGS = {
-    "broker.session.timeout.ms": "1000",
+    "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "200",
-    "replica.lag.time.max.ms": "1000",
+    "replica.lag.time.max.ms": "3000",
     "replica.fetch.wait.max.ms": "200",
     "group.initial.rebalance.delay.ms": "0",
     "auto.create.topics.enable": "false",
@@ -45,7 +45,7 @@ SETTINGS = {
     # A transaction that nobody coordinates can only be made where nobody checks.
     "transaction.partition.verification.enable": "false",
 }
-WAIT_SECONDS_MAX = 40.0
+WAIT_SECONDS_MAX = 60.0
 DISK_BYTES = 12 * 1024 * 1024
 
 Doctor = Callable[..., list[dict[str, str]]]
@@ -221,7 +221,7 @@ def test_a_full_disk(cluster: ottla.testing.Cluster, small_disk: Path, doctor: D
     block = b"x" * 500_000
 
     async def fill() -> str:
-        how = ProducerSettings(acks=1, linger_ms=0, batch_size=600_000, delivery_timeout_ms=1_500, idempotent=False)
+        how = ProducerSettings(acks=1, linger_ms=0, batch_size=600_000, delivery_timeout_ms=4_000, idempotent=False)
         async with Producer(settings(cluster), how) as producer:
             for _ in range(2 * DISK_BYTES // len(block)):
                 try:
@@ -252,6 +252,10 @@ def test_a_full_disk(cluster: ottla.testing.Cluster, small_disk: Path, doctor: D
 
 
 def test_the_day_is_over(cluster: ottla.testing.Cluster, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command(["doctor", "--seconds", "0", "-b", cluster.bootstrap]) == 0
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    # A node that had to wait for its turn on a busy machine may look ill for a moment.
+    while run_command(["doctor", "--seconds", "0", "-b", cluster.bootstrap]) != 0:
+        assert time.monotonic() < deadline, capsys.readouterr().out
+        capsys.readouterr()
     sys.stdout.flush()
     assert "wrong" not in capsys.readouterr().out.replace("wrong (", "")

@@ -25,9 +25,9 @@ from tests.support.raw_client import RawClient
 
 SETTINGS = {
     "ottla.metrics.listener": "127.0.0.1:0",
-    "broker.session.timeout.ms": "1000",
+    "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "200",
-    "replica.lag.time.max.ms": "2000",
+    "replica.lag.time.max.ms": "3000",
     "offsets.topic.num.partitions": "3",
     "group.initial.rebalance.delay.ms": "0",
 }
@@ -115,11 +115,12 @@ def test_an_answer_behind_a_parked_one_waits_in_the_response_queue(nodes: ottla.
         client.call(ListGroupsRequest(), 4)
         before = waited()
         asked = FetchTopic(topic="quiet", partitions=[FetchPartition(partition=0, partition_max_bytes=1000)])
-        client.send(FetchRequest(max_wait_ms=300, min_bytes=1, max_bytes=1000, topics=[asked]), 12)
+        client.send(FetchRequest(max_wait_ms=1500, min_bytes=1, max_bytes=1000, topics=[asked]), 12)
         client.send(ListGroupsRequest(), 4)
         client.receive()
         client.receive()
-        assert 200 < waited() - before < 20_000
+        # Most of the time that the fetch waits: this side may be slow between the two requests.
+        assert 200 < waited() - before < 60_000
 
 
 def test_only_what_is_in_the_table_is_told(nodes: ottla.testing.Cluster) -> None:
@@ -212,7 +213,8 @@ def test_a_dead_node_is_seen_and_forgotten_when_it_is_back(nodes: ottla.testing.
     nodes.node(3).kill()
     wait_until(lambda: total(nodes, under) >= 3, "the dead node is missed")
     wait_until(lambda: total(nodes, "kafka_controller_kafkacontroller_fencedbrokercount") == 1, "it is fenced")
-    assert total(nodes, "kafka_controller_kafkacontroller_offlinepartitionscount") == 1
+    offline = "kafka_controller_kafkacontroller_offlinepartitionscount"
+    wait_until(lambda: total(nodes, offline) == 1, "what only it has is offline")
     named = {
         dict(labels)["topic"]
         for node in nodes.nodes[:2]
@@ -220,11 +222,14 @@ def test_a_dead_node_is_seen_and_forgotten_when_it_is_back(nodes: ottla.testing.
         if name == "kafka_cluster_partition_underreplicated" and number
     }
     assert "watched" in named
-    assert total(nodes, "kafka_controller_kafkacontroller_activecontrollercount") == 1
+    active = "kafka_controller_kafkacontroller_activecontrollercount"
+    wait_until(lambda: total(nodes, active) == 1, "one of the others is the controller")
     nodes.node(3).start()
     wait_until(lambda: total(nodes, under) == 0, "all are in sync again")
-    assert total(nodes, "kafka_server_replicamanager_isrexpands_total") >= 3
-    assert len(partitions_of(nodes.node(1), "watched")[0].isr_nodes) == 3
+    # Each learns it in its own time: a leader from the controller's answer, everybody from the metadata.
+    expanded = "kafka_server_replicamanager_isrexpands_total"
+    wait_until(lambda: total(nodes, expanded) >= 3, "the leaders have let it in again")
+    wait_until(lambda: len(partitions_of(nodes.node(1), "watched")[0].isr_nodes) == 3, "node 1 knows it")
 
 
 def test_health(nodes: ottla.testing.Cluster) -> None:

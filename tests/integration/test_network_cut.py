@@ -20,7 +20,7 @@ def nodes() -> Iterator[NetworkCluster]:
         pytest.skip(f"cutting the network: {reason}")
     with network_cluster(nodes=3, settings=FAULT_SETTINGS) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
-        wait_until(lambda: sorted(admin.list_topics(timeout=10).brokers) == ALL, "all three are there")
+        wait_until(lambda: sorted(admin.list_topics(timeout=30).brokers) == ALL, "all three are there")
         yield cluster
 
 

@@ -90,7 +90,7 @@ class Quorum:
     def create(self, name: str) -> None:
         topic = CreatableTopic(name=name, num_partitions=1, replication_factor=2)
         with RawClient(self.address) as client:
-            (answer,) = client.call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7).topics
+            (answer,) = client.call(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7).topics
         assert answer.error_code == 0, answer
 
 

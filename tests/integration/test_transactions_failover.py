@@ -18,7 +18,7 @@ SETTINGS = {
     "transaction.state.log.replication.factor": "3",
     "transaction.state.log.min.isr": "2",
     "offsets.topic.num.partitions": "3",
-    "broker.session.timeout.ms": "1500",
+    "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "150",
 }
 TIMEOUT_S = 30
@@ -95,7 +95,7 @@ def test_an_open_transaction_survives_its_coordinator() -> None:
         assert producer.flush(TIMEOUT_S) == 0
         cluster.node(3).kill()
         producer.commit_transaction(TIMEOUT_S)
-        assert coordinator_of(cluster, name) != 3
+        wait_until(lambda: coordinator_of(cluster, name) != 3, "the node that is asked knows the next coordinator")
         # So does the producer: what it aborts and what it commits then goes to another node.
         producer.begin_transaction()
         producer.produce("t", "never to be seen")

@@ -15,7 +15,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import KafkaProducer
 
-TIMEOUT_S = 20
+TIMEOUT_S = 60
 
 
 async def _with_aiokafka(bootstrap: str, topic: str) -> None:

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.testing import cluster
 
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 60.0
 
 
 def eventually(holds: Callable[[], bool]) -> None:
@@ -64,9 +64,10 @@ def test_a_full_disk_holds_producers_up_and_lets_readers_read() -> None:
         for text in texts:
             producer.produce("t", text, on_delivery=on_delivery)
         eventually(lambda: producer.poll(0.1) >= 0 and "No room to append" in running.node(1).output)
-        producer.poll(0.2)
+        # What was written before is acknowledged, as soon as this side gets to hear of it.
+        eventually(lambda: producer.poll(0.1) >= 0 and len(delivered) > 100)
         before_room = list(delivered)
-        assert 100 < len(before_room) < 200
+        assert len(before_room) < 200
         assert values(running.bootstrap, "t", len(before_room)) == before_room
         assert not errors
         resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
@@ -86,7 +87,7 @@ def test_a_directory_that_fails_takes_only_its_own_partitions_along(tmp_path: Pa
         assert len(lost) == 2
         for path in second.glob("t-*"):
             shutil.rmtree(path)
-        producer = Producer({"bootstrap.servers": running.bootstrap, "message.timeout.ms": 2000})
+        filler = Producer({"bootstrap.servers": running.bootstrap})
         delivered: set[int] = set()
 
         def on_delivery(error: KafkaError | None, message: Message) -> None:
@@ -96,12 +97,18 @@ def test_a_directory_that_fails_takes_only_its_own_partitions_along(tmp_path: Pa
         # Enough for a second segment, which cannot be begun where the directory is gone.
         for _ in range(30):
             for partition in range(4):
-                producer.produce("t", os.urandom(50_000), partition=partition)
-        eventually(lambda: producer.flush(0.1) == 0)
+                filler.produce("t", os.urandom(50_000), partition=partition)
         expected = {partition: -1 if partition in lost else 1 for partition in range(4)}
-        eventually(lambda: leaders(running.bootstrap, "t") == expected)
+        eventually(lambda: filler.poll(0.1) >= 0 and leaders(running.bootstrap, "t") == expected)
+        filler.purge()
+        filler.flush(WAIT_SECONDS)
+        producer = Producer({"bootstrap.servers": running.bootstrap})
         for partition in range(4):
             producer.produce("t", b"x", partition=partition, on_delivery=on_delivery)
+        eventually(lambda: producer.poll(0.1) >= 0 and delivered >= {0, 1, 2, 3} - lost)
+        # Nobody leads the others, and nobody takes anything for them.
+        producer.poll(1)
+        producer.purge()
         producer.flush(WAIT_SECONDS)
         assert delivered == {0, 1, 2, 3} - lost
         admin.create_topics([NewTopic("u", 2, 1)])["u"].result(WAIT_SECONDS)
@@ -135,7 +142,7 @@ def test_a_crowd_that_comes_at_once_is_let_in() -> None:
         # The node looks away while they come: it has to hold them all until it looks again.
         os.kill(node.pid, signal.SIGSTOP)
         try:
-            crowd.extend(socket.create_connection((host, int(port)), timeout=5) for _ in range(300))
+            crowd.extend(socket.create_connection((host, int(port)), timeout=30) for _ in range(300))
         finally:
             os.kill(node.pid, signal.SIGCONT)
         request = b"\0\0\0\x0a" + b"\0\x12\0\0" + b"\0\0\0\1" + b"\xff\xff"

@@ -12,6 +12,6 @@ __all__ = ["run_simulator"]
 def run_simulator(*arguments: str) -> str:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
-        [sys.executable, "-m", "ottla.sim", *arguments], env=environment, capture_output=True, text=True, timeout=110
+        [sys.executable, "-m", "ottla.sim", *arguments], env=environment, capture_output=True, text=True, timeout=600
     )
     return done.stdout + done.stderr

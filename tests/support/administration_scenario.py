@@ -79,7 +79,7 @@ class _Player:
 
     def wait_for(self, topic: str) -> None:
         """Creates a topic by asking for it, and waits until it is there: brokers create it when they get to it."""
-        for _ in range(100):
+        for _ in range(600):
             found = self.client.call(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12).topics[0]
             if found.error_code == 0:
                 return

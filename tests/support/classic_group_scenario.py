@@ -85,7 +85,7 @@ class _Player:
         client = self.client("first")
         topic = ct.CreatableTopic(name="t", num_partitions=3, replication_factor=1)
         assert not client.call(ct.CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7).topics[0].error_code
-        for _ in range(400):
+        for _ in range(1000):
             found = client.call(MetadataRequest(topics=[MetadataRequestTopic(name="t")]), 12).topics[0]
             client.call(FindCoordinatorRequest(coordinator_keys=["g"]), 4)
             group = client.call(DescribeGroupsRequest(groups=["g"]), 5).groups[0]
@@ -253,7 +253,7 @@ def _two(player: _Player) -> None:
     follower = answer.member_id
     player.begin(join("two", follower), 9, by="second")
     # The leader hears of the rebalance as soon as the follower is in.
-    for _ in range(200):
+    for _ in range(1500):
         if player.client("first").call(beat("two", leader, generation), 4).error_code:
             break
         time.sleep(0.02)

@@ -85,7 +85,7 @@ class _Player:
             if name != "later":
                 self.create(name, count)
         self.client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
-        for _ in range(200):
+        for _ in range(1000):
             (group,) = self.client.call(ConsumerGroupDescribeRequest(group_ids=["g"]), 1).groups
             if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
                 return
@@ -96,7 +96,7 @@ class _Player:
     def create(self, name: str, partitions: int) -> None:
         topic = ct.CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
         assert not self.client.call(ct.CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7).topics[0].error_code
-        for _ in range(200):
+        for _ in range(1000):
             found = self.client.call(MetadataRequest(topics=[MetadataRequestTopic(name=name)]), 12).topics[0]
             if not found.error_code:
                 break
@@ -121,7 +121,7 @@ class _Player:
 
     def beat_until_assigned(self, label: str, member: str, epoch: int, **fields: Any) -> None:
         """Coordinators hear of topics in their own time: until then a heartbeat is answered with nothing new."""
-        for _ in range(200):
+        for _ in range(1000):
             self.heard.pop(label, None)
             if self.beat(label, member, epoch, **fields).member_epoch != epoch:
                 return

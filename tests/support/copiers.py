@@ -129,13 +129,15 @@ def check_copies(
     records: int,
     seconds: float,
     random: Random,
+    kills_min: int = 0,
     disturb: Callable[[], None] | None = None,
     calm: Callable[[], None] | None = None,
     pause_seconds: tuple[float, float] = (0.5, 2.0),
     patience_seconds: float = 120.0,
     output_file: Path | None = None,
 ) -> int:
-    """Has every partition copied by a process of its own, which are killed at random for so long; how many kills.
+    """Has every partition copied by a process of its own, which are killed at random for so long and at least so
+    often; how many kills.
 
     `disturb` may do more harm after each kill, until `calm` is called; then copying has to come to its end. What the
     processes say goes to the file.
@@ -145,7 +147,7 @@ def check_copies(
         copiers = [Copier(command, bootstrap, partition, output) for partition in range(partitions)]
         try:
             end = time.monotonic() + seconds
-            while time.monotonic() < end and not all(copier.is_finished for copier in copiers):
+            while (time.monotonic() < end or kills < kills_min) and not all(copier.is_finished for copier in copiers):
                 _drive(copiers, random.uniform(*pause_seconds))
                 victim = random.choice(copiers)
                 if not victim.is_finished:

@@ -48,7 +48,7 @@ METADATA_MS = 500
 
 # What is decided by waiting is decided soon; with two of three in sync nothing that was acknowledged can be lost.
 FAULT_SETTINGS = {
-    "broker.session.timeout.ms": "1500",
+    "broker.session.timeout.ms": "2500",
     "broker.heartbeat.interval.ms": "200",
     "replica.lag.time.max.ms": "2000",
     "min.insync.replicas": "2",
@@ -238,7 +238,7 @@ def read_all(bootstrap: str, topic: str, partition: int) -> dict[int, int]:
 
 
 def _partitions(bootstrap: str, topic: str) -> dict[int, tuple[int, list[int]]]:
-    described = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(topic, timeout=10)
+    described = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(topic, timeout=30)
     return {index: (each.leader, sorted(each.isrs)) for index, each in described.topics[topic].partitions.items()}
 
 

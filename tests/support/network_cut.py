@@ -23,7 +23,7 @@ from ottla.testing.clusters import node_environment
 
 __all__ = ["NetworkCluster", "network_cluster", "unavailable_reason"]
 
-START_SECONDS_MAX = 30.0
+START_SECONDS_MAX = 60.0
 BROKER_PORT, CONTROLLER_PORT = 9092, 9093
 NOWHERE = "02:00:00:00:00:01"
 

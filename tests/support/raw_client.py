@@ -25,7 +25,7 @@ class ConnectionClosed(Exception):
 class RawClient:
     """Speaks to one broker over one connection, blocking."""
 
-    def __init__(self, bootstrap: str, *, client_id: str | None = "raw", timeout_seconds: float = 10.0) -> None:
+    def __init__(self, bootstrap: str, *, client_id: str | None = "raw", timeout_seconds: float = 30.0) -> None:
         host, _, port = bootstrap.split(",")[0].rpartition(":")
         self.socket = socket.create_connection((host, int(port)), timeout=timeout_seconds)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -84,7 +84,7 @@ def make_ready(client: RawClient) -> None:
     topic = ct.CreatableTopic(name="t", num_partitions=3, replication_factor=1)
     assert not client.call(ct.CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7).topics[0].error_code
     of_group = of.OffsetFetchRequest(groups=[of.OffsetFetchRequestGroup(group_id="none")])
-    for _ in range(400):
+    for _ in range(1000):
         found = client.call(MetadataRequest(topics=[MetadataRequestTopic(name="t")]), 12).topics[0]
         answers = [
             client.call(FindCoordinatorRequest(key_type=kind, coordinator_keys=["x"]), 4).coordinators[0]
@@ -119,7 +119,7 @@ class _Player:
 
     def wait_for_level(self, feature: str, level: int) -> None:
         """Brokers apply what the controller decided when they get to it; a feature at level 0 is not named."""
-        for _ in range(1000):
+        for _ in range(3000):
             told = self.client.call(ApiVersionsRequest(client_software_name="x", client_software_version="1"), 4)
             levels = {each.name: each.max_version_level for each in told.finalized_features}
             if levels.get(feature, 0) == level:
@@ -128,7 +128,7 @@ class _Player:
         raise AssertionError(f"{levels} has not {feature} at {level}")
 
     def wait_for(self, transactional_id: str, state: str) -> None:
-        for _ in range(1000):
+        for _ in range(3000):
             if self.described(transactional_id).transaction_state == state:
                 return
             time.sleep(0.01)

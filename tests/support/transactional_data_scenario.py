@@ -89,7 +89,7 @@ class _Player:
             v3_and_below_producer_epoch=producer[2],
             v3_and_below_topics=[ap.AddPartitionsToTxnTopic(name="t", partitions=list(partitions))],
         )
-        for _ in range(500):
+        for _ in range(3000):
             (topic,) = self.client.call(request, 3).results_by_topic_v3_and_below
             if {each.partition_error_code for each in topic.results_by_partition} == {0}:
                 return
@@ -106,7 +106,7 @@ class _Player:
 
     def settle(self, transactional_id: str) -> None:
         """Waits until its markers are written."""
-        for _ in range(1000):
+        for _ in range(3000):
             request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
             if self.client.call(request, 0).transaction_states[0].transaction_state.startswith("Complete"):
                 return

@@ -130,7 +130,7 @@ def run(work: Callable[[Consumer, Broker], Coroutine[Any, Any, None]], **setting
         consumer = Consumer(cluster, ConsumerSettings(**settings))
         consumer._groups = consumer._offsets = broker  # type: ignore[assignment]
         try:
-            async with asyncio.timeout(3):
+            async with asyncio.timeout(60):
                 await work(consumer, broker)
         finally:
             await consumer._fetcher.close()

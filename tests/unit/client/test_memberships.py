@@ -142,7 +142,7 @@ def run(
         wanted = ConsumerSettings(group_id="g", heartbeat_interval_ms=1, **settings)
         member = rebalances.member = kind(anything, wanted, subscription, rebalances.on_rebalance)
         try:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 await work(member, cluster, rebalances)
         finally:
             await member._stop_heartbeats()

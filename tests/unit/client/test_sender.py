@@ -105,7 +105,7 @@ def run(
         sending = Sending(Cluster(connection, **(cluster or {})), ProducerSettings(**{"linger_ms": 0, **settings}))
         await sending.sender.start()
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 await work(sending)
         finally:
             await sending.sender.stop()
@@ -354,7 +354,7 @@ def run_slowly(script: Script, work: Callable[[Sending, SlowCluster], Coroutine[
         sending.batches.queues.setdefault(TopicPartition("t", 0), PartitionQueue()).known_producer_id = 5
         await sending.sender.start()
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 await work(sending, cluster)
         finally:
             await sending.sender.stop()

@@ -70,7 +70,7 @@ def run_sequenced(script: Script, work: Callable[[Sending, SequencedConnection],
         identify.side_effect = lambda: sending.sender._identity.set(next(numbers), 0)
         await sending.sender.start()
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 await work(sending, connection)
         finally:
             await sending.sender.stop()

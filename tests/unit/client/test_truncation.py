@@ -153,7 +153,7 @@ def run(work: Work, **settings: Any) -> Broker:
         consumer._groups = consumer._offsets = broker  # type: ignore[assignment]
         await consumer.assign([ONE])
         try:
-            async with asyncio.timeout(3):
+            async with asyncio.timeout(60):
                 await work(consumer, broker)
         finally:
             await consumer._fetcher.close()

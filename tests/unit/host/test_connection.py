@@ -102,7 +102,7 @@ class Peer:
         self.closed_with.append(reason)
 
     def run(self, awaitable: object) -> object:
-        return self.loop.run_until_complete(asyncio.wait_for(awaitable, 20))  # type: ignore[arg-type]
+        return self.loop.run_until_complete(asyncio.wait_for(awaitable, 60))  # type: ignore[arg-type]
 
     def send(self, *requests: bytes) -> None:
         self.run(self.loop.sock_sendall(self.client, b"".join(sized(request) for request in requests)))

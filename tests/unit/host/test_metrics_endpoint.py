@@ -40,7 +40,7 @@ def run(test: Callable[[MetricsEndpoint, Pages], Coroutine[Any, Any, None]]) -> 
     try:
         pages = Pages()
         endpoint = MetricsEndpoint(loop=loop, bound_socket=bind("127.0.0.1", 0, OPTIONS), pages=pages)
-        loop.run_until_complete(asyncio.wait_for(test(endpoint, pages), 20))
+        loop.run_until_complete(asyncio.wait_for(test(endpoint, pages), 60))
         endpoint.close()
         endpoint.close()
     finally:

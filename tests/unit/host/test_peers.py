@@ -84,7 +84,7 @@ class FakePeer:
 async def finished(deferred: Deferred[Message]) -> Message:
     done = asyncio.Event()
     deferred.when_done(lambda _: done.set())
-    await asyncio.wait_for(done.wait(), 10)
+    await asyncio.wait_for(done.wait(), 60)
     return deferred.result()
 
 

@@ -24,7 +24,7 @@ def wait(loop: asyncio.AbstractEventLoop, *deferreds: Deferred[object]) -> None:
 
     for deferred in deferreds:
         deferred.when_done(on_done)
-    loop.run_until_complete(asyncio.wait_for(finished, 10))
+    loop.run_until_complete(asyncio.wait_for(finished, 60))
 
 
 def test_result_and_failure_are_delivered_on_the_loops_thread(loop: asyncio.AbstractEventLoop) -> None:
