@@ -15,7 +15,7 @@ from tests.support.connect_frames import chain_of, records
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 PLAIN = {
     "key_converter": "org.apache.kafka.connect.storage.StringConverter",

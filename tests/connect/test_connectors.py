@@ -21,7 +21,7 @@ from tests.unit.connect.test_http_sink import Service
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 

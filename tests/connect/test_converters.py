@@ -21,7 +21,7 @@ from tests.support.connect_frames import records
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 TIMESTAMP = "org.apache.kafka.connect.data.Timestamp"
 DECIMAL = "org.apache.kafka.connect.data.Decimal"

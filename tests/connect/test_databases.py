@@ -16,7 +16,7 @@ from tests.support.spark_topics import Topics
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 DATABASE = "live"
 JSON = {"key_converter": "JsonConverter", "value_converter": "JsonConverter", "value_converter_schemas_enable": "true"}

@@ -22,7 +22,7 @@ from ottla.connect.connectors.directory_source import DirectoryReader, Directory
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 
 def batch(number: int) -> Batch:

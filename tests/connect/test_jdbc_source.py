@@ -129,18 +129,18 @@ def test_updated_rows_come_again_and_late_ones_are_waited_for(
     database: psycopg.Connection[Any], postgres: PostgresServer
 ) -> None:
     database.execute("CREATE TABLE changing (id int PRIMARY KEY, changed timestamptz DEFAULT now(), name text)")
-    database.execute("INSERT INTO changing VALUES (1, now() - interval '1 minute', 'a')")
+    database.execute("INSERT INTO changing VALUES (1, now() - interval '3 hours', 'a')")
     database.execute("INSERT INTO changing VALUES (2, now() - interval '5 seconds', 'too young')")
     given = config(
         postgres.url(DATABASE), table_whitelist="changing", mode="timestamp+incrementing",
-        timestamp_column_name="changed", timestamp_delay_interval_ms="30000",
+        timestamp_column_name="changed", timestamp_delay_interval_ms="3600000",
     )  # fmt: skip
     found = reader(given)
     (partition,) = found.partitions()
     end = found.latest(partition, None, ReadLimit())
     assert end is not None
     assert [row["id"] for row in read(found, partition, None, end)] == [1]
-    database.execute("UPDATE changing SET changed = now() - interval '40 seconds', name = 'b'")
+    database.execute("UPDATE changing SET changed = now() - interval '2 hours', name = 'b'")
     later = found.latest(partition, end, ReadLimit())
     assert later is not None
     assert [(row["id"], row["name"]) for row in read(found, partition, end, later)] == [(1, "b"), (2, "b")]

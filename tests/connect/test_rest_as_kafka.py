@@ -52,7 +52,7 @@ async def _talk(bootstrap: str, directory: Path, *, distributed: bool) -> None:
         key_converter=converter,
         value_converter=converter,
     ) as (worker, api, _):
-        await asyncio.wait_for(worker.herder.ready.wait(), 30)  # type: ignore[union-attr]
+        await asyncio.wait_for(worker.herder.ready.wait(), 90)  # type: ignore[union-attr]
         await api.call("POST", "/connectors", {"name": "warm-up", "config": {}})
         for number, step in enumerate(CONVERSATION):
             got = await _step(api, step)
@@ -62,7 +62,7 @@ async def _talk(bootstrap: str, directory: Path, *, distributed: bool) -> None:
 async def _step(api: Api, step: dict[str, Any]) -> tuple[int, Any]:
     method, path = step["call"]
     got: tuple[int, Any] = (0, None)
-    for _ in range(300 if step.get("until") else 1):
+    for _ in range(1_200 if step.get("until") else 1):
         status, answer = await api.call(
             method, path, step.get("body"), raw=step.get("raw"), content_type=step.get("type")
         )

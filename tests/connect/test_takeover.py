@@ -18,7 +18,7 @@ from tests.support.spark_topics import Topics
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 PLUGINS = str(Path(__file__).parents[1] / "support" / "connect_plugins")
 STRING = "org.apache.kafka.connect.storage.StringConverter"
@@ -197,7 +197,7 @@ def test_a_sink_that_is_dead_and_then_slow_holds_nobody_up_and_catches_up(
         assert "the target is away" in progress()["last_error"]
         assert worker.request("GET", "/connectors/late/offsets")["offsets"][0]["offset"] == {"kafka_offset": 0}
 
-        (control / "slow").write_text("0.5")
+        (control / "slow").write_text("1.5")
         (control / "retry").unlink()
         (told / "until").write_text("400")
         worker.wait(lambda: len(kept(quick)) == 800 and len(kept(late)) >= 50, "count", "quick", "late")

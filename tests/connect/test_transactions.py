@@ -37,8 +37,11 @@ async def write(broker: Cluster, transactions: TaskTransactions, topic: str, *va
         await producer.flush()
 
 
-async def committed(broker: Cluster, topic: str) -> list[str]:
-    return await committed_values(broker.bootstrap, topic)
+async def shows(broker: Cluster, topic: str, *values: str) -> None:
+    """Waits until this is committed: a transaction that is decided is open until its markers have come."""
+    async with asyncio.timeout(90):
+        while await committed_values(broker.bootstrap, topic) != list(values):
+            pass
 
 
 def test_rows_and_offsets_appear_together_batch_after_batch(broker: Cluster) -> None:
@@ -50,9 +53,9 @@ def test_rows_and_offsets_appear_together_batch_after_batch(broker: Cluster) -> 
             await transactions.begin()
             await write(broker, transactions, "together", b"%d" % number)
             await transactions.send("together-offsets", [(b"key", b"%d" % number)])
-            assert await committed(broker, "together") == [str(each) for each in range(number)]
+            await shows(broker, "together", *map(str, range(number)))
             await transactions.commit()
-        assert await committed(broker, "together-offsets") == ["0", "1", "2"]
+        await shows(broker, "together-offsets", "0", "1", "2")
         await transactions.begin()
         await write(broker, transactions, "together", b"never")
         await transactions.abort()
@@ -61,7 +64,7 @@ def test_rows_and_offsets_appear_together_batch_after_batch(broker: Cluster) -> 
         await transactions.commit()
         await transactions.close()
         await connections.close()
-        assert await committed(broker, "together") == ["0", "1", "2", "3"]
+        await shows(broker, "together", "0", "1", "2", "3")
 
     asyncio.run(run())
 
@@ -83,7 +86,7 @@ def test_a_worker_that_lost_its_task_writes_nothing_more(broker: Cluster) -> Non
         await new.begin()
         await write(broker, new, "zombie", b"of the new one")
         await new.commit()
-        assert await committed(broker, "zombie") == ["of the new one"]
+        await shows(broker, "zombie", "of the new one")
         for each in (old, new):
             await each.close()
         await connections.close()
@@ -104,7 +107,7 @@ def test_a_failed_transaction_is_followed_by_another(broker: Cluster) -> None:
         await transactions.commit()
         await transactions.close()
         await connections.close()
-        assert await committed(broker, "anew") == ["kept"]
+        await shows(broker, "anew", "kept")
 
     asyncio.run(run())
 
@@ -130,6 +133,6 @@ def test_a_straggler_of_the_last_batch_is_refused(broker: Cluster) -> None:
         await transactions.commit()
         await transactions.close()
         await connections.close()
-        assert await committed(broker, "late") == ["in time", "next"]
+        await shows(broker, "late", "in time", "next")
 
     asyncio.run(run())

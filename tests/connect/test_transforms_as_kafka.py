@@ -20,7 +20,7 @@ from ottla.connect.transforms.base import ExpressionTransform
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 CASES = json.loads((Path(__file__).parent / "data" / "transform_cases.json").read_text())
 # Where Kafka fails and we need not, and one value that Spark cannot hold.

@@ -89,7 +89,7 @@ def read_everything(bootstrap: str) -> Iterator[Message]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_every_acknowledged_record_survives_fifty_kills() -> None:
     seed = 20261115
     chance = random.Random(seed)

@@ -34,7 +34,7 @@ def create_topic(
         replication_factor=1,
         configs=[CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()],
     )
-    answer = client.call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7).topics[0]
+    answer = client.call(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7).topics[0]
     assert answer.error_code == 0, answer
     return name
 

@@ -25,7 +25,7 @@ COUNT = 12
 @pytest.fixture(scope="module")
 def settings() -> Iterator[ClientSettings]:
     with ottla.testing.cluster(nodes=3) as running:
-        yield ClientSettings(bootstrap_servers=parse_bootstrap(running.bootstrap), api_timeout_ms=30_000)
+        yield ClientSettings(bootstrap_servers=parse_bootstrap(running.bootstrap), api_timeout_ms=60_000)
 
 
 class Fetches:
@@ -82,7 +82,7 @@ class Line:
         """Which partitions so many records are of, and no more come."""
         found: list[ConsumedRecord] = []
         while len(found) < count:
-            found += await self.consumer.poll(5_000)
+            found += await self.consumer.poll(30_000)
         return sorted(record.partition for record in found)
 
     async def poll_until(self, holds: Callable[[], bool]) -> None:
@@ -93,7 +93,7 @@ class Line:
 
 def run_line(settings: ClientSettings, topic: str, work: Callable[[Line], Any]) -> None:
     async def whole() -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             async with AdminClient(settings) as admin:
                 result = (await admin.topics.create([NewTopic(name=topic, partitions=COUNT)]))[topic]
                 assert not isinstance(result, KafkaError), result

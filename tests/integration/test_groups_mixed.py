@@ -59,7 +59,7 @@ class ThreadedMember:
 
     def leave(self) -> None:
         self._leaves.set()
-        self._thread.join(30)
+        self._thread.join(90)
         assert not self._thread.is_alive()
         self.owned = set()
         if self.failure is not None:
@@ -100,7 +100,7 @@ class Python(ThreadedMember):
             auto_offset_reset="earliest",
             partition_assignment_strategy=[assignor],
             heartbeat_interval_ms=100,
-            session_timeout_ms=6000,
+            session_timeout_ms=30_000,
         )
 
     def live(self) -> None:
@@ -120,7 +120,7 @@ class Aio(ThreadedMember):
             "auto_offset_reset": "earliest",
             "partition_assignment_strategy": [{"range": AioRange, "roundrobin": AioRoundRobin}[strategy]],
             "heartbeat_interval_ms": 100,
-            "session_timeout_ms": 6000,
+            "session_timeout_ms": 30_000,
         }
         self._topic = topic
 

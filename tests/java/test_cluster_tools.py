@@ -20,13 +20,17 @@ from ottla.wire.messages.alter_partition_reassignments import (
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.integration.cluster_calls import ask, broker_ids, create_topic, partitions_of, wait_until
 from tests.java.conftest import require_java
+from tests.support.everybody import until_all_know
 from tests.support.java import ToolResult, ToolServer
 
 Run = Callable[..., ToolResult]
 
 SETTINGS = {
-    # A broker that stops is noticed soon, and leadership goes back only when it is asked for.
-    "broker.session.timeout.ms": "3000",
+    # Leadership goes back only when it is asked for. Brokers stop in good order here, which is noticed at once: none is
+    # given up because the machine is busy.
+    "broker.session.timeout.ms": "20000",
+    "controller.quorum.request.timeout.ms": "10000",
+    "controller.quorum.fetch.timeout.ms": "10000",
     "auto.leader.rebalance.enable": "false",
     "log.segment.delete.delay.ms": "0",
 }
@@ -44,6 +48,8 @@ def nodes() -> Iterator[ottla.testing.Cluster]:
 @pytest.fixture
 def tool(java: ToolServer, nodes: ottla.testing.Cluster) -> Run:
     def run(name: str, *arguments: str | int | Path, status: int = 0) -> ToolResult:
+        # Whichever broker the tool asks, it knows what was done before.
+        until_all_know([node.address for node in nodes.nodes if node.running])
         result = java.run(name, "--bootstrap-server", nodes.bootstrap, *map(str, arguments))
         assert result.status == status, result.stdout + result.stderr
         return result
@@ -60,7 +66,7 @@ def fill(nodes: ottla.testing.Cluster, topic: str, count: int = 500) -> None:
     producer = Producer({"bootstrap.servers": nodes.bootstrap, "acks": "all"})
     for number in range(count):
         producer.produce(topic, f"record {number}".encode() * 20, partition=0)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
 
 def plan(path: Path, topic: str, *partitions: tuple[int, list[int]]) -> Path:

@@ -40,7 +40,7 @@ def write_with_librdkafka(bootstrap: str, topic: str, codec: str) -> None:
     )
     for text in texts("librdkafka"):
         producer.produce(topic, text)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
 
 
 def write_with_kafka_python(bootstrap: str, topic: str, codec: str) -> None:
@@ -49,7 +49,7 @@ def write_with_kafka_python(bootstrap: str, topic: str, codec: str) -> None:
         compression = None if codec == "none" else codec
         producer = kafka.KafkaProducer(bootstrap_servers=bootstrap, compression_type=compression, linger_ms=20)
         for sent in [producer.send(topic, text.encode()) for text in texts]:
-            sent.get(20)
+            sent.get(60)
         producer.close()
         """,
         bootstrap=bootstrap,
@@ -69,7 +69,7 @@ async def write_with_aiokafka(bootstrap: str, topic: str, codec: str) -> None:
 
 
 def read_with_java(run: Tool, topic: str, count: int) -> list[str]:
-    place = ["--partition", 0, "--offset", "earliest", "--max-messages", count, "--timeout-ms", 20000]
+    place = ["--partition", 0, "--offset", "earliest", "--max-messages", count, "--timeout-ms", 60000]
     return run("ConsoleConsumer", "--topic", topic, *place).stdout.splitlines()
 
 
@@ -80,7 +80,7 @@ def read_with_librdkafka(bootstrap: str, topic: str, count: int) -> list[str]:
     consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
     read: list[str] = []
     while len(read) < count:
-        message = consumer.poll(10)
+        message = consumer.poll(60)
         assert message is not None
         assert message.error() is None
         read.append((message.value() or b"").decode())
@@ -91,7 +91,7 @@ def read_with_librdkafka(bootstrap: str, topic: str, count: int) -> list[str]:
 def read_with_kafka_python(bootstrap: str, topic: str, count: int) -> Any:
     return python(
         """
-        consumer = kafka.KafkaConsumer(bootstrap_servers=bootstrap, group_id=None, consumer_timeout_ms=20000)
+        consumer = kafka.KafkaConsumer(bootstrap_servers=bootstrap, group_id=None, consumer_timeout_ms=60000)
         place = kafka.TopicPartition(topic, 0)
         consumer.assign([place])
         consumer.seek(place, 0)
@@ -108,7 +108,7 @@ def python(program: str, **given: Any) -> Any:
     """Runs kafka-python in a process of its own: now and then it leaves sockets open, which would be taken for ours."""
     start = "import json, sys, kafka\nglobals().update(json.load(sys.stdin))\n"
     command = [sys.executable, "-W", "ignore", "-c", start + textwrap.dedent(program)]
-    ran = subprocess.run(command, input=json.dumps(given), capture_output=True, text=True, check=False, timeout=60)
+    ran = subprocess.run(command, input=json.dumps(given), capture_output=True, text=True, check=False, timeout=120)
     assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout) if ran.stdout else None
 
@@ -119,7 +119,7 @@ async def read_with_aiokafka(bootstrap: str, topic: str, count: int) -> list[str
     place = aiokafka.TopicPartition(topic, 0)
     consumer.assign([place])
     consumer.seek(place, 0)
-    read = [(await asyncio.wait_for(consumer.getone(), 20)).value.decode() for _ in range(count)]
+    read = [(await asyncio.wait_for(consumer.getone(), 60)).value.decode() for _ in range(count)]
     await consumer.stop()
     return read
 

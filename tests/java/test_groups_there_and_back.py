@@ -28,7 +28,7 @@ SETTINGS = {
 def group_of(client: RawClient) -> Any:
     """Described once the coordinator has loaded it."""
     client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
-    for _ in range(400):
+    for _ in range(1_200):
         (group,) = client.call(ConsumerGroupDescribeRequest(group_ids=["g"]), 1).groups
         if group.error_code in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
             return group

@@ -79,7 +79,7 @@ def test_writing_goes_on_where_kafka_stopped(opened: Broker, expected: Expected,
             partition=partition,
             on_delivery=lambda _, message: offsets.append(message.offset()),
         )
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     assert offsets == [expected[f"codec-zstd-{partition}"][-1]["offset"] + 1 for partition in range(2)]
     for partition in range(2):
         directory = opened.log_directory / f"codec-zstd-{partition}"

@@ -42,11 +42,17 @@ def test_status_and_replication_are_described(java: ToolServer, three: ottla.tes
     assert leader is not None
     assert int(leader.group(1)) in (1, 2, 3)
     assert len(re.findall(r'"id": [123]', status)) == 3
-    rows = replication(quorum(java, three.bootstrap, "describe", "--replication"))
+    rows: dict[int, list[str]] = {}
+
+    def are_close() -> bool:
+        rows.update(replication(quorum(java, three.bootstrap, "describe", "--replication")))
+        return all(int(row[3]) <= 5 for row in rows.values())
+
+    # A busy machine may hold a follower up for a moment.
+    wait_until(are_close, "nobody lags")
     assert sorted(rows) == [1, 2, 3]
     assert sorted(row[-1] for row in rows.values()) == ["Follower", "Follower", "Leader"]
     assert rows[int(leader.group(1))][-1] == "Leader"
-    assert all(int(row[3]) <= 5 for row in rows.values())
 
 
 def test_a_quorum_given_by_configuration_goes_over_to_one_that_can_change(
@@ -57,8 +63,12 @@ def test_a_quorum_given_by_configuration_goes_over_to_one_that_can_change(
     assert "UnsupportedVersionException" in refused
     upgraded = java.run("FeatureCommand", "--bootstrap-server", three.bootstrap, "upgrade", "--release-version", "4.3")
     assert upgraded.status == 0, upgraded.stdout + upgraded.stderr
-    described = java.run("FeatureCommand", "--bootstrap-server", three.bootstrap, "describe").stdout
-    assert re.search(r"Feature: kraft.version\s.*FinalizedVersionLevel: 1", described)
+    describe = ("FeatureCommand", "--bootstrap-server", three.bootstrap, "describe")
+    # Any node may be asked, and each hears of it in its own time.
+    wait_until(
+        lambda: bool(re.search(r"Feature: kraft.version\s.*FinalizedVersionLevel: 1", java.run(*describe).stdout)),
+        "the quorum can change",
+    )
     status = quorum(java, three.bootstrap, "describe", "--status")
     directories = dict(re.findall(r'"id": (\d), "directoryId": "?([\w-]+)', status))
     assert sorted(directories) == ["1", "2", "3"]
@@ -67,8 +77,11 @@ def test_a_quorum_given_by_configuration_goes_over_to_one_that_can_change(
     gone = next(each for each in directories if each != leader.group(1))
     quorum(java, three.bootstrap, "remove-controller", "--controller-id", gone, "--controller-directory-id",
            directories[gone])  # fmt: skip
-    rows = replication(quorum(java, three.bootstrap, "describe", "--replication"))
-    assert rows[int(gone)][-1] == "Observer"
+    described = ("describe", "--replication")
+    wait_until(
+        lambda: replication(quorum(java, three.bootstrap, *described)).get(int(gone), [""])[-1] == "Observer",
+        "it observes",
+    )
 
 
 def test_a_controller_is_added_to_one_that_began_alone(java: ToolServer, tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_a_partition_moves_to_the_other_kind_and_back(tmp_path: Path, controller
         try:
             own = second.settings["listeners"].partition("://")[2]
             admin = AdminClient({"bootstrap.servers": first.bootstrap, "log_level": 0})
-            wait_until(lambda: len(admin.list_topics(timeout=10).brokers) == 2, "both are in the cluster")
+            wait_until(lambda: len(admin.list_topics(timeout=30).brokers) == 2, "both are in the cluster")
             topic = NewTopic(TOPIC, 2, replica_assignment=[[1], [1]], config={"file.delete.delay.ms": "0"})
             admin.create_topics([topic])[TOPIC].result(30)
             wait_until(lambda: is_settled(own, [1]), "the topic is known")

@@ -13,6 +13,7 @@ from tests.integration.cluster_calls import wait_until
 from tests.java.conftest import require_java
 from tests.java.test_mixed_cluster import KINDS, formatted, joining
 from tests.support.brokers import Broker
+from tests.support.reading import watermarks
 
 TOPIC = "both"
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
@@ -25,7 +26,7 @@ def log_bytes(broker: Broker, index: int) -> bytes:
 
 
 def partitions(bootstrap: str) -> dict[int, tuple[int, list[int]]]:
-    metadata = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(TOPIC, timeout=10)
+    metadata = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(TOPIC, timeout=30)
     return {number: (each.leader, sorted(each.isrs)) for number, each in metadata.topics[TOPIC].partitions.items()}
 
 
@@ -49,7 +50,7 @@ def produce(bootstrap: str, label: str, count: int) -> None:
                 partition=number % 2,
                 on_delivery=lambda error, _: errors.append(error) if error is not None else None,
             )
-        assert producer.flush(30) == 0
+        assert producer.flush(60) == 0
         assert errors == []
 
 
@@ -57,12 +58,13 @@ def read(bootstrap: str, index: int) -> list[bytes]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "log_level": 0})
     try:
         place = TopicPartition(TOPIC, index, 0)
-        _, end = consumer.get_watermark_offsets(place, timeout=10)
+        _, end = watermarks(consumer, place)
         consumer.assign([place])
         found: list[bytes] = []
 
         def is_complete() -> bool:
-            found.extend(message.value() for message in consumer.consume(1_000, timeout=0.05))  # type: ignore[misc]
+            came = consumer.consume(1_000, timeout=0.05)
+            found.extend(message.value() or b"" for message in came if message.error() is None)
             return len(found) >= end
 
         wait_until(is_complete, f"{end} records are read")
@@ -85,7 +87,7 @@ def test_both_kinds_follow_and_lead_each_other(tmp_path: Path, controller: str, 
             own = second.settings["listeners"].partition("://")[2]
             both = f"{first.bootstrap},{own}"
             admin = AdminClient({"bootstrap.servers": first.bootstrap, "log_level": 0})
-            wait_until(lambda: len(admin.list_topics(timeout=10).brokers) == 2, "both are in the cluster")
+            wait_until(lambda: len(admin.list_topics(timeout=30).brokers) == 2, "both are in the cluster")
             topic = NewTopic(TOPIC, 2, replica_assignment=[[1, 2], [2, 1]], config={"segment.bytes": str(1 << 20)})
             admin.create_topics([topic])[TOPIC].result(30)
             wait_until(lambda: partitions(own) == {0: (1, [1, 2]), 1: (2, [1, 2])}, "each leads one")

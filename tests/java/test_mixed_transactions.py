@@ -47,7 +47,7 @@ def test_markers_cross_from_one_kind_to_the_other(tmp_path: Path) -> None:
             own = second.settings["listeners"].partition("://")[2]
             bootstrap = f"{first.bootstrap},{own}"
             admin = AdminClient({"bootstrap.servers": first.bootstrap, "log_level": 0})
-            wait_until(lambda: len(admin.list_topics(timeout=10).brokers) == 2, "both are in the cluster")
+            wait_until(lambda: len(admin.list_topics(timeout=30).brokers) == 2, "both are in the cluster")
             # As Kafka makes it, but with a place for each partition.
             state = NewTopic(STATE_TOPIC, 2, replica_assignment=[[1], [2]], config={"cleanup.policy": "compact"})
             topic = NewTopic(TOPIC, 2, replica_assignment=[[1], [2]])

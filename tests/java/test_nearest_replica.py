@@ -29,7 +29,7 @@ def test_the_consumer_reads_from_the_follower_of_its_rack(java: ToolServer, tmp_
         read = java.run(
             "ConsumerPerformance",
             *("--topic", TOPIC, "--num-records", 2_000, "--bootstrap-server", nodes.bootstrap),
-            *("--command-config", settings, "--print-metrics", "--timeout", 30_000),
+            *("--command-config", settings, "--print-metrics", "--timeout", 60_000),
         )
         assert read.status == 0, read.stdout + read.stderr
         # Two megabytes came from the follower, and nothing to speak of from the leader.

@@ -16,7 +16,7 @@ FORMATTER = ["print.partition", "print.offset", "print.key", "print.headers"]
 def read_all(run: Tool, topic: str, count: int, *, partition: int = 0, offset: int | str = "earliest") -> list[str]:
     """Reads with an explicit partition, which needs no group."""
     properties = [word for name in FORMATTER for word in ("--formatter-property", f"{name}=true")]
-    place = ["--partition", partition, "--offset", offset, "--max-messages", count, "--timeout-ms", 20000]
+    place = ["--partition", partition, "--offset", offset, "--max-messages", count, "--timeout-ms", 60000]
     return run("ConsoleConsumer", "--topic", topic, *place, *properties).stdout.splitlines()
 
 

@@ -34,7 +34,7 @@ def produce(bootstrap: str, topic: str, *values: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True})
     for number, value in enumerate(values):
         producer.produce(topic, value=value, partition=number % 2)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
 
 def seen(bootstrap: str) -> dict[str, Any]:

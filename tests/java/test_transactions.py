@@ -35,7 +35,7 @@ def committed(broker: Broker, topic: str, count: int) -> list[bytes]:
     )
     consumer.subscribe([topic])
     values: list[bytes] = []
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while len(values) < count and time.monotonic() < deadline:
         values += [message.value() or b"" for message in consumer.consume(500, 0.2) if message.error() is None]
     consumer.close()
@@ -44,7 +44,7 @@ def committed(broker: Broker, topic: str, count: int) -> list[bytes]:
 
 def init(client: RawClient, transactional_id: str) -> InitProducerIdResponse:
     """As a client does it, which asks for the coordinator first, and again while there is none."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while True:
         client.call(FindCoordinatorRequest(key_type=1, coordinator_keys=[transactional_id]), 4)
         request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=60_000)
@@ -81,15 +81,15 @@ def test_a_java_producer_writes_in_transactions(run: Tool, broker: Broker, topic
 def test_a_java_reader_sees_nothing_of_an_aborted_transaction(run: Tool, broker: Broker, topic: str) -> None:
     run("TopicCommand", "--create", "--topic", topic, "--partitions", 1)
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": topic})
-    producer.init_transactions(20)
+    producer.init_transactions(60)
     for number in range(10):
         producer.begin_transaction()
         producer.produce(topic, f"record {number}")
         if number % 3 == 0:
-            producer.abort_transaction(20)
+            producer.abort_transaction(60)
         else:
-            producer.commit_transaction(20)
-    arguments = ["--topic", topic, "--from-beginning", "--isolation-level", "read_committed", "--timeout-ms", 4000]
+            producer.commit_transaction(60)
+    arguments = ["--topic", topic, "--from-beginning", "--isolation-level", "read_committed", "--timeout-ms", 60000]
     text = run("ConsoleConsumer", *arguments, "--max-messages", 6).stdout
     assert text.split("\n")[:6] == [f"record {number}" for number in range(10) if number % 3]
 

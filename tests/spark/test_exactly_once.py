@@ -51,7 +51,7 @@ def run(writer: DataStreamWriter, directory: Path) -> None:
     for _ in range(5):
         try:
             query = writer.option("checkpointLocation", str(directory / "checkpoint"))
-            ottla.spark.start(query, availableNow=True).awaitTermination(120)
+            ottla.spark.start(query, availableNow=True).awaitTermination(400)
         except Exception as error:
             if "the driver dies" not in str(error):
                 raise

@@ -61,7 +61,7 @@ def values(frame: DataFrame) -> list[str]:
     return sorted(bytes(row.value).decode() for row in frame.select("value").collect())
 
 
-def wait_for(what: Callable[[], bool], query: StreamingQuery, seconds: float = 90.0) -> None:
+def wait_for(what: Callable[[], bool], query: StreamingQuery, seconds: float = 300.0) -> None:
     end = time.monotonic() + seconds
     while not what():
         assert query.isActive, query.exception()
@@ -134,9 +134,9 @@ def test_a_stream_stops_goes_on_and_takes_what_there_is(spark: SparkSession, top
     source, target = topics.create(partitions=2), topics.create(partitions=2)
     topics.send(source, [(b"k", b"one", [("h", b"1")]), (b"k", b"two", [])])
     frame = read_stream(spark, topics, subscribe=source, includeHeaders="true", maxOffsetsPerTrigger="1")
-    copy(frame, topics, target, tmp_path, availableNow=True).awaitTermination(90)
+    copy(frame, topics, target, tmp_path, availableNow=True).awaitTermination(300)
     topics.send(source, [b"three"], partition=1)
-    copy(frame, topics, target, tmp_path, once=True).awaitTermination(90)
+    copy(frame, topics, target, tmp_path, once=True).awaitTermination(300)
     found = topics.read(target)
     assert sorted(record.value or b"" for record in found) == [b"one", b"three", b"two"]
     assert [tuple(one) for record in found for one in record.headers] == [("h", b"1")]

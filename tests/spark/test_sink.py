@@ -92,7 +92,7 @@ def test_a_stream_goes_from_topic_to_topic_once_over_restarts(
             .queryName(f"copy-{target}")
         )
         query = ottla.spark.start(writer, availableNow=True)
-        query.awaitTermination(60)
+        query.awaitTermination(400)
         return str(query.id)
 
     topics.send(source, [(b"k", b"one", [("h", b"1")]), (b"k", b"two", [])])

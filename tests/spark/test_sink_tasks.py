@@ -154,20 +154,20 @@ def test_of_two_attempts_at_once_one_writes_and_both_succeed(
     def wait(step: str) -> None:
         if step == "written":
             begun.set()
-            assert fenced.wait(30)
+            assert fenced.wait(120)
 
     slow = threading.Thread(
         target=lambda: results.append(write_exactly_once(client, options, task_of(query, 3), rows("slow"), steps=wait))
     )
     slow.start()
-    assert begun.wait(30)
+    assert begun.wait(120)
 
     def fence(step: str) -> None:
         if step == "begun":
             fenced.set()
 
     quick = write_exactly_once(other, options, task_of(query, 3), rows("quick"), steps=fence)
-    slow.join(60)
+    slow.join(240)
     assert quick.records == 1
     assert results == [Written(skipped=True)]
     assert committed(topics, topic) == ["quick"]

@@ -22,8 +22,8 @@ from tests.support.java import PROGRAMS, java_command
 
 __all__ = ["ApacheKafka", "Broker", "BrokerFailedError", "OttlaFromFile", "OttlaNode", "free_ports"]
 
-START_TIMEOUT_S = 90.0
-STOP_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 240.0
+STOP_TIMEOUT_S = 90.0
 CLUSTER_ID = "T3R0bGFUZXN0Q2x1c3Rlcg"
 
 # What the scripts of Kafka's distribution pass to the JVM of a broker.

@@ -18,6 +18,7 @@ import pytest
 import ottla.testing
 from ottla.cli.app import run as run_command
 from tests.support.broker_clusters import KafkaCluster
+from tests.support.everybody import until_all_know
 from tests.support.java import ToolServer, unavailable_reason
 
 __all__ = ["Answer", "Cluster", "Ours", "Theirs", "cluster", "ours", "theirs"]
@@ -31,6 +32,10 @@ class Cluster(NamedTuple):
     @property
     def log_directory(self) -> Path:
         return self.directories[1]
+
+    def settle(self) -> None:
+        """Whoever is asked next knows what the command before has done."""
+        until_all_know(self.bootstrap.split(","))
 
 
 class Answer(NamedTuple):
@@ -51,6 +56,9 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.heartbeat.interval.ms": "200",
     "group.consumer.min.heartbeat.interval.ms": "200",
+    # A machine that is busy with other tests is no reason for elections here.
+    "controller.quorum.request.timeout.ms": "10000",
+    "controller.quorum.fetch.timeout.ms": "10000",
 }
 
 
@@ -72,6 +80,7 @@ def ours(cluster: Cluster, capfdbinary: pytest.CaptureFixture[bytes], monkeypatc
     monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVER", cluster.bootstrap)
 
     def call(*words: str | int, stdin: str = "", code: int = 0) -> Answer:
+        cluster.settle()
         monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
         capfdbinary.readouterr()
         status = run_command([str(word) for word in words])
@@ -90,6 +99,7 @@ def theirs(java: ToolServer, cluster: Cluster) -> Theirs:
     """Runs one of Kafka's tools; what it said."""
 
     def call(tool: str, *words: str | int, stdin: str = "", status: int = 0) -> str:
+        cluster.settle()
         arguments = ["--bootstrap-server", cluster.bootstrap, *words]
         if tool == "ClusterTool":
             arguments = [words[0], "--bootstrap-server", cluster.bootstrap, *words[1:]]

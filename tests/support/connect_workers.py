@@ -190,7 +190,7 @@ class Api:
         assert status == 200, (path, status, body)
         return body
 
-    async def wait(self, path: str, holds: Callable[[Any], bool], seconds: float = 30.0) -> Any:
+    async def wait(self, path: str, holds: Callable[[Any], bool], seconds: float = 90.0) -> Any:
         """Asks until the answer is as wanted."""
         last: Any = None
         async with asyncio.timeout(seconds):
@@ -201,7 +201,7 @@ class Api:
                 await asyncio.sleep(0.05)
 
 
-async def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
+async def until(holds: Callable[[], bool], seconds: float = 90.0) -> None:
     async with asyncio.timeout(seconds):
         while not holds():
             await asyncio.sleep(0.02)

@@ -12,7 +12,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -22,6 +21,8 @@ from typing import Any
 
 import psycopg
 import pytest
+
+from ottla.host.free_ports import free_ports
 
 __all__ = ["PostgresServer", "postgres_server"]
 
@@ -38,7 +39,7 @@ SETTINGS = {
     "unix_socket_directories": "",
     "autovacuum": "off",
 }
-START_SECONDS = 60
+START_SECONDS = 180
 
 
 class PostgresServer:
@@ -48,9 +49,7 @@ class PostgresServer:
         self._log = directory / "server.log"
         self._process: subprocess.Popen[bytes] | None = None
         self._user = "postgres" if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        (self.port,) = free_ports(1)
 
     def create(self) -> None:
         if os.getuid() == 0:
@@ -88,7 +87,7 @@ class PostgresServer:
 
     def connect(self, database: str = "postgres") -> psycopg.Connection[Any]:
         return psycopg.connect(
-            host="127.0.0.1", port=self.port, user="ottla", dbname=database, autocommit=True, connect_timeout=10
+            host="127.0.0.1", port=self.port, user="ottla", dbname=database, autocommit=True, connect_timeout=60
         )
 
     def url(self, database: str) -> str:

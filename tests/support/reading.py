@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 __all__ = ["read_partition", "watermarks"]
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 LEADERLESS = {"NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PART", "_LEADER_NOT_AVAILABLE"}
 
 

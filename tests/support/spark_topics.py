@@ -73,23 +73,25 @@ class Topics:
                 )
                 if number == 0:
                     # Sends that wait for the topic to be known are in no order; this one is known when it is back.
-                    futures[0].result(30)
+                    futures[0].result(90)
             for future in futures:
-                future.result(30)
+                future.result(90)
 
     def send_transaction(
         self, name: str, contents: Iterable[Content | bytes], *, commit: bool, partition: int = 0
     ) -> None:
-        with BlockingProducer(self.settings, ProducerSettings(transactional_id=f"{name}-{next(_numbers)}")) as producer:
+        transactional_id = f"{name}-{next(_numbers)}"
+        with BlockingProducer(self.settings, ProducerSettings(transactional_id=transactional_id)) as producer:
             producer.init_transactions()
             producer.begin_transaction()
             for content in contents:
                 key, value, headers = (None, content, ()) if isinstance(content, bytes) else content
-                producer.send(name, value, key, headers=headers, partition=partition).result(30)
+                producer.send(name, value, key, headers=headers, partition=partition).result(90)
             if commit:
                 producer.commit_transaction()
             else:
                 producer.abort_transaction()
+        self._await_end(transactional_id)
 
     def read(self, name: str) -> list[ConsumedRecord]:
         """What readers of committed records see now, partition by partition."""
@@ -108,14 +110,20 @@ class Topics:
     @contextlib.contextmanager
     def open_transaction(self, name: str, values: Iterable[bytes]) -> Iterator[None]:
         """A transaction that is committed at the end of the block."""
-        settings = ProducerSettings(transactional_id=f"{name}-{next(_numbers)}")
-        with BlockingProducer(self.settings, settings) as producer:
+        transactional_id = f"{name}-{next(_numbers)}"
+        with BlockingProducer(self.settings, ProducerSettings(transactional_id=transactional_id)) as producer:
             producer.init_transactions()
             producer.begin_transaction()
             for future in [producer.send(name, value) for value in values]:
-                future.result(30)
+                future.result(90)
             yield
             producer.commit_transaction()
+        self._await_end(transactional_id)
+
+    def _await_end(self, transactional_id: str) -> None:
+        """A transaction that is decided is open in its partitions until their markers have come."""
+        while "Complete" not in self.admin.call(lambda admin: admin.transactions.describe(transactional_id)).state:
+            pass
 
     def _check(self, answers: object) -> None:
         assert isinstance(answers, dict)

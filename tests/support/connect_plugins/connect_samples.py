@@ -5,6 +5,7 @@ Files in the directory `control` tell them to misbehave.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -136,8 +137,9 @@ class _KeepingWriter(SinkWriter):
     def write(self, frame: DataFrame, batch: Batch) -> None:
         if self._control is not None and (self._control / "retry").exists():
             raise RetriableError("the target is away")
-        if self._control is not None and (self._control / "slow").exists():
-            time.sleep(float((self._control / "slow").read_text()))
+        if self._control is not None:
+            with contextlib.suppress(FileNotFoundError):
+                time.sleep(float((self._control / "slow").read_text()))
         rows: list[Any] = [
             {"topic": row.topic, "partition": row.partition, "offset": row.offset, "value": row.value}
             for row in frame.select("topic", "partition", "offset", "value").collect()

@@ -16,7 +16,7 @@ import java.util.Properties;
  * with one partition that holds ten records. Nothing of it depends on time.
  */
 public class ConsumerCalls {
-    private static final Duration LONG = Duration.ofSeconds(30);
+    private static final Duration LONG = Duration.ofSeconds(90);
     private static final Duration SHORT = Duration.ofMillis(50);
 
     private interface Call {
@@ -88,7 +88,7 @@ public class ConsumerCalls {
                 consumer.commitAsync(
                     Map.of(partition, new OffsetAndMetadata(6)),
                     (offsets, error) -> called.append(offsets.get(partition).offset()).append(' ').append(error));
-                long deadline = System.currentTimeMillis() + 30_000;
+                long deadline = System.currentTimeMillis() + LONG.toMillis();
                 while (called.isEmpty() && System.currentTimeMillis() < deadline) consumer.poll(SHORT);
                 return called;
             });
@@ -98,7 +98,7 @@ public class ConsumerCalls {
                 consumer.position(partition);
                 Thread other = new Thread(() -> {
                     // The first thread is in poll by the time this one is refused.
-                    long deadline = System.currentTimeMillis() + 30_000;
+                    long deadline = System.currentTimeMillis() + LONG.toMillis();
                     while (said[0].equals("possible") && System.currentTimeMillis() < deadline) {
                         try {
                             consumer.assignment();
@@ -110,7 +110,7 @@ public class ConsumerCalls {
                 });
                 other.start();
                 String woken = "not woken";
-                long deadline = System.currentTimeMillis() + 30_000;
+                long deadline = System.currentTimeMillis() + LONG.toMillis();
                 while (woken.equals("not woken") && System.currentTimeMillis() < deadline) {
                     try {
                         consumer.poll(LONG);

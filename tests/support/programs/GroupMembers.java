@@ -28,7 +28,7 @@ import java.util.stream.Collectors;
  * owns after every "settle".
  */
 public class GroupMembers {
-    private static final long SETTLE_MILLIS_MAX = 40_000;
+    private static final long SETTLE_MILLIS_MAX = 120_000;
 
     private record Member(String name, KafkaConsumer<byte[], byte[]> consumer) implements ConsumerRebalanceListener {
         @Override

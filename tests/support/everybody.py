@@ -1,0 +1,51 @@
+"""Waiting until all brokers of a cluster have heard what was decided so far.
+
+A change is answered when the controller has decided it, and each broker hears of it in its own time: whoever asks
+another one at once may be told what was before. Brokers hear of all changes in one order, so that whoever knows of one
+more knows of all before it. That one more is a setting of a group that nobody uses.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Sequence
+
+from ottla.metadata.image import ResourceType
+from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from ottla.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from tests.support.raw_client import RawClient
+
+__all__ = ["until_all_know"]
+
+GROUP = "known-to-everybody"
+SETTING = "consumer.heartbeat.interval.ms"
+WAIT_SECONDS_MAX = 60.0
+
+# Among the values that the setting may have everywhere.
+_values = itertools.cycle(range(5_000, 15_000))
+
+
+def until_all_know(addresses: Sequence[str]) -> None:
+    """Returns when each of these brokers knows what any of them has answered to a change before."""
+    value = str(next(_values))
+    configs = [AlterableConfig(name=SETTING, value=value)]
+    resource = AlterConfigsResource(resource_type=ResourceType.GROUP, resource_name=GROUP, configs=configs)
+    with RawClient(addresses[0]) as client:
+        (answer,) = client.call(IncrementalAlterConfigsRequest(resources=[resource]), 1).responses
+    assert not answer.error_code, answer
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    for address in addresses:
+        with RawClient(address) as client:
+            while _told(client) != value:
+                assert time.monotonic() < deadline, f"{address} has not heard of {SETTING}={value}"
+
+
+def _told(client: RawClient) -> str | None:
+    asked = DescribeConfigsResource(resource_type=ResourceType.GROUP, resource_name=GROUP, configuration_keys=[SETTING])
+    (result,) = client.call(DescribeConfigsRequest(resources=[asked]), 4).results
+    return next((entry.value for entry in result.configs), None)
