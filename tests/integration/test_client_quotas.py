@@ -26,6 +26,7 @@ from ottla.wire.messages.fetch import FetchRequest
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.wire.messages.produce import ProduceRequest, ProduceResponse
 from tests.integration.data_path import batch, create_topic, fetch_request, new_name, produce_request, values
+from tests.support.everybody import until_all_know
 from tests.support.raw_client import ConnectionClosed, RawClient
 
 # What a client may use at once: ten seconds' worth, of `quota.window.num` windows of a second all but one.
@@ -284,6 +285,8 @@ def test_each_broker_counts_for_itself(three_nodes: Cluster) -> None:
         while len(set(leaders.values())) < 3 or -1 in leaders.values():
             found = admin.call(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12).topics[0]
             leaders = {partition.partition_index: partition.leader_id for partition in found.partitions}
+    # Who has not heard of the quota yet does not count by it.
+    until_all_know([node.address for node in three_nodes.nodes])
     for index, leader in leaders.items():
         address = three_nodes.node(leader).address
         with RawClient(address, client_id="spread") as client, RawClient(address, client_id="spread") as another:
