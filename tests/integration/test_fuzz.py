@@ -12,6 +12,7 @@ import pytest
 
 import ottla.testing
 from ottla.broker.apis import HANDLERS
+from tests.support.bystander import Bystander
 
 SEEDS = range(8)
 
@@ -22,33 +23,13 @@ def target() -> Iterator[ottla.testing.Cluster]:
         yield cluster
 
 
-class Bystander:
-    """A client that minds its own business on one connection all the while."""
-
-    def __init__(self, cluster: ottla.testing.Cluster) -> None:
-        self._socket = connect(cluster)
-        self._correlation_id = 0
-
-    def asks(self) -> None:
-        self._correlation_id += 1
-        request = struct.pack(">hhih", 18, 0, self._correlation_id, -1)
-        self._socket.sendall(struct.pack(">i", len(request)) + request)
-        (size,) = struct.unpack(">i", receive(self._socket, 4))
-        answer = receive(self._socket, size)
-        assert struct.unpack_from(">ih", answer) == (self._correlation_id, 0)
-
-    def close(self) -> None:
-        self._socket.close()
-
-
 @pytest.fixture
 def bystander(target: ottla.testing.Cluster) -> Iterator[Bystander]:
-    bystander = Bystander(target)
-    bystander.asks()
-    before = resident_bytes(target)
-    yield bystander
-    bystander.asks()
-    bystander.close()
+    with Bystander(target.bootstrap) as bystander:
+        bystander.asks()
+        before = resident_bytes(target)
+        yield bystander
+        bystander.asks()
     assert target.node(1).running
     assert "Traceback" not in target.node(1).output
     assert resident_bytes(target) - before < 60_000_000
@@ -57,15 +38,6 @@ def bystander(target: ottla.testing.Cluster) -> Iterator[Bystander]:
 def connect(cluster: ottla.testing.Cluster) -> socket.socket:
     host, _, port = cluster.bootstrap.partition(":")
     return socket.create_connection((host, int(port)), timeout=30)
-
-
-def receive(connected: socket.socket, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        chunk = connected.recv(size - len(data))
-        assert chunk, "the connection was closed"
-        data += chunk
-    return data
 
 
 def resident_bytes(cluster: ottla.testing.Cluster) -> int:

@@ -106,8 +106,10 @@ class Dispatcher:
                 request, end = route.decode(frame, body_position)
                 if end > len(frame):
                     raise MalformedMessage("client_id is longer than the frame")
-        except (MalformedMessage, struct.error, IndexError) as error:
+        except MalformedMessage as error:
             raise CloseConnection(f"a malformed {described(frame)} request: {error}") from None
+        except (struct.error, IndexError):
+            raise CloseConnection(f"a malformed {described(frame)} request: the request header ends early") from None
         context = RequestContext(route.api_key, route.version, correlation_id, client_id, connection, self._now_ms())
         try:
             response = handle(request, context, self._broker)

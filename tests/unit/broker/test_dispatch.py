@@ -180,7 +180,11 @@ def test_truncated_requests_close_the_connection(
     handler(monkeypatch, 20, lambda *_: DeleteTopicsResponse())
     whole = frame(20, 5, DeleteTopicsRequest(topic_names=["topic-a", "topic-b"], timeout_ms=1))
     assert len(whole) > 30
-    with pytest.raises(CloseConnection, match="malformed DeleteTopics version 5"):
+    header_size = 10 + len("me") + 1
+    why = "the request header ends early"
+    if length >= header_size:
+        why = "(DeleteTopicsRequest version 5 ends early|topic_names is longer .*)"
+    with pytest.raises(CloseConnection, match=f"^a malformed DeleteTopics version 5 request: {why}$"):
         Dispatcher(broker).dispatch(whole[:length], connection, Waiter())
 
 

@@ -19,6 +19,7 @@ from ottla.broker.statistics import NodeStatistics
 from ottla.host.admission import Admission, AdmissionLimits
 from ottla.host.connection import ConnectionSettings, SharedReadState
 from ottla.host.listener import UNSENT_BYTES_MAX, BindError, Listener, SocketOptions, bind
+from ottla.host.logs import RateLimit
 from ottla.model.ports import World
 
 
@@ -257,17 +258,28 @@ def test_what_is_not_our_protocol_gets_one_line_each_but_never_many(
     served: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
     listener = served.listen()
+    clock = SimpleNamespace(seconds=7.0, monotonic=lambda: clock.seconds)
+    listener._refusals = RateLimit(clock, lines_per_second=5)  # type: ignore[arg-type]
     good = served.connect(listener)
+
+    def refused() -> None:
+        bad = served.connect(listener)
+        served.run(served.loop.sock_sendall(bad, b"GET / HTTP/1.1\r\n\r\n"))
+        assert served.run(served.loop.sock_recv(bad, 1)) == b""
+
     with caplog.at_level(logging.WARNING):
         for _ in range(50):
-            bad = served.connect(listener)
-            served.run(served.loop.sock_sendall(bad, b"GET / HTTP/1.1\r\n\r\n"))
-            assert served.run(served.loop.sock_recv(bad, 1)) == b""
+            refused()
+        clock.seconds += 1
+        refused()
+        refused()
     lines = [record.getMessage() for record in caplog.records]
-    assert 1 <= len(lines) < 50
-    assert "socket.request.max.bytes" in lines[0]
-    assert "127.0.0.1" in lines[0]
-    assert served.statistics.frames_refused == 50
+    assert len(lines) == 7
+    assert all("127.0.0.1" in line and "socket.request.max.bytes" in line for line in lines)
+    # Those that were not said are counted in the next line that is, and only there.
+    assert [line.endswith("(45 such lines left out)") for line in lines] == [False] * 5 + [True, False]
+    assert not any("left out" in line for line in lines[:5] + lines[6:])
+    assert served.statistics.frames_refused == 52
     assert served.echoes(good)
 
 
