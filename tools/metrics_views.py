@@ -364,4 +364,12 @@ ALERTS: tuple[Alert, ...] = (
         "The metadata log of {{ $labels.instance }} has failed.",
         "Read the node's log, repair the disk, restart it.",
     ),
+    Alert(
+        "MetadataNotApplied",
+        "kafka_server_brokermetadatametrics_metadata_apply_error_count > 0",
+        "0m",
+        "critical",
+        "A part of {{ $labels.instance }} could not follow the metadata and may act on what is old.",
+        "Read the node's log for the error, and restart the node.",
+    ),
 )

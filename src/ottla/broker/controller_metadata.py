@@ -18,7 +18,7 @@ from ottla.broker.metadata_source import SECURITY_PROTOCOL_NUMBERS, Unreachable,
 from ottla.metadata.controller import Controller
 from ottla.metadata.controller.cluster import CONTROLLER_REGISTRATION_LEVEL
 from ottla.metadata.controller.upkeep import LeaderUpkeep
-from ottla.metadata.delta import CorruptMetadataError, MetadataDelta
+from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.versions import supported_features
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
@@ -295,7 +295,10 @@ class ControllerMetadata:
     def _guarded(self, action: Callable[[], object]) -> None:
         try:
             action()
-        except CorruptMetadataError as error:
+        except OSError:
+            # The quorum tries again.
+            raise
+        except Exception as error:  # noqa: BLE001 - be it a defect: without its metadata the node must not go on
             self.stop()
             self.on_fatal(error)
 

@@ -33,17 +33,14 @@ from ottla.broker.metadata_source import (
     learn_cluster_id,
 )
 from ottla.broker.session import BrokerSession
-from ottla.metadata.delta import CorruptMetadataError
-from ottla.metadata.format import FormattedStorage, StorageNotFormattedError, format_storage
+from ottla.broker.start_errors import START_FAILURES, StartError, start_error
+from ottla.metadata.format import FormattedStorage, format_storage
 from ottla.metadata.versions import supported_features
 from ottla.model.deferred import Deferred
-from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition, Uuid
-from ottla.quorum.errors import MetadataLogDamagedError, MetadataLogFailedError, MetadataLogUnsupportedError
 from ottla.quorum.voters import ReplicaKey, Voter, VoterSet
 from ottla.replica.manager import ReplicaManager
 from ottla.storage.directories import lock_directory
-from ottla.storage.errors import DirectoryRefused
 from ottla.storage.manager import OPEN_FILES_MAX, LogManager
 from ottla.storage.meta_properties import read_meta_properties
 
@@ -60,10 +57,6 @@ logger = logging.getLogger("ottla.broker.lifecycle")
 
 # How often a leaving node looks whether there are still enough controllers to let it go.
 LEAVE_CHECK_SECONDS = 0.2
-
-
-class StartError(Exception):
-    """The node cannot run; the message is one sentence for whoever started it."""
 
 
 class NodeLifecycle:
@@ -109,7 +102,7 @@ class NodeLifecycle:
             else:
                 self._join(started)
         except Exception as error:  # noqa: BLE001 - whatever it is, the start has failed with it
-            started.fail(_start_error(error))
+            started.fail(start_error(error))
         return started
 
     def leave(self) -> Deferred[None]:
@@ -199,7 +192,7 @@ class NodeLifecycle:
             try:
                 self._open(learnt.result(), started)
             except Exception as error:  # noqa: BLE001 - whatever it is, the start has failed with it
-                started.fail(_start_error(error))
+                started.fail(start_error(error))
 
         self.waits_for_controller = True
         learn_cluster_id(
@@ -282,7 +275,7 @@ class NodeLifecycle:
             metadata = self._opened_metadata()
             broker, session = self._assemble(metadata)
         except Exception as error:  # noqa: BLE001 - whatever it is, the start has failed with it
-            started.fail(_start_error(error))
+            started.fail(start_error(error))
             return
         if self.on_locked is not None:
             self.on_locked()
@@ -314,13 +307,13 @@ class NodeLifecycle:
                 # included, and whoever leads now what this broker led before it crashed.
                 self._take_up_partitions(broker)
             except Exception as error:  # noqa: BLE001 - whatever it is, the start has failed with it
-                started.fail(_start_error(error))
+                started.fail(start_error(error))
             else:
                 session.unfence().when_done(on_unfenced)
 
         def on_unfenced(unfenced: Deferred[None]) -> None:
             if unfenced.error is not None:
-                started.fail(_start_error(unfenced.error))
+                started.fail(start_error(unfenced.error))
             else:
                 started.resolve(broker)
 
@@ -333,7 +326,7 @@ class NodeLifecycle:
         def on_stopped(stopped: Deferred[None]) -> None:
             if stopped.error is not None:
                 logger.warning("could not close the logs: %s", stopped.error)
-            started.fail(_start_error(error))
+            started.fail(start_error(error))
 
         self.stop().when_done(on_stopped)
 
@@ -421,6 +414,8 @@ class NodeLifecycle:
             self._fatal(StartError(f"The log directory {directory.path} failed, and the node cannot go on without it."))
 
     def _on_metadata_failure(self, error: BaseException) -> None:
+        if not isinstance(error, START_FAILURES):
+            logger.error("a defect stops this node's metadata, and the node with it", exc_info=error)
         self._fatal(StartError(f"The metadata log failed: {error}."))
 
     def _on_superseded(self) -> None:
@@ -474,27 +469,3 @@ class NodeLifecycle:
         if self._session is not None and self._session.epoch >= 0:
             return self._session.epoch
         return logs.previous_broker_epoch if logs.had_clean_shutdown else -1
-
-
-# What may stand in the way of a start without being a defect; each says in its message what is wrong.
-_START_FAILURES = (
-    StartError,
-    CorruptMetadataError,
-    DirectoryRefused,
-    KafkaError,
-    MetadataLogDamagedError,
-    MetadataLogFailedError,
-    MetadataLogUnsupportedError,
-    OSError,
-    StorageNotFormattedError,
-)
-
-
-def _start_error(error: BaseException) -> BaseException:
-    """The sentence for whoever started the node; anything unexpected stays what it is."""
-    if isinstance(error, StartError) or not isinstance(error, _START_FAILURES):
-        return error
-    sentence = error.message if isinstance(error, KafkaError) else str(error)
-    if isinstance(error, OSError) and error.filename is not None:
-        sentence = f"Cannot use {error.filename}: {error.strerror}"
-    return StartError(sentence if sentence.endswith(".") else f"{sentence}.")

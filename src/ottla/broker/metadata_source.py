@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.controllers import ControllerGateway, RemoteController
 from ottla.metadata.controller import Controller
-from ottla.metadata.delta import CorruptMetadataError
 from ottla.metadata.follower import MetadataFollower
 from ottla.model.deferred import Deferred
 from ottla.quorum.log import MetadataLogSettings
@@ -198,17 +197,19 @@ class RemoteMetadata:
         self._log.close()
 
     def _on_committed(self) -> None:
-        try:
-            self._follower.advance()
-        except CorruptMetadataError as error:
-            self._observer.close()
-            self.on_fatal(error)
+        self._guarded(self._follower.advance)
 
     def _on_replaced(self) -> None:
         """The copy is no longer what the image was made from: a snapshot took its place, or its end was cut off."""
+        self._guarded(lambda: self._follower.reload(is_followed=self._is_followed))
+
+    def _guarded(self, action: Callable[[], object]) -> None:
         try:
-            self._follower.reload(is_followed=self._is_followed)
-        except CorruptMetadataError as error:
+            action()
+        except OSError:
+            # The observer tries again.
+            raise
+        except Exception as error:  # noqa: BLE001 - be it a defect: without its metadata the node must not go on
             self._observer.close()
             self.on_fatal(error)
 

@@ -1,0 +1,41 @@
+"""What may stand in the way of a node, and how it is said to whoever started it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.metadata.delta import CorruptMetadataError
+from ottla.metadata.format import StorageNotFormattedError
+from ottla.model.errors import KafkaError
+from ottla.quorum.errors import MetadataLogDamagedError, MetadataLogFailedError, MetadataLogUnsupportedError
+from ottla.storage.errors import DirectoryRefused
+
+__all__ = ["START_FAILURES", "StartError", "start_error"]
+
+
+class StartError(Exception):
+    """The node cannot run; the message is one sentence for whoever started it."""
+
+
+# What is no defect; each says in its message what is wrong.
+START_FAILURES: Final = (
+    StartError,
+    CorruptMetadataError,
+    DirectoryRefused,
+    KafkaError,
+    MetadataLogDamagedError,
+    MetadataLogFailedError,
+    MetadataLogUnsupportedError,
+    OSError,
+    StorageNotFormattedError,
+)
+
+
+def start_error(error: BaseException) -> BaseException:
+    """The sentence for whoever started the node; anything unexpected stays what it is."""
+    if isinstance(error, StartError) or not isinstance(error, START_FAILURES):
+        return error
+    sentence = error.message if isinstance(error, KafkaError) else str(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        sentence = f"Cannot use {error.filename}: {error.strerror}"
+    return StartError(sentence if sentence.endswith(".") else f"{sentence}.")
