@@ -106,10 +106,8 @@ class Dispatcher:
                 request, end = route.decode(frame, body_position)
                 if end > len(frame):
                     raise MalformedMessage("client_id is longer than the frame")
-        except MalformedMessage as error:
-            raise CloseConnection(f"a malformed {described(frame)} request: {error}") from None
-        except (struct.error, IndexError):
-            raise CloseConnection(f"a malformed {described(frame)} request: the request header ends early") from None
+        except (MalformedMessage, struct.error, IndexError) as error:
+            raise CloseConnection(f"a malformed {described(frame)} request: {_reason(error)}") from None
         context = RequestContext(route.api_key, route.version, correlation_id, client_id, connection, self._now_ms())
         try:
             response = handle(request, context, self._broker)
@@ -469,3 +467,8 @@ def described(frame: memoryview) -> str:
         return "(much too short)"
     api_key, version = struct.unpack_from(">hh", frame)
     return f"{API_SPECS[ApiKey(api_key)].name} version {version}" if api_key in API_SPECS else f"API key {api_key}"
+
+
+def _reason(error: Exception) -> str:
+    """What is wrong with a frame: messages say it themselves, and of headers the end is looked for in vain."""
+    return str(error) if isinstance(error, MalformedMessage) else "the request header ends early"
