@@ -26,6 +26,7 @@ FOUND_ONCE = {
     "offset-of-a-coordinator-cut-off": "a coordinator that was replaced told an old offset",
     "epoch-that-found-no-room": "a new leader's records were cut after a crash, for its epoch had met a full disk",
     "assignment-of-a-coordinator-just-loaded": "an assignment was told that the next coordinator did not know",
+    "hole-behind-a-rotten-offset": "a batch whose offset had rotted was cut, and the log went on as if it were there",
 }
 
 

@@ -255,7 +255,9 @@ class LogFiles:
     def truncate_to(self, offset: int) -> bool:
         """Cuts everything at and above the offset; whether there was anything to cut.
 
-        That may be an epoch alone: one that was noted for a batch that could not be written.
+        That may be an epoch alone: one that was noted for a batch that could not be written. The log then ends with the
+        last batch that is left, which may be further down: a log that ended behind a hole would never be given what is
+        missing there. Where it is a gap that compaction has left, asking for it again brings nothing and costs nothing.
         """
         if offset >= self._next_offset:
             latest = self.epochs.latest
@@ -278,8 +280,8 @@ class LogFiles:
             self.segments.remove(later)
             # From the end on, so that a crash in between leaves no hole.
             self._remove_later(mark_deleted(later[::-1], self.producers))
-        # Inside a batch there is no end: then the log ends before that batch.
-        offset = keep.truncate_to(offset)
+        # Records below the log's start are not missed.
+        offset = max(keep.truncate_to(offset), self.log_start_offset)
         self._unsynced_paths += [keep.path, keep.transaction_index.path]
         self.epochs.truncate_from_end(offset)
         self._reset_end(offset)

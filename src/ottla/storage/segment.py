@@ -210,21 +210,23 @@ class Segment:
         self.time_index.sync_file()
 
     def truncate_to(self, offset: int) -> int:
-        """Cuts the batch that holds `offset` and everything after it; returns the offset where the segment ends now."""
+        """Cuts the batch that holds `offset` and everything after it; returns where the last batch that is left ends.
+
+        That may be below `offset`, where nobody knows whether compaction has left a gap or damage a hole.
+        """
         place = self.find(offset)
-        if place is None:
-            return offset
-        position, header = place
-        self.file.truncate(position)
-        self.size = position
-        self.offset_index.truncate_to(offset)
-        self.time_index.truncate_to(offset)
-        self.transaction_index.truncate_to(offset)
-        self._largest = None
-        self._first_timestamp = None
-        self._read_ends = _NO_READ_ENDS
-        self.bytes_since_index_entry = 0
-        return min(offset, header.base_offset)
+        if place is not None:
+            position = place[0]
+            self.file.truncate(position)
+            self.size = position
+            self.offset_index.truncate_to(offset)
+            self.time_index.truncate_to(offset)
+            self.transaction_index.truncate_to(offset)
+            self._largest = None
+            self._first_timestamp = None
+            self._read_ends = _NO_READ_ENDS
+            self.bytes_since_index_entry = 0
+        return self.next_offset()
 
     # ---- finding
 

@@ -44,6 +44,52 @@ def test_truncation_lowers_recovery_point_and_high_watermark(bench: LogBench) ->
     assert (bench.log.recovery_point, bench.log.high_watermark) == (1, 1)
 
 
+def with_gaps(*offsets: int, **settings: object) -> LogBench:
+    """A log as a compacted leader gives it to a follower."""
+    bench = LogBench(cleanup_policy="compact", index_interval_bytes=50, **settings)
+    for offset in offsets:
+        bench.log.append_as_follower(bytes(batch(b"at %d" % offset, base_offset=offset, leader_epoch=0)))
+    return bench
+
+
+@pytest.mark.parametrize("segment_bytes", [150, 100_000])
+@pytest.mark.parametrize(
+    ("offset", "end"), [(1, 1), (2, 1), (4, 1), (5, 1), (6, 6), (7, 6), (8, 6), (9, 9), (20, 9), (21, 21)]
+)
+def test_a_log_that_is_cut_in_a_gap_ends_with_its_last_batch(segment_bytes: int, offset: int, end: int) -> None:
+    """What is missing there may be a gap of the leader's as well, or a hole: who follows it has to ask again."""
+    bench = with_gaps(0, 5, 8, 20, 21, segment_bytes=segment_bytes)
+    bench.advance_high_watermark()
+    assert bench.log.truncate_to(offset)
+    if segment_bytes == 150 and bench.log.segments.active.size == 0:
+        # Nothing is left of the segment: its name says where it began.
+        end = bench.log.segments.active.base_offset
+    assert bench.log.log_end_offset == bench.log.high_watermark == bench.log.producers.state.end_offset == end
+    assert bench.append(b"next").first_offset == end
+
+
+def test_a_log_that_is_cut_does_not_end_before_it_begins() -> None:
+    bench = with_gaps(0, 5, 20)
+    bench.advance_high_watermark()
+    bench.log.advance_log_start_offset(10)
+    bench.log.truncate_to(12)
+    assert (bench.log.log_start_offset, bench.log.log_end_offset, bench.log.high_watermark) == (10, 10, 10)
+    bench.log.append_as_follower(bytes(batch(b"again", base_offset=20, leader_epoch=0)))
+    assert offsets_of(bench.log) == [20]
+
+
+def test_a_log_whose_only_batch_claims_another_offset_is_empty_when_that_is_cut() -> None:
+    """The bit of a base offset is not in the checksum, and a compacted topic may have gaps: recovery believes it."""
+    bench = LogBench(cleanup_policy="compact")
+    bench.append(b"a")
+    bench.files.corrupt(f"{DIRECTORY}/00000000000000000000.log", 4, 0x20)
+    bench.restart(clean=False, recovery_point=0)
+    assert bench.log.log_end_offset == (1 << 29) + 1
+    bench.log.truncate_to(1)
+    assert bench.log.log_end_offset == 0
+    assert bench.log.epochs.entries == ()
+
+
 def test_a_log_can_begin_anew_elsewhere(bench: LogBench) -> None:
     for value in (b"a", b"b"):
         bench.append(value)
