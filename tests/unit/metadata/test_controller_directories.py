@@ -16,6 +16,7 @@ from ottla.wire.messages.assign_replicas_to_dirs import (
     RequestTopicData,
 )
 from ottla.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopicConfig
+from ottla.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ottla.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.support.files import MemoryFiles
 from tests.support.virtual_world import VirtualWorld
@@ -208,6 +209,25 @@ def test_an_empty_disk_in_place_of_the_last_leaders_leads_nobody() -> None:
     done(harness.controller.balance_leaders())
     partition = harness.image.topics.by_name["t"].partitions[0]
     assert (partition.leader, partition.last_known_elr) == (-1, ())
+
+
+def test_an_empty_disk_of_the_last_in_sync_replica_leads_nobody_without_eligible_leaders_either() -> None:
+    harness = two_brokers()
+    disable = FeatureUpdateKey(feature="eligible.leader.replicas.version", max_version_level=0, upgrade_type=2)
+    assert not done(harness.controller.update_features(UpdateFeaturesRequest(feature_updates=[disable]))).error_code
+    second_epoch = stop(harness, 2)
+    harness.controller.liveness.forget(1)
+    harness.add_broker(1, incarnation=2, log_dirs=[FIRST, UNKNOWN])
+    assert assign(harness, UNKNOWN, 0) == [ErrorCode.NONE]
+    # Whoever looks for leaders of partitions without one comes by this one, too.
+    harness.add_broker(2, incarnation=2, previous_broker_epoch=second_epoch)
+    partition = harness.image.topics.by_name["t"].partitions[0]
+    assert (partition.leader, partition.isr) == (-1, ())
+    # Whether to go on with what there is, an administrator decides.
+    wanted = TopicPartitions(topic="t", partitions=[0])
+    done(harness.controller.elect_leaders(ElectLeadersRequest(election_type=1, topic_partitions=[wanted])))
+    partition = harness.image.topics.by_name["t"].partitions[0]
+    assert (partition.leader, partition.isr) == (1, (1,))
 
 
 def test_the_only_replica_begins_again_on_an_empty_disk(harness: ControllerHarness) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.metadata.controller.decision import Decision, DecisionContext, ensure_bounded
-from ottla.metadata.controller.partitions import check_broker_epoch, without_replica
+from ottla.metadata.controller.partitions import Located, check_broker_epoch, without_replica
 from ottla.metadata.image import BrokerImage, TopicImage
 from ottla.metadata.topics_delta import merge_partition_change
 from ottla.metadata.versions import DIRECTORIES_LEVEL
@@ -85,8 +85,8 @@ def _assign(
         if has_failed or was_lost:
             # In the first case it failed after the broker had chosen it, and the replica is out of service from the
             # start. In the second its disk was replaced or taken away, and the replica was begun anew, with nothing.
-            merged = merge_partition_change(partition, record)
-            record = without_replica(topic, partition_id, merged, broker.broker_id, context) or record
+            merged = Located(topic, partition_id, merge_partition_change(partition, record))
+            record = without_replica(merged, broker.broker_id, context, has_begun_anew=not has_failed) or record
             record.directories = directories
     records.append(record)
     return ErrorCode.NONE

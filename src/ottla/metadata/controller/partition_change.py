@@ -55,6 +55,8 @@ class PartitionChange:
     removing: tuple[int, ...] | None = None
     recovery_state: int | None = None
     stopped_uncleanly: Collection[int] = ()
+    # Without eligible leaders the last in-sync replica stays in the set, as it alone has everything; unless it has not.
+    isr_may_be_empty: bool = False
 
     def build(self) -> PartitionChangeRecord | None:
         partition = self.partition
@@ -80,7 +82,7 @@ class PartitionChange:
             target.isr = (unclean_leader,)
             if partition.leader_recovery_state != LeaderRecoveryState.RECOVERING:
                 record.leader_recovery_state = LeaderRecoveryState.RECOVERING
-        if target.isr != partition.isr and (target.isr or self.elr_enabled):
+        if target.isr != partition.isr and (target.isr or self.elr_enabled or self.isr_may_be_empty):
             record.isr = list(target.isr)
         if target.elr != partition.elr:
             record.eligible_leader_replicas = list(target.elr)

@@ -145,18 +145,20 @@ def leader_and_isr_updates(
 
 
 def without_replica(
-    topic: TopicImage, partition_id: int, partition: PartitionImage, replica: int, context: DecisionContext
+    located: Located, replica: int, context: DecisionContext, *, has_begun_anew: bool
 ) -> PartitionChangeRecord | None:
     """The change after which a replica that has lost its log neither leads, nor is in sync, nor eligible.
 
-    None when there is none. The only replica may begin again with nothing; where there are others, they may have more.
+    None when there is none. The only replica may begin again with nothing; where there are others, they may have more,
+    and if none of them was in sync, nobody is: an administrator has to say that what they have is enough.
     """
+    topic, partition_id, partition = located
     usual = leader_test(context.image, partition)
     is_only = partition.replicas == (replica,)
-    located = Located(topic, partition_id, partition)
     change = change_of(located, context, lambda each: (is_only or each != replica) and usual(each))
     change.isr = tuple(each for each in partition.isr if each != replica)
     change.stopped_uncleanly = (replica,)
+    change.isr_may_be_empty = has_begun_anew and not is_only
     record = change.build()
     if not is_only and replica in partition.last_known_elr:
         record = record or PartitionChangeRecord(topic_id=topic.topic_id, partition_id=partition_id)
