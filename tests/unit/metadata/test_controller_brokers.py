@@ -244,6 +244,20 @@ def test_the_only_replica_that_crashed_comes_back_as_the_last_known_leader_and_h
     assert partition(harness).leader_recovery_state == 0
 
 
+def test_a_new_process_leads_nothing_of_its_former_self_before_its_fence_is_lifted(harness: ControllerHarness) -> None:
+    harness.create("alone", -1, -1, assignments=[CreatableReplicaAssignment(partition_index=0, broker_ids=[1])])
+    before = partition(harness, "alone").leader_epoch
+    # It stopped in order, but could not take leave; its session is over, and nobody has looked since.
+    epoch = harness.image.brokers[1].broker_epoch
+    harness.controller.liveness.forget(1)
+    harness.add_broker(1, incarnation=2, unfence=False, previous_broker_epoch=epoch)
+    assert (partition(harness).leader, partition(harness).isr) == (2, (2, 3))
+    assert (partition(harness, "alone").leader, partition(harness, "alone").elr) == (-1, (1,))
+    assert not harness.beat(1).is_fenced
+    assert (partition(harness).leader, partition(harness).isr) == (2, (2, 3))
+    assert (partition(harness, "alone").leader, partition(harness, "alone").leader_epoch) == (1, before + 2)
+
+
 def test_the_leader_shrinks_and_expands_the_in_sync_set(harness: ControllerHarness) -> None:
     shrunk = alter(harness, 1, [1, 2])
     assert (shrunk.error_code, shrunk.isr, shrunk.leader_epoch, shrunk.partition_epoch) == (0, [1, 2], 0, 1)

@@ -128,6 +128,21 @@ def test_a_broker_that_comes_back_without_a_directory_leads_nothing_in_it(
     assert leaders_after_start(4, [FIRST, SECOND]) == [1, 1]
 
 
+def test_a_new_process_that_lacks_a_directory_does_not_lead_what_is_in_the_others_before_it_is_let_in() -> None:
+    harness = ControllerHarness()
+    harness.add_broker(1, log_dirs=[FIRST, SECOND])
+    harness.add_broker(2)
+    both = [CreatableReplicaAssignment(partition_index=index, broker_ids=[1, 2]) for index in (0, 1)]
+    assert harness.create("t", -1, -1, assignments=both).error_code == ErrorCode.NONE
+    assign(harness, FIRST, 0)
+    assign(harness, SECOND, 1)
+    previous = harness.image.brokers[1].broker_epoch
+    harness.controller.liveness.forget(1)
+    harness.add_broker(1, incarnation=2, unfence=False, log_dirs=[FIRST], previous_broker_epoch=previous)
+    partitions = [harness.image.topics.by_name["t"].partitions[index] for index in (0, 1)]
+    assert [(partition.leader, partition.isr) for partition in partitions] == [(2, (2,)), (2, (2,))]
+
+
 def test_a_cluster_that_learns_of_directories_keeps_its_leaders() -> None:
     virtual = VirtualWorld(immediate_workers=True, files=MemoryFiles())
     virtual.files.make_directories(DIRECTORY)

@@ -61,15 +61,7 @@ def decide_register_broker(
     existing = image.brokers.get(request.broker_id)
     same_incarnation = existing is not None and existing.incarnation_id == request.incarnation_id
     _check_registration(request, context, existing, same_incarnation=same_incarnation)
-    records: list[Any] = []
-    if existing is not None and not same_incarnation and request.previous_broker_epoch != existing.broker_epoch:
-        # The epoch of its last run, which only a clean shutdown writes down, is not the one we know (KIP-966).
-        records += leader_and_isr_updates(context, stopped_uncleanly=request.broker_id)
-    elif existing is not None and (missing := set(existing.directories) - set(request.log_dirs)):
-        # It stopped cleanly and came back without some of its directories.
-        records += leader_and_isr_updates(
-            context, removed=request.broker_id, stopped_uncleanly=request.broker_id, directories=missing
-        )
+    records = [] if existing is None else _end_of_former_process(request, existing, context)
     epoch = existing.broker_epoch if same_incarnation and existing is not None else context.next_offset
     records.append(
         RegisterBrokerRecord(
@@ -95,6 +87,28 @@ def decide_register_broker(
         )
     )
     return Decision(records, BrokerRegistrationResponse(broker_epoch=epoch))
+
+
+def _end_of_former_process(
+    request: BrokerRegistrationRequest, existing: BrokerImage, context: DecisionContext
+) -> list[Any]:
+    """What becomes of the replicas of whoever was registered before."""
+    broker_id = request.broker_id
+    is_new = existing.incarnation_id != request.incarnation_id
+    if is_new and request.previous_broker_epoch != existing.broker_epoch:
+        # The epoch of its last run, which only a clean shutdown writes down, is not the one we know (KIP-966).
+        return leader_and_isr_updates(context, stopped_uncleanly=broker_id)
+    records: list[Any] = []
+    missing = set(existing.directories) - set(request.log_dirs)
+    if missing:
+        # It stopped cleanly and came back without some of its directories.
+        records += leader_and_isr_updates(context, removed=broker_id, stopped_uncleanly=broker_id, directories=missing)
+    if is_new and not existing.fenced:
+        # It could not take leave, and nobody has noticed yet. The new process is fenced, and so it must not lead.
+        known = {(record.topic_id, record.partition_id) for record in records}
+        gone = leader_and_isr_updates(context, removed=broker_id)
+        records += [record for record in gone if (record.topic_id, record.partition_id) not in known]
+    return records
 
 
 def decide_broker_heartbeat(
