@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from itertools import cycle
 from pathlib import Path
 
-from bench import clients, groups, lifecycle, metrics, pipelines, spark_read
+from bench import clients, groups, lifecycle, metrics, pipelines, spark_read, testing
 from bench.cases import Case, topic
 from bench.chart import write_chart
 from bench.curve import CURVE
@@ -80,8 +80,8 @@ class Run:
         lives = re.search(options.cases, f"{lifecycle.GROUP}: {lifecycle.NAME}") is not None
         self._lifecycle_s = lifecycle.SECONDS * self._runs if lives else 0.0
         # Those that are not about Apache Kafka: nodes of their own, beside something else.
-        specials = [] if options.peer_only else [*metrics.SPECIALS, *spark_read.SPECIALS, *pipelines.SPECIALS]
-        self._specials = [one for one in specials if re.search(options.cases, one[0])]
+        specials = [*testing.SPECIALS, *metrics.SPECIALS, *spark_read.SPECIALS, *pipelines.SPECIALS]
+        self._specials = [one for one in specials if re.search(options.cases, one[0]) and not options.peer_only]
         self._specials_s = sum(seconds for _, seconds, _ in self._specials) * self._runs
         self._cases = choose(
             quick=options.quick,

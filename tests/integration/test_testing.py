@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -29,19 +31,74 @@ def test_the_fixture_gives_a_cluster_that_takes_records(ottla_cluster: ottla.tes
     assert (ottla_cluster.node(1).directory / "data" / "topic-0").is_dir()
 
 
-def test_everything_is_gone_at_the_end() -> None:
+class BrokenTest(Exception):
+    """What a test may raise in the middle of everything."""
+
+
+def children() -> set[str]:
+    """Processes that this one has started and that are not gone, zombies included."""
+    return {pid for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}
+
+
+@pytest.mark.parametrize(("nodes", "broken"), [(1, False), (3, False), (3, True)])
+def test_everything_is_gone_at_the_end(nodes: int, broken: bool) -> None:
+    before = children()
+    outcome: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
+    if broken:
+        outcome = pytest.raises(BrokenTest)
+    with outcome, ottla.testing.cluster(nodes=nodes) as cluster:
+        produce_one(cluster.bootstrap)
+        assert cluster.data.is_dir()
+        pids = {str(node.pid) for node in cluster.nodes}
+        assert len(pids) == nodes
+        assert pids <= children()
+        if broken:
+            cluster.node(2).kill()
+            raise BrokenTest
+    assert not cluster.data.exists()
+    assert children() == before
+    for node in cluster.nodes:
+        host, _, port = node.address.partition(":")
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection((host, int(port)), timeout=60)
+
+
+def test_a_clean_stop_is_one() -> None:
     with ottla.testing.cluster() as cluster:
-        data, pid = cluster.data, cluster.node(1).pid
-        assert data.is_dir()
-        os.kill(pid, 0)
-    assert not data.exists()
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
+        produce_one(cluster.bootstrap)
+        cluster.node(1).stop()
+        assert (cluster.node(1).directory / "data" / ".kafka_cleanshutdown").is_file()
 
 
 def test_data_is_in_memory_where_there_is_such_a_place() -> None:
-    with ottla.testing.cluster() as cluster:
-        assert cluster.data.is_relative_to("/dev/shm") == Path("/dev/shm").is_dir()
+    with ottla.testing.cluster(nodes=2) as cluster:
+        assert cluster.data.is_relative_to("/dev/shm") == os.access("/dev/shm", os.W_OK)
+        produce_one(cluster.bootstrap)
+        for node in cluster.nodes:
+            written = files_written(node.pid)
+            assert any(path.suffix == ".log" for path in written)
+            assert all(path.is_relative_to(node.directory) for path in written)
+
+
+def files_written(pid: int) -> list[Path]:
+    """Regular files that a process has open and not only for reading."""
+    found = []
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            flags = re.search(r"^flags:\s*(\d+)", (link.parent.parent / "fdinfo" / link.name).read_text(), re.MULTILINE)
+            assert flags is not None
+            path = Path(os.readlink(link))
+            if int(flags.group(1), 8) & os.O_ACCMODE != os.O_RDONLY and path.is_file():
+                found.append(path)
+    return found
+
+
+def test_every_node_has_ports_that_nobody_else_has() -> None:
+    with ottla.testing.cluster(nodes=3) as one, ottla.testing.cluster(nodes=3) as other:
+        listeners = [node.properties()["listeners"] for node in [*one.nodes, *other.nodes]]
+        ports = [port for listener in listeners for port in re.findall(r":(\d+)", listener)]
+        assert len(ports) == len(set(ports)) == 12
+        assert {node.address.rpartition(":")[2] for node in [*one.nodes, *other.nodes]} <= set(ports)
 
 
 def test_a_restart_keeps_port_and_data_and_settings() -> None:
@@ -77,12 +134,17 @@ def test_the_port_of_a_node_that_is_down_is_given_to_nobody_else() -> None:
         produce_one(cluster.bootstrap)
 
 
-def test_a_node_that_cannot_start_says_why() -> None:
+def test_a_node_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    before = children()
+    monkeypatch.setattr("ottla.testing.clusters.MEMORY_DIRECTORY", str(tmp_path))
     with (
         pytest.raises(ottla.testing.ClusterFailed, match=r"num\.partitions"),
         ottla.testing.cluster(settings={"num.partitions": "none"}),
     ):
         pytest.fail("it started")
+    # And nothing is left of it.
+    assert list(tmp_path.iterdir()) == []
+    assert children() == before
 
 
 def test_the_plugin_costs_nothing_until_it_is_used() -> None:
