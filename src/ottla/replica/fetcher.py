@@ -13,6 +13,7 @@ the disk is replaced). One partition's trouble never stops the others.
 | any other error of the leader's | a pause: one of the two is about to learn something |
 | damaged records, a full disk | a pause |
 | a failed disk | failed: its directory is out of service |
+| a defect of ours | failed: it would fail again |
 
 Pauses begin short, for most troubles are metadata that is a moment late, and grow to `replica.fetch.backoff.ms`.
 """
@@ -26,6 +27,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ottla.model.errors import ErrorCode, KafkaError
+from ottla.replica.defects import error_of
 from ottla.replica.follower_session import FollowerSession
 from ottla.replica.following import NOT_SENT, Followed, GapsNotNoted
 from ottla.storage.errors import LogDirectoryOffline
@@ -144,7 +146,7 @@ class ReplicaFetcher:
         self._followed[followed.key] = followed
         try:
             followed.start()
-        except KafkaError as error:
+        except Exception as error:  # noqa: BLE001 - a defect is the trouble of its partition alone
             self._on_trouble(followed, error)
             return
         self._session.set(followed.key, followed)
@@ -291,7 +293,7 @@ class ReplicaFetcher:
                 has_moved = followed.on_fetched(data)
             except GapsNotNoted:
                 self._pause(followed)
-            except KafkaError as error:
+            except Exception as error:  # noqa: BLE001 - a defect is the trouble of its partition alone
                 self._on_trouble(followed, error)
             else:
                 followed.attempts = 0
@@ -331,9 +333,11 @@ class ReplicaFetcher:
         for flushed in flushes:
             flushed.when_done(on_flushed)
 
-    def _on_trouble(self, followed: Followed, error: KafkaError) -> None:
+    def _on_trouble(self, followed: Followed, error: Exception) -> None:
         if isinstance(error, LogDirectoryOffline):
             self._fail(followed, error.message)
+        elif not isinstance(error, KafkaError):
+            self._fail(followed, error_of(error, "following", followed.partition).message)
         else:
             logger.warning("%s cannot be fetched now: %s", followed.partition, error.message)
             self._pause(followed)
@@ -383,7 +387,7 @@ class ReplicaFetcher:
                 has_moved = min(start_offset, end_offset) >= 0 and followed.on_out_of_range(
                     leader_start_offset=start_offset, leader_end_offset=end_offset
                 )
-            except KafkaError as error:
+            except Exception as error:  # noqa: BLE001 - a defect is the trouble of its partition alone
                 self._on_trouble(followed, error)
                 continue
             if has_moved:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
+from ottla.replica.defects import error_of
 from ottla.replica.fetch_sessions import FetchedPartition, FetchEntry, FetchPlan
 from ottla.replica.gathering import GATHERED_BYTES, GATHERING_MS, Gathering
 from ottla.replica.nearest import NO_PREFERENCE, preferred_replica
@@ -291,8 +292,8 @@ class Fetch(Parked[FetchResponse]):
                 if diverging is not None:
                     return diverging
             return self._read_log(entry, partition, remaining, is_first=is_first)
-        except KafkaError as error:
-            return _failed(entry.index, error.code)
+        except Exception as error:  # noqa: BLE001 - a defect is the error of its partition alone
+            return _failed(entry.index, error_of(error, "a fetch", partition).code)
 
     def _elsewhere(self, entry: FetchEntry, partition: Partition) -> PartitionData | None:
         """Instead of records: which replica the consumer should read from, if not from us."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.records.errors import InvalidRecords
+from ottla.replica.defects import error_of
 from ottla.replica.parked import Parked, Parking
 from ottla.replica.partition import ACKS_ALL, Partition
 from ottla.replica.transactional import UnconfirmedTransaction
@@ -170,15 +171,9 @@ class WaitingProduce(Parked[ProduceResponse]):
             # Timed out meanwhile: the answer has left.
             return False
         self._waits.remove(wait)
-        if isinstance(error, KafkaError):
-            fill_error(wait.answer, error, wait.partition)
+        if error is not None:
+            fill_error(wait.answer, error_of(error, "an append", wait.partition), wait.partition)
             self.has_errors = True
-        elif error is not None:
-            if self.is_parked:
-                self.fail(error)
-            else:
-                fill_error(wait.answer, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
-            return False
         self.parking.wake(self)
         return error is None
 

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
-from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.errors import ErrorCode
+from ottla.model.ids import TopicPartition
+from ottla.replica.defects import error_of
 from ottla.replica.deleting import WaitingDelete
 from ottla.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -55,6 +57,7 @@ def _delete(
         try:
             partition = broker.replicas.find(topic, wanted.partition_index)
             waiting.wait_for(answer, partition, partition.delete_records_before(wanted.offset))
-        except KafkaError as refusal:
-            answer.error_code = refusal.code
+        except Exception as raised:  # noqa: BLE001 - a defect is the error of its partition alone
+            where = TopicPartition(topic, wanted.partition_index)
+            answer.error_code = error_of(raised, "a deletion", where).code
     return answer

@@ -13,7 +13,6 @@ A special timestamp that the request's version does not know yet is answered wit
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,8 @@ from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import TopicPartition
+from ottla.replica.defects import error_of
 from ottla.replica.offsets import FoundOffset, find_offset
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 __all__ = ["handle"]
-
-logger = logging.getLogger("ottla.broker.list_offsets")
 
 # The first version that knows each special timestamp.
 _VERSION_OF_TIMESTAMP = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9, -6: 11}
@@ -92,14 +91,16 @@ class _ListOffsetsCall:
                 isolation_level=self._request.isolation_level,
                 replica_id=self._request.replica_id,
             )
-        except KafkaError as error:
-            self._fill_error(answer, error)
+        except Exception as error:  # noqa: BLE001 - a defect is the error of its partition alone
+            where = TopicPartition(topic, wanted.partition_index)
+            self._fill_error(answer, error_of(error, "looking up an offset", where))
             return
         if isinstance(found, FoundOffset):
             self._fill(answer, found)
         else:
             self._waiting += 1
-            found.when_done(lambda done: self._on_found(answer, done))
+            where = TopicPartition(topic, wanted.partition_index)
+            found.when_done(lambda done: self._on_found(where, answer, done))
 
     def answer(self) -> ListOffsetsResponse | Deferred[ListOffsetsResponse]:
         """The response, or where it will be once every partition has answered."""
@@ -108,15 +109,14 @@ class _ListOffsetsCall:
         self._answered = Deferred()
         return self._answered
 
-    def _on_found(self, answer: ListOffsetsPartitionResponse, found: Deferred[FoundOffset]) -> None:
+    def _on_found(
+        self, where: TopicPartition, answer: ListOffsetsPartitionResponse, found: Deferred[FoundOffset]
+    ) -> None:
         self._waiting -= 1
         if found.error is None:
             self._fill(answer, found.result())
-        elif isinstance(found.error, KafkaError):
-            self._fill_error(answer, found.error)
         else:
-            logger.error("looking up a time failed", exc_info=found.error)
-            answer.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
+            self._fill_error(answer, error_of(found.error, "looking up a time", where))
         if self._waiting == 0 and self._answered is not None:
             self._answered.resolve(self.response)
 

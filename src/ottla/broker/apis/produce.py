@@ -24,7 +24,9 @@ from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import CloseConnection, RequestContext
 from ottla.model.deferred import Deferred, gather
 from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import TopicPartition
 from ottla.replica.appends import append
+from ottla.replica.defects import error_of
 from ottla.replica.partition import ACKS_ALL, Partition
 from ottla.replica.producing import WaitingProduce, fill_appended, fill_error
 from ottla.replica.transactional import Transaction
@@ -202,7 +204,8 @@ class _ProduceCall:
                     else:
                         partition = found
                         outcome = self._append_in_transaction(partition, data.records, transaction)
-            except KafkaError as error:
+            except Exception as raised:  # noqa: BLE001 - a defect is the error of its partition alone
+                error = error_of(raised, "an append", partition or TopicPartition(topic.name, data.index))
                 fill_error(answer, error, partition)
                 # It is an answer now. Its tracebacks lead back here and would keep what was refused until a collection.
                 error.__traceback__ = error.__context__ = error.__cause__ = None
