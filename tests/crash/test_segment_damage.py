@@ -19,9 +19,9 @@ from tests.unit.storage.helpers import DIRECTORY, LogBench, read_all
 LOG = f"{DIRECTORY}/00000000000000000000.log"
 
 
-def written() -> tuple[LogBench, list[int]]:
+def written(**settings: object) -> tuple[LogBench, list[int]]:
     """A log with batches of several kinds, and where each of them ends."""
-    bench = LogBench(index_interval_bytes=100)
+    bench = LogBench(index_interval_bytes=100, **settings)
     ends = []
     for number in range(3):
         bench.append(b"plain-%d" % number, b"second", timestamp=1000 + number)
@@ -43,7 +43,8 @@ def damaged(bench: LogBench, data: bytes) -> LogBench:
     files.make_directories(DIRECTORY)
     for path, node in bench.files.nodes.items():
         files.write_atomically(path, data if path == LOG else bytes(node.data), durable=False)
-    after = LogBench(files, index_interval_bytes=100)
+    after = LogBench(files)
+    after.config = bench.config
     after.open(clean=False, recovery_point=0)
     return after
 
@@ -98,6 +99,29 @@ def test_every_flipped_bit_recovers_to_the_last_batch_before_it() -> None:
         assert stored(after.log) == whole[:expected], f"bit {mask:#x} of byte {position}"
 
 
+def test_every_flipped_bit_of_a_compacted_log_is_cut_off_or_doubted() -> None:
+    """There a gap may be honest, so it is kept for the case that nobody else has these records; but it is doubted."""
+    bench, ends = written(cleanup_policy="compact")
+    whole = bytes(bench.files.nodes[LOG].data)
+    doubted = 0
+    for position, mask in every_bit(whole):
+        broken = bytearray(whole)
+        broken[position] ^= mask
+        log = damaged(bench, bytes(broken)).log
+        expected = prefix_up_to(ends, position)
+        where = f"bit {mask:#x} of byte {position}"
+        if log.doubtful_from is None:
+            assert stored(log) == whole[:expected], where
+            continue
+        doubted += 1
+        assert position - expected < 8, f"only base offsets: {where}"
+        log.truncate_to(log.doubtful_from)
+        # The batch before the gap is not known to be in its place either.
+        assert stored(log) in (whole[:expected], whole[: prefix_up_to(ends, expected - 1)]), where
+        assert log.doubtful_from is None
+    assert doubted
+
+
 @pytest.mark.parametrize("garbage", [b"\0" * 700, b"\xff" * 61, bytes(range(256)), b"\0" * 16 + b"\x02" + b"\0" * 100])
 def test_garbage_behind_the_last_batch_is_cut(garbage: bytes) -> None:
     bench, _ = written()
@@ -142,6 +166,37 @@ def test_a_segment_that_lost_its_end_at_the_end_of_a_batch_leaves_no_hole(batche
     assert bench.log.log_end_offset == second + (batches_left or 0)
     assert [record.offset for record in read_all(bench.log)] == list(range(bench.log.log_end_offset))
     assert bench.report.segments_dropped > 0
+
+
+def test_a_compacted_segment_that_lost_its_end_is_doubted() -> None:
+    bench = LogBench(segment_bytes=400, cleanup_policy="compact")
+    for number in range(12):
+        bench.append(b"value-%02d" % number * 5)
+    second, third = bench.bases()[1:3]
+    path = f"{DIRECTORY}/{second:020d}.log"
+    data = bytes(bench.files.nodes[path].data)
+    bench.files.write_atomically(path, data[: len(data) // 3 * 2])
+    bench.restart(clean=False, recovery_point=0)
+    assert bench.log.log_end_offset == 12
+    assert bench.log.doubtful_from == third - 2
+    # What the cleaner has been at has gaps, and nobody needs to doubt it.
+    assert bench.restart(clean=False, recovery_point=0, cleaned_to=third).doubtful_from is None
+    assert bench.restart(clean=False, recovery_point=0, cleaned_to=second).doubtful_from == third - 2
+
+
+def test_a_batch_that_claims_offsets_of_the_next_segment_is_damaged() -> None:
+    bench = LogBench(segment_bytes=400, cleanup_policy="compact")
+    for number in range(12):
+        bench.append(b"value-%02d" % number * 5)
+    second, third = bench.bases()[1:3]
+    assert third - second == 3
+    path = f"{DIRECTORY}/{second:020d}.log"
+    # Its last batch, far away: nothing that comes behind it in this segment could tell.
+    bench.files.corrupt(path, len(bench.files.nodes[path].data) // 3 * 2 + 6, 1)
+    bench.restart(clean=False, recovery_point=0)
+    assert bench.log.log_end_offset == third - 1
+    assert [record.offset for record in read_all(bench.log)] == list(range(third - 1))
+    assert bench.log.doubtful_from is None
 
 
 def test_segments_below_the_recovery_point_are_not_read_again() -> None:

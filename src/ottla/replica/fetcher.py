@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.replica.defects import error_of
 from ottla.replica.follower_session import FollowerSession
-from ottla.replica.following import NOT_SENT, Followed, GapsNotNoted
+from ottla.replica.following import NOT_SENT, DoubtEnded, Followed, GapsNotNoted
 from ottla.storage.errors import LogDirectoryOffline
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse, FetchTopic, PartitionData, ReplicaState
 from ottla.wire.messages.list_offsets import (
@@ -268,7 +268,7 @@ class ReplicaFetcher:
                 followed = self._session.get((topic.topic_id, data.partition_index))
                 if followed is None:
                     continue
-                if followed.sent_offset != followed.partition.log.log_end_offset:
+                if followed.sent_offset != followed.position:
                     # It was added, or got a new epoch, while the request was under way: this is no answer to it. But
                     # the leader believes that it has told its high watermark, and would not tell it again.
                     self._session.restart()
@@ -291,7 +291,7 @@ class ReplicaFetcher:
         if code == ErrorCode.NONE:
             try:
                 has_moved = followed.on_fetched(data)
-            except GapsNotNoted:
+            except (GapsNotNoted, DoubtEnded):
                 self._pause(followed)
             except Exception as error:  # noqa: BLE001 - a defect is the trouble of its partition alone
                 self._on_trouble(followed, error)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ottla.replica.partition import Partition
     from ottla.storage.log import PartitionLog
 
-__all__ = ["Cleaner", "Followed", "GapsNotNoted", "truncation_offset"]
+__all__ = ["Cleaner", "DoubtEnded", "Followed", "GapsNotNoted", "truncation_offset"]
 
 logger = logging.getLogger("ottla.replica.following")
 
@@ -40,6 +40,10 @@ class Cleaner(Protocol):
 
 class GapsNotNoted(Exception):
     """Records with gaps between their offsets may be appended once it is on disk that this log has gaps."""
+
+
+class DoubtEnded(Exception):
+    """The doubtful end of the log has been cut off, and what was fetched may not follow what is left."""
 
 
 class Followed:
@@ -79,6 +83,12 @@ class Followed:
         partition = self.partition
         return bool(partition.parked_fetches) and partition.log.high_watermark < partition.log.log_end_offset
 
+    @property
+    def position(self) -> int:
+        """Where to go on: at the end of the log, or of what is beyond doubt in it."""
+        log = self.partition.log
+        return log.log_end_offset if log.doubtful_from is None else log.doubtful_from
+
     def start(self) -> None:
         """Without epochs (old formats, a lost checkpoint) only what is known to be committed can be kept."""
         log = self.partition.log
@@ -88,12 +98,14 @@ class Followed:
 
     def wanted(self, *, max_bytes: int) -> FetchPartition:
         log = self.partition.log
-        self.sent_offset = log.log_end_offset
+        self.sent_offset = self.position
         return FetchPartition(
             partition=self.partition.index,
             current_leader_epoch=self.leader_epoch,
             fetch_offset=self.sent_offset,
-            last_fetched_epoch=log.epochs.latest,
+            last_fetched_epoch=log.epochs.latest
+            if log.doubtful_from is None
+            else log.epochs.epoch_of(self.sent_offset - 1),
             log_start_offset=log.log_start_offset,
             partition_max_bytes=max_bytes,
         )
@@ -101,9 +113,12 @@ class Followed:
     def on_fetched(self, data: PartitionData) -> bool:
         """Takes in an answer without an error; whether the leader has to be told a new position.
 
-        Raises KafkaError when the log refuses, and GapsNotNoted when it has to be tried again in a moment.
+        Raises KafkaError when the log refuses, GapsNotNoted and DoubtEnded when it has to be tried again in a moment.
         """
         log = self.partition.log
+        if log.doubtful_from is not None:
+            self._end_doubt(log.doubtful_from)
+            raise DoubtEnded
         diverging = data.diverging_epoch
         if diverging is not None and diverging.end_offset >= 0:
             self._on_diverging(diverging)
@@ -123,6 +138,9 @@ class Followed:
         what we miss.
         """
         log = self.partition.log
+        if log.doubtful_from is not None:
+            self._end_doubt(log.doubtful_from)
+            return True
         if leader_end_offset < log.log_end_offset:
             logger.warning(
                 "%s is cut from %d to %d, where its leader ends", self.partition, log.log_end_offset, leader_end_offset
@@ -134,6 +152,13 @@ class Followed:
             self._restart_at(leader_start_offset)
             return True
         return False
+
+    def _end_doubt(self, doubtful_from: int) -> None:
+        """A leader has answered, so that there is somebody who has these records: then they are fetched once more."""
+        log = self.partition.log
+        logger.info("%s is fetched again from %d on, where it has a gap", self.partition, doubtful_from)
+        self._truncate(max(doubtful_from, log.log_start_offset))
+        log.doubtful_from = None
 
     def _on_diverging(self, diverging: EpochEndOffset) -> None:
         log = self.partition.log

@@ -181,6 +181,8 @@ class Partition:
                 isr=isr,
                 now_ms=now_ms,
             )
+            # From now on others copy it as it is.
+            self.log.doubtful_from = None
             self.wake_all()
         self.leader_id = self.node_id
         self.leader_epoch = epoch

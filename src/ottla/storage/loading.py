@@ -54,8 +54,8 @@ class _Job(NamedTuple):
     recovery_point: int
     log_start_offset: int
     high_watermark: int
-    was_compacted: bool
-    """The cleaner has been here, so offsets may have gaps even if the topic is not compacted any more."""
+    cleaned_to: int | None
+    """Up to where the cleaner has been here: offsets may have gaps even if the topic is not compacted any more."""
 
 
 class Loader:
@@ -147,7 +147,7 @@ class Loader:
                         recovery_points.get(found, 0),
                         start_offsets.get(found, 0),
                         high_watermarks.get(found, 0),
-                        cleaned is None or found in cleaned,
+                        0 if cleaned is None else cleaned.get(found),
                     )
                 )
         return jobs
@@ -200,7 +200,7 @@ class Loader:
                 except OSError as error:
                     directory.fail(error)
                     continue
-                queues.append(deque([_Job(found, directory, self._config_of(found.topic), False, 0, 0, 0, True)]))
+                queues.append(deque([_Job(found, directory, self._config_of(found.topic), False, 0, 0, 0, 0)]))
 
     def _has_deleted_original(self, topic_partition: TopicPartition, copied_to: LogDirectory) -> bool:
         for directory, name in self.deleted:
@@ -276,7 +276,7 @@ class Loader:
             clean_shutdown=job.is_clean,
             recovery_point=job.recovery_point,
             log_start_offset=job.log_start_offset,
-            was_compacted=job.was_compacted,
+            cleaned_to=job.cleaned_to,
             producer_id_expiration_ms=self._config.producer_id_expiration_ms,
             on_failure=job.directory.fail,
         )

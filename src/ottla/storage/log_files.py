@@ -53,6 +53,7 @@ class LogFiles:
         "_world",
         "config",
         "directory",
+        "doubtful_from",
         "epochs",
         "high_watermark",
         "last_flush_ms",
@@ -78,6 +79,7 @@ class LogFiles:
         log_start_offset: int,
         next_offset: int,
         recovery_point: int,
+        doubtful_from: int | None = None,
         on_failure: Callable[[OSError], None] | None = None,
     ) -> None:
         self._world = world
@@ -91,6 +93,9 @@ class LogFiles:
         self.log_start_offset = log_start_offset
         self.high_watermark = log_start_offset
         self.recovery_point = recovery_point
+        # Recovery has found a gap in the offsets from here on that may be honest or damage. A follower has the leader
+        # send all of it again; a leader has nobody to ask, and keeps it.
+        self.doubtful_from = doubtful_from
         # Told where the log ends after each truncation, and whether the checkpoints may say more than is true now.
         self.on_cut: Callable[[TopicPartition, int, bool], None] | None = None
         self.last_flush_ms = world.clock.now_ms()
@@ -309,6 +314,7 @@ class LogFiles:
         except OSError as error:
             raise self._fail(error, "empty") from error
         self._reset_end(offset)
+        self.doubtful_from = None
         self.log_start_offset = offset
         self.high_watermark = offset
 
@@ -321,6 +327,8 @@ class LogFiles:
         self.high_watermark = min(self.high_watermark, offset)
         # A flush on its way has synced bytes that are gone: it may not move the recovery point past the cut.
         self._flush_target = min(self._flush_target, offset)
+        if self.doubtful_from is not None and offset <= self.doubtful_from:
+            self.doubtful_from = None
         if self.on_cut is not None:
             self.on_cut(self.topic_partition, offset, goes_behind_checkpoints)
 

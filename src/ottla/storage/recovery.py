@@ -7,8 +7,12 @@ producer state are built again from what is left. Segments below the recovery po
 read; their indexes are checked on use.
 
 Base offset and leader epoch lie outside a batch's checksum, so they are held against what else is known: offsets never
-go backwards, and on a log that never was compacted they leave no gap; an epoch is the one that the checkpoint names for
-the offset, since it was written there before the first batch that carries it.
+go backwards nor into the next segment, and on a log that never was compacted they leave no gap; an epoch is the one
+that the checkpoint names for the offset, since it was written there before the first batch that carries it.
+
+On a compacted log a gap may be honest, even where the cleaner has not been: a follower copies what its leader's cleaner
+left. Or an offset has changed, or a segment has lost its end. The log alone cannot tell, and to cut there might throw
+away the only copy; so all of it stays, but the log says from where on it is in doubt (`PartitionLog.doubtful_from`).
 
 Unfinished work of the cleaner: `.cleaned` files were not complete and are removed, `.swap` files were complete, so the
 replacement is finished: the segments they replace go, and they take their names.
@@ -46,6 +50,7 @@ __all__ = ["OpenedLog", "RecoveryReport", "open_log"]
 
 _PRIVATE_OPEN_FILES_MAX = 64
 PRODUCER_ID_EXPIRATION_MS = 86_400_000
+_NONE = (1 << 63) - 1
 
 
 class RecoveryReport(NamedTuple):
@@ -72,11 +77,15 @@ def open_log(
     clean_shutdown: bool = False,
     recovery_point: int = 0,
     log_start_offset: int = 0,
-    was_compacted: bool = False,
+    cleaned_to: int | None = None,
     producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
     on_failure: Callable[[OSError], None] | None = None,
 ) -> OpenedLog:
-    """Opens the log in a directory, or begins a new one there. May run on a worker: it uses files of its own."""
+    """Opens the log in a directory, or begins a new one there. May run on a worker: it uses files of its own.
+
+    `cleaned_to` is what the cleaner's checkpoint says, if it names the log: that there may be gaps, and up to where
+    this node's own cleaner has made them.
+    """
     files = world.files
     now_ms = world.clock.now_ms()
     if not files.is_directory(directory):
@@ -85,15 +94,11 @@ def open_log(
     names = _finish_interrupted_work(files, directory)
     segments = _list_segments(files, directory, names, private, now_ms)
     epochs = LeaderEpochs.load(files, directory)
-    recovery = _Recovery(segments, epochs, config, may_have_gaps=was_compacted or config.compacts)
+    recovery = _Recovery(segments, epochs, config, cleaned_to=cleaned_to)
     if not clean_shutdown:
         recovery.check_from(recovery_point)
     recovery.rebuild_missing_indexes(names)
-    next_offset = recovery.end_offset()
-    if next_offset < log_start_offset:
-        # The records up to the start offset were deleted, and the crash took the rest: begin anew at the start.
-        recovery.drop_all()
-        next_offset = log_start_offset
+    next_offset = recovery.end_offset(log_start_offset)
     if not segments:
         segments.append(Segment.create(directory, log_start_offset, private, now_ms=now_ms))
         next_offset = log_start_offset
@@ -117,6 +122,7 @@ def open_log(
         log_start_offset=start,
         next_offset=next_offset,
         recovery_point=min(recovery_point, next_offset) if not clean_shutdown else next_offset,
+        doubtful_from=None if clean_shutdown else recovery.doubtful_from(start, next_offset),
         on_failure=on_failure,
     )
     _sync_later(log, recovery.checked_from, clean_shutdown)
@@ -127,22 +133,32 @@ class _Recovery:
     """Checks and mends the segments of one log, in place."""
 
     def __init__(
-        self, segments: list[Segment], epochs: LeaderEpochs, config: LogConfig, *, may_have_gaps: bool
+        self, segments: list[Segment], epochs: LeaderEpochs, config: LogConfig, *, cleaned_to: int | None
     ) -> None:
         self._segments = segments
         self._epochs = epochs
         self._config = config
-        self._may_have_gaps = may_have_gaps
+        self._may_have_gaps = cleaned_to is not None or config.compacts
+        self._cleaned_to = 0 if cleaned_to is None else cleaned_to
+        self._first_doubt = _NONE
         self._read_epochs: list[EpochStart] = []
         self._segments_checked = 0
         self._bytes_cut = 0
         self._segments_dropped = 0
         self._indexes_rebuilt = 0
-        self.checked_from = (1 << 63) - 1
+        self.checked_from = _NONE
         """Base offset of the first segment that was checked."""
 
     def report(self) -> RecoveryReport:
         return RecoveryReport(self._segments_checked, self._bytes_cut, self._segments_dropped, self._indexes_rebuilt)
+
+    def doubtful_from(self, log_start_offset: int, log_end_offset: int) -> int | None:
+        """Where the batch begins that lies before the first gap that this node's cleaner has not made.
+
+        Only after a crash: then no controller counts on this replica any more, so that it may have its end sent again.
+        """
+        offset = max(self._first_doubt, log_start_offset)
+        return offset if offset < log_end_offset else None
 
     def check_from(self, recovery_point: int) -> None:
         """Checks the segment that holds the recovery point and all after it; stops where something is broken."""
@@ -157,17 +173,20 @@ class _Recovery:
         number = first
         while number < len(self._segments):
             segment = self._segments[number]
-            whole = self._check_segment(segment)
             number += 1
-            if not whole or self._misses_its_end(segment, self._segments[number:]):
-                self._drop(self._segments[number:])
+            later = self._segments[number:]
+            whole = self._check_segment(segment, end_max=later[0].base_offset if later else _NONE)
+            if not whole or self._misses_its_end(segment, later):
+                self._drop(later)
         self._epochs.replace(self._read_epochs)
 
     def _misses_its_end(self, segment: Segment, later: list[Segment]) -> bool:
         """Whether the next segment begins behind a gap: what was lost ended where a batch ends."""
-        if self._may_have_gaps or not later or self._last_magic < 2:
+        if not later or self._last_magic < 2 or segment.next_offset() == later[0].base_offset:
             return False
-        return segment.next_offset() < later[0].base_offset
+        if self._may_have_gaps:
+            self._doubt_gap(self._last_base_offset, later[0].base_offset)
+        return not self._may_have_gaps
 
     def rebuild_missing_indexes(self, names: set[str]) -> None:
         """For segments that were not checked, which would have given them new indexes anyway."""
@@ -184,8 +203,16 @@ class _Recovery:
                     raise
                 self._check_segment(segment)
 
-    def end_offset(self) -> int:
+    def end_offset(self, log_start_offset: int) -> int:
         """The offset after the last batch; looks at the tail even after a clean shutdown."""
+        end_offset = self._end_of_segments()
+        if end_offset < log_start_offset:
+            # The records up to the start offset were deleted, and the crash took the rest: begin anew at the start.
+            self._drop(list(self._segments))
+            return log_start_offset
+        return end_offset
+
+    def _end_of_segments(self) -> int:
         while self._segments:
             active = self._segments[-1]
             if active.size == 0:
@@ -202,9 +229,6 @@ class _Recovery:
             self._drop([active])
         return 0
 
-    def drop_all(self) -> None:
-        self._drop(list(self._segments))
-
     def _tail_is_intact(self, segment: Segment) -> bool:
         """Whether the batches behind the last index entry match their checksums, up to the last byte."""
         position = segment.offset_index.last()[1]
@@ -214,12 +238,12 @@ class _Recovery:
             position = batch.position + batch.header.size
         return position == segment.size
 
-    def _check_segment(self, segment: Segment) -> bool:
+    def _check_segment(self, segment: Segment, *, end_max: int = _NONE) -> bool:
         """Reads the whole segment, cuts what is not intact, rebuilds its indexes; whether it was whole."""
         self.checked_from = min(self.checked_from, segment.base_offset)
         self._segments_checked += 1
         end = 0
-        expected = segment.base_offset
+        expected = self._last_base_offset = segment.base_offset
         self._last_magic = 2
         previous: BatchHeader | None = None
         previous_position = 0
@@ -230,11 +254,13 @@ class _Recovery:
                 if self._left_gap:
                     end = previous_position
                 break
-            if not self._is_plausible(segment, header, expected):
+            if not self._is_plausible(segment, header, expected, end_max):
                 break
             self._left_gap = header.base_offset > expected
+            if self._left_gap and header.magic == self._last_magic == 2:
+                self._doubt_gap(self._last_base_offset, header.base_offset)
             self._note_epoch(header)
-            self._last_magic = header.magic
+            self._last_magic, self._last_base_offset = header.magic, header.base_offset
             previous, previous_position = header, batch.position
             end = batch.position + header.size
             expected = header.next_offset
@@ -251,12 +277,20 @@ class _Recovery:
 
     _left_gap = False
     _last_magic = 2
+    _last_base_offset = 0
 
-    def _is_plausible(self, segment: Segment, header: BatchHeader, expected: int) -> bool:
+    def _doubt_gap(self, base_offset_before: int, base_offset_behind: int) -> None:
+        """Either of the two batches may be in the wrong place."""
+        if base_offset_behind > self._cleaned_to:
+            self._first_doubt = min(self._first_doubt, base_offset_before)
+
+    def _is_plausible(self, segment: Segment, header: BatchHeader, expected: int, end_max: int) -> bool:
         if header.magic < 2:
             # The offset of a compressed wrapper is its last record's; only its order can be checked.
             return header.base_offset >= expected
         if not segment.holds_relative(header.last_offset) or header.base_offset < expected:
+            return False
+        if header.next_offset > end_max:
             return False
         if header.base_offset > expected and not self._may_have_gaps:
             return False

@@ -1,7 +1,7 @@
 """Gaps between offsets, which a follower copies from a leader that was compacted once.
 
 After a crash, recovery takes a gap for damage, because the offset lies outside a batch's checksum, unless it is on disk
-that this log may have gaps.
+that this log may have gaps, or the topic is compacted. Then it is kept, but a follower has it sent once more.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import pytest
 
 from ottla.model.ids import TopicPartition
 from ottla.storage.names import CLEANER_CHECKPOINT_FILE
+from ottla.wire.messages.fetch import FetchRequest
 from tests.support.data_path import batch
 from tests.support.replica_cluster import ReplicaCluster
 
@@ -86,3 +87,92 @@ def test_without_the_note_a_gap_counts_as_damage(pair: ReplicaCluster) -> None:
     pair.reconnect()
     pair.run(2_000)
     assert pair[2].values() == ["a", "b", "c"]
+
+
+def rot(cluster: ReplicaCluster, *, number: int, bit: int, batches: int = 3) -> None:
+    """Changes the base offset of one batch of node 2, all of which are of the same size, and crashes it."""
+    segment = cluster[2].log().segments.active
+    cluster.cut_off(2)
+    place = segment.size // batches * number
+    base_offset = int.from_bytes(segment.file.read(place, 8), "big") ^ (1 << bit)
+    segment.file.write_at(place, base_offset.to_bytes(8, "big"))
+    cluster[2].crash()
+    cluster.note_unclean_stop(2)
+    cluster[2].start()
+
+
+@pytest.mark.parametrize("bit", [0, 1, 2, 3, 29, 30, 31, 62, 63])
+@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("written_meanwhile", [0, 8])
+def test_a_follower_of_a_compacted_topic_mends_every_offset(
+    pair: ReplicaCluster, number: int, bit: int, written_meanwhile: int
+) -> None:
+    pair.create_topic(cleanup_policy="compact")
+    for text in "abc":
+        pair[1].write(text, epoch=0)
+    pair.run(1_000)
+    assert pair[2].values() == ["a", "b", "c"]
+    rot(pair, number=number, bit=bit)
+    for _ in range(written_meanwhile):
+        pair[1].write("d", epoch=0)
+    pair.reconnect()
+    pair.run(5_000)
+    assert pair[2].bytes() == pair[1].bytes()
+    assert pair[2].log().log_end_offset == 3 + written_meanwhile
+    assert pair[2].log().doubtful_from is None
+
+
+def test_honest_gaps_are_kept_by_who_has_to_lead(pair: ReplicaCluster) -> None:
+    pair.cut_off(2)
+    pair.create_topic(isr=[1], cleanup_policy="compact")
+    write_with_gaps(pair)
+    pair.reconnect()
+    pair.run(1_000)
+    pair.cut_off(1)
+    pair[2].crash()
+    pair[2].start()
+    assert pair[2].log().doubtful_from == 0
+    pair.run(5_000)
+    assert pair[2].log().log_end_offset == 9, "nobody has sent it again"
+    pair.elect(2, isr=[2])
+    pair.run(1_000)
+    assert pair[2].values() == ["at 0", "at 3", "at 7", "at 8"]
+    # Others have copied it by now: it is the truth.
+    assert pair[2].log().doubtful_from is None
+
+
+def test_a_doubtful_end_is_not_counted_by_the_leader(pair: ReplicaCluster) -> None:
+    pair.create_topic(cleanup_policy="compact")
+    for text in "abc":
+        pair[1].write(text, epoch=0)
+    pair.run(1_000)
+    rot(pair, number=2, bit=2)
+    pair.requests.clear()
+    pair.reconnect()
+    pair.run(5_000)
+    offsets = [
+        partition.fetch_offset
+        for who, _, request in pair.requests
+        if who == 2 and isinstance(request, FetchRequest)
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+    assert offsets[0] == offsets[1] == 1
+    assert max(offsets) == 3
+    assert pair[2].bytes() == pair[1].bytes()
+
+
+def test_a_leader_that_begins_behind_the_doubt_is_followed(pair: ReplicaCluster) -> None:
+    pair.create_topic(cleanup_policy="compact,delete")
+    for text in "abc":
+        pair[1].write(text, epoch=0)
+    pair.run(1_000)
+    rot(pair, number=0, bit=4)
+    leader = pair[1].partition()
+    leader.log.update_high_watermark(3)
+    leader.log.advance_log_start_offset(2)
+    pair.reconnect()
+    pair.run(5_000)
+    assert pair[2].log().log_end_offset == 3
+    assert pair[2].log().log_start_offset == 2
+    assert pair[2].values()[-1:] == ["c"]

@@ -89,7 +89,14 @@ class LogBench:
         if self._log is not None:
             self._log.config = self.config
 
-    def open(self, *, clean: bool = False, recovery_point: int = 0, log_start_offset: int = 0) -> PartitionLog:
+    def open(
+        self,
+        *,
+        clean: bool = False,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+        cleaned_to: int | None = None,
+    ) -> PartitionLog:
         opened = open_log(
             self.world.world,
             self.pool,
@@ -99,6 +106,7 @@ class LogBench:
             clean_shutdown=clean,
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
+            cleaned_to=cleaned_to,
             on_failure=self.failures.append,
         )
         self._log, self.report = opened
@@ -138,7 +146,7 @@ class LogBench:
     def advance_high_watermark(self) -> None:
         self.log.update_high_watermark(self.log.log_end_offset)
 
-    def restart(self, *, clean: bool, recovery_point: int | None = None) -> PartitionLog:
+    def restart(self, *, clean: bool, recovery_point: int | None = None, cleaned_to: int | None = None) -> PartitionLog:
         """Closes or crashes, and opens again with the checkpoints as they were."""
         log = self.log
         if clean:
@@ -146,7 +154,9 @@ class LogBench:
             log.close()
         point = log.recovery_point if recovery_point is None else recovery_point
         self.pool = OpenFiles(self.files, limit=100)
-        return self.open(clean=clean, recovery_point=point, log_start_offset=log.log_start_offset)
+        return self.open(
+            clean=clean, recovery_point=point, log_start_offset=log.log_start_offset, cleaned_to=cleaned_to
+        )
 
     def names(self, suffix: str = "") -> list[str]:
         return [name for name in self.files.list_directory(DIRECTORY) if name.endswith(suffix)]
