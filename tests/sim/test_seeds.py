@@ -27,6 +27,7 @@ FOUND_ONCE = {
     "epoch-that-found-no-room": "a new leader's records were cut after a crash, for its epoch had met a full disk",
     "assignment-of-a-coordinator-just-loaded": "an assignment was told that the next coordinator did not know",
     "hole-behind-a-rotten-offset": "a batch whose offset had rotted was cut, and the log went on as if it were there",
+    "older-epoch-asked-about-for-ever": "a batch of an older epoch was asked about again and again, without a pause",
 }
 
 

@@ -259,7 +259,10 @@ class ProducerState:
             found = self._verifications[producer_id] = Verification(
                 epoch=epoch, sequence=sequence, supports_epoch_bump=supports_epoch_bump, started_ms=now_ms
             )
-        elif found.epoch == epoch and sequence < found.lowest_sequence:
+        elif found.epoch > epoch:
+            # The coordinator has given out a newer one: what it would say of this one does not matter any more.
+            raise _old_epoch(producer_id, epoch, found.epoch)
+        elif sequence < found.lowest_sequence:
             found.lowest_sequence = sequence
         return found
 

@@ -215,6 +215,23 @@ def test_after_an_end_with_a_new_epoch_the_old_one_is_fenced_without_asking(benc
     assert bench.code(bench.send("b", sequence=0, epoch=1)) is ErrorCode.NONE
 
 
+@pytest.mark.parametrize("is_answered", [False, True])
+def test_an_older_epoch_than_was_asked_about_is_fenced_without_asking(bench: Bench, is_answered: bool) -> None:
+    """Nobody knows yet of the newer one in the log: the question about it is all there is, and may have failed."""
+    newer = bench.send("newer", epoch=1)
+    if is_answered:
+        bench.coordinator.say(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        assert bench.code(newer) is ErrorCode.NOT_ENOUGH_REPLICAS
+    older = bench.send("older", epoch=0)
+    if not is_answered:
+        # It waits behind the newer one, and would be asked about again and again while nobody can answer.
+        bench.coordinator.say(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    assert bench.code(older) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert len(bench.coordinator.asked) == 1
+    bench.begin("newer", epoch=1)
+    assert values(bench.log.segments.active.file.read(0, bench.log.size_bytes)) == ["newer"]
+
+
 def test_a_new_transaction_of_a_new_producer_begins_with_sequence_zero(bench: Bench) -> None:
     for version, told in ((12, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), (11, ErrorCode.NONE)):
         sent = bench.send("a", sequence=5, version=version, producer_id=version)
