@@ -25,6 +25,8 @@ logger = logging.getLogger("ottla.host.metrics_endpoint")
 REQUEST_BYTES_MAX = 8 * 1024
 CONNECTIONS_MAX = 32
 CONNECTION_SECONDS_MAX = 30.0
+# When the process is out of descriptors, accepting pauses for this long: the backlog keeps whoever asks.
+ACCEPT_RETRY_SECONDS = 0.2
 # How long a scrape may hold the loop at a time.
 PORTION_SECONDS_MAX = 0.002
 
@@ -75,14 +77,22 @@ class MetricsEndpoint:
     def _on_acceptable(self) -> None:
         try:
             accepted, _ = self._socket.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return
         except OSError:
-            # Gone already, or no descriptors left: whoever asks will ask again.
+            # Out of descriptors or memory. The socket stays readable, and the loop would come back at once.
+            self._loop.remove_reader(self._socket.fileno())
+            self._loop.call_later(ACCEPT_RETRY_SECONDS, self._accept_again)
             return
         if len(self._connections) >= CONNECTIONS_MAX:
             accepted.close()
             return
         accepted.setblocking(False)
         self._connections.add(_HttpConnection(self._loop, accepted, self))
+
+    def _accept_again(self) -> None:
+        if not self._closed:
+            self._loop.add_reader(self._socket.fileno(), self._on_acceptable)
 
 
 class _HttpConnection:
