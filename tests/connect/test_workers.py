@@ -71,10 +71,15 @@ class Team:
     def leaders(self) -> list[bool]:
         return [worker.herder.runner.is_leader for worker, _, _ in self.members if worker.herder]
 
-    async def die(self, place: int) -> None:
-        """A worker is gone without a word: nothing of it runs any more, and its session goes on until it ends."""
+    async def die(self, place: int) -> float:
+        """A worker is gone without a word: nothing of it runs any more, and its session goes on until it ends.
+
+        When it gave its last sign of life that was answered, by the clock of the loop.
+        """
         worker, _, started = self.members.pop(place)
         assert worker.herder is not None
+        assert worker.herder._group is not None
+        last_heard = worker.herder._group._last_heard
         for task in worker.herder._tasks:
             task.cancel()
         await asyncio.gather(*worker.herder._tasks, return_exceptions=True)
@@ -82,6 +87,7 @@ class Team:
         worker.herder._group = None
         for each in started:
             each.stopped = True
+        return last_heard
 
 
 @on_loop
@@ -159,11 +165,10 @@ async def test_the_work_of_a_dead_worker_moves_when_its_session_ends(broker: Clu
         await until(lambda: team.tasks() == [4])
         await team.join()
         await until(lambda: team.tasks() == [2, 2])
-        began = asyncio.get_running_loop().time()
-        await team.die(team.leaders().index(True))
+        last_heard = await team.die(team.leaders().index(True))
         await until(lambda: team.tasks() == [4], 60)
-        # Its session is six seconds; its last heartbeat may have been a while ago.
-        assert asyncio.get_running_loop().time() - began > 2
+        # Its session is six seconds, whatever the machine does; a timer may be early by a moment.
+        assert asyncio.get_running_loop().time() - last_heard > 5.9
         assert team.leaders() == [True]
 
 
@@ -171,17 +176,17 @@ async def test_the_work_of_a_dead_worker_moves_when_its_session_ends(broker: Clu
 async def test_a_worker_that_is_back_at_its_address_does_not_wait_for_its_own_session(
     broker: Cluster, tmp_path: Path
 ) -> None:
-    settings = {"session_timeout_ms": "60000", "rest_advertised_host_name": "worker-1", "rest_advertised_port": "8083"}
+    # Both are far longer than anybody waits here.
+    patience = {"session_timeout_ms": "1800000", "rebalance_timeout_ms": "1800000"}
+    settings = {**patience, "rest_advertised_host_name": "worker-1", "rest_advertised_port": "8083"}
     async with Team(broker, tmp_path, "returns", **settings) as team:
         worker, _, _ = await team.join()
         await worker.create({**SOURCE, "name": "a", "tasks.max": "4", "plan.tasks": "4"})
         await until(lambda: team.tasks() == [4])
         for _ in range(2):
             await team.die(0)
-            began = asyncio.get_running_loop().time()
             await team.join()
             await until(lambda: team.tasks() == [4])
-            assert asyncio.get_running_loop().time() - began < 50
 
 
 @on_loop
@@ -196,7 +201,7 @@ async def test_lost_work_can_wait_for_its_worker(broker: Cluster, tmp_path: Path
         worker, _, _ = team.members.pop(team.leaders().index(False))
         await worker.stop()
         await until(lambda: team.tasks() == [4], 60)
-        assert asyncio.get_running_loop().time() - began > 2.5
+        assert asyncio.get_running_loop().time() - began > 2.9
 
 
 @on_loop

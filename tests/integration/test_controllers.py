@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, Producer
 
 import ottla.testing
 from tests.integration.cluster_calls import create_topic, partitions_of, wait_until
+from tests.support.reading import records_of
 
 SETTINGS = {"broker.session.timeout.ms": "6000", "broker.heartbeat.interval.ms": "500"}
 
@@ -30,6 +31,11 @@ def active_controller(cluster: ottla.testing.Cluster) -> ottla.testing.Node:
         return int(epochs[-1]) if epochs else 0
 
     return max(cluster.nodes, key=epoch)
+
+
+def epochs_of(node: ottla.testing.Node, role: str) -> list[int]:
+    """In which epochs a controller had a role, by its own account."""
+    return [int(epoch) for epoch in re.findall(rf"node {node.node_id} is {role} in epoch (\d+)", node.output)]
 
 
 def knows(node: ottla.testing.Node, *topics: str) -> bool:
@@ -54,7 +60,7 @@ def test_a_frozen_controller_comes_back_and_is_one_no_longer(three: ottla.testin
     create_topic(three.node(1), "before", replication_factor=2)
     first = active_controller(three)
     others = [node for node in three.nodes if node is not first]
-    said_before = len(first.output)
+    led_epoch, said_before = max(epochs_of(first, "leader")), len(first.output)
     os.kill(first.pid, signal.SIGSTOP)
     try:
         create_topic(others[0], "meanwhile", replication_factor=2)
@@ -64,8 +70,14 @@ def test_a_frozen_controller_comes_back_and_is_one_no_longer(three: ottla.testin
     wait_until(lambda: knows(first, "meanwhile"), "it has heard what was decided without it")
     create_topic(first, "afterwards", replication_factor=2)
     wait_until(lambda: all(knows(node, "afterwards") for node in three.nodes), "everybody knows")
-    # Whoever leads by now, it has followed another one since.
-    assert "follower" in re.findall(rf"node {first.node_id} is (\w+) in epoch", first.output[said_before:])
+    # Whoever leads by now, the first thing that it did was to follow one that was elected meanwhile.
+    role, epoch = re.findall(rf"node {first.node_id} is (\w+) in epoch (\d+)", first.output[said_before:])[0]
+    assert role == "follower"
+    assert int(epoch) > led_epoch
+    assert int(epoch) in {each for node in others for each in epochs_of(node, "leader")}
+    # And in no epoch were there two who decided.
+    led = [epoch for node in three.nodes for epoch in epochs_of(node, "leader")]
+    assert len(led) == len(set(led))
 
 
 def test_records_and_producer_ids_survive_a_change_of_controllers(three: ottla.testing.Cluster) -> None:
@@ -87,7 +99,7 @@ def test_records_and_producer_ids_survive_a_change_of_controllers(three: ottla.t
     read: list[int] = []
 
     def read_on() -> bool:
-        read.extend(int(message.value()) for message in consumer.consume(100, 1.0) if message.error() is None)
+        read.extend(int(message.value() or b"") for message in records_of(consumer.consume(100, 1.0)))
         return len(read) >= produced
 
     wait_until(read_on, "everything is read")

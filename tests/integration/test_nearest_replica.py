@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 import ottla.testing
 from tests.integration.cluster_calls import broker_ids, create_topic, wait_until
+from tests.support.reading import records_of
 
 SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
@@ -51,8 +52,7 @@ def test_librdkafka_reads_from_the_follower_of_its_rack(nodes: ottla.testing.Clu
         assert producer.flush(60) == 0
 
         def goes_on() -> bool:
-            came = consumer.consume(1_000, timeout=0.05)
-            found.extend(message.value() or b"" for message in came if message.error() is None)
+            found.extend(message.value() or b"" for message in records_of(consumer.consume(1_000, timeout=0.05)))
             return len(found) >= 1_000 and read_from[-1:] == [int(rack[-1])]
 
         wait_until(goes_on, f"everything is read, from {rack}")

@@ -12,6 +12,7 @@ from ottla.testing import Cluster
 from ottla.wire.messages.describe_transactions import DescribeTransactionsRequest
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from tests.integration.cluster_calls import ask, create_topic, wait_until
+from tests.support.reading import records_of
 
 SETTINGS = {
     "transaction.state.log.num.partitions": "6",
@@ -64,8 +65,7 @@ def committed_values(cluster: Cluster, topic: str, count: int) -> list[str]:
     values: list[str] = []
 
     def has_enough() -> bool:
-        found = consumer.consume(100, 0.1)
-        values.extend((message.value() or b"").decode() for message in found if message.error() is None)
+        values.extend((message.value() or b"").decode() for message in records_of(consumer.consume(100, 0.1)))
         return len(values) >= count
 
     try:

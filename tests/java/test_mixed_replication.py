@@ -13,7 +13,7 @@ from tests.integration.cluster_calls import wait_until
 from tests.java.conftest import require_java
 from tests.java.test_mixed_cluster import KINDS, formatted, joining
 from tests.support.brokers import Broker
-from tests.support.reading import watermarks
+from tests.support.reading import records_of, watermarks
 
 TOPIC = "both"
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
@@ -63,8 +63,7 @@ def read(bootstrap: str, index: int) -> list[bytes]:
         found: list[bytes] = []
 
         def is_complete() -> bool:
-            came = consumer.consume(1_000, timeout=0.05)
-            found.extend(message.value() or b"" for message in came if message.error() is None)
+            found.extend(message.value() or b"" for message in records_of(consumer.consume(1_000, timeout=0.05)))
             return len(found) >= end
 
         wait_until(is_complete, f"{end} records are read")

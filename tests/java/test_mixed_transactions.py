@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.integration.cluster_calls import wait_until
 from tests.java.conftest import require_java
 from tests.java.test_mixed_cluster import KINDS, joining
+from tests.support.reading import records_of
 
 TOPIC = "mixed"
 STATE_TOPIC = "__transaction_state"
@@ -25,7 +26,7 @@ def committed(bootstrap: str, count: int) -> set[str]:
     values: set[str] = set()
 
     def is_complete() -> bool:
-        values.update((each.value() or b"").decode() for each in consumer.consume(100, 0.1) if each.error() is None)
+        values.update((each.value() or b"").decode() for each in records_of(consumer.consume(100, 0.1)))
         return len(values) >= count
 
     try:

@@ -18,6 +18,7 @@ from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, To
 from tests.java.conftest import Tool
 from tests.support.brokers import Broker
 from tests.support.raw_client import RawClient
+from tests.support.reading import records_of
 
 HOUR_MS = 3_600_000
 
@@ -37,7 +38,7 @@ def committed(broker: Broker, topic: str, count: int) -> list[bytes]:
     values: list[bytes] = []
     deadline = time.monotonic() + 60
     while len(values) < count and time.monotonic() < deadline:
-        values += [message.value() or b"" for message in consumer.consume(500, 0.2) if message.error() is None]
+        values += [message.value() or b"" for message in records_of(consumer.consume(500, 0.2))]
     consumer.close()
     return values
 

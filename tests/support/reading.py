@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import base64
 import time
+from collections.abc import Iterable
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-__all__ = ["read_partition", "watermarks"]
+__all__ = ["read_partition", "records_of", "watermarks"]
 
 TIMEOUT_S = 60.0
 LEADERLESS = {"NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PART", "_LEADER_NOT_AVAILABLE"}
+# What librdkafka tells between records while a broker is away or has not heard of a topic, and goes on by itself.
+PASSING = LEADERLESS | {"_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_TIMED_OUT", "_UNKNOWN_TOPIC", "_PARTITION_EOF"}
 
 
 def read_partition(
@@ -47,6 +50,18 @@ def read_partition(
                 raise KafkaException(message.error())
     finally:
         consumer.close()
+
+
+def records_of(messages: Iterable[Message]) -> list[Message]:
+    """Those that are records. Of errors only those may be among the others that pass by themselves."""
+    found = []
+    for message in messages:
+        error = message.error()
+        if error is None:
+            found.append(message)
+        elif error.name() not in PASSING:
+            raise KafkaException(error)
+    return found
 
 
 def watermarks(consumer: Consumer, place: TopicPartition) -> tuple[int, int]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from time import process_time
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.coordinator.group.consumer.assignors import ASSIGNORS, AssignmentSpec, MemberSpec, Targets, TopicSpec
 from ottla.model.ids import Uuid
+from tests.support.steps import steps_of
 
 TOPIC_IDS = [Uuid(bytes([0] * 15 + [number])) for number in range(1, 7)]
 A, B = TOPIC_IDS[:2]
@@ -119,11 +118,22 @@ def test_uniform_prefers_members_in_a_replicas_rack_within_their_share() -> None
     assert ASSIGNORS["uniform"](spec) == {"a": {A: {1, 3, 5}}, "b": {A: {0, 2, 4}}}
 
 
+def steps_to_rebalance(name: str, *, members: int, partitions: int, alike: bool) -> int:
+    """What it takes to find a place for one more member, among all topics or among as many as each is subscribed to."""
+    counts = dict.fromkeys(TOPIC_IDS, partitions // len(TOPIC_IDS))
+    topics = [frozenset(TOPIC_IDS if alike else TOPIC_IDS[: number % len(TOPIC_IDS) + 1]) for number in range(members)]
+    subscriptions = {f"m{number}": each for number, each in enumerate(topics)}
+    before = ASSIGNORS[name](spec_of(subscriptions, counts))
+    spec = spec_of({**subscriptions, "new": frozenset(counts)}, counts, before)
+    return steps_of(lambda: ASSIGNORS[name](spec))
+
+
+@pytest.mark.parametrize("alike", [True, False], ids=["alike", "mixed"])
 @pytest.mark.parametrize("name", sorted(ASSIGNORS))
-def test_ten_members_and_900_partitions_take_little_time(name: str) -> None:
-    counts = dict.fromkeys(TOPIC_IDS, 150)
-    members = {f"m{each}": frozenset(counts) for each in range(10)}
-    before = ASSIGNORS[name](spec_of(members, counts))
-    begin = process_time()
-    ASSIGNORS[name](spec_of({**members, "m10": frozenset(counts)}, counts, before))
-    assert process_time() - begin < 1
+def test_work_grows_with_partitions_and_members_and_not_with_their_product(name: str, alike: bool) -> None:
+    few = steps_to_rebalance(name, members=10, partitions=450, alike=alike)
+    # For each partition and each member's topic a look or two; of those that have to move, one at each who may have it.
+    assert few < (100 if alike else 1_000) * (450 + 11 * len(TOPIC_IDS))
+    # Four times as many would be sixteen times the work if all were compared with all.
+    assert steps_to_rebalance(name, members=10, partitions=1_800, alike=alike) < 6 * few
+    assert steps_to_rebalance(name, members=40, partitions=450, alike=alike) < 6 * few
