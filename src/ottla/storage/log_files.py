@@ -144,6 +144,14 @@ class LogFiles:
         except OSError as error:
             raise self._failure(error, "roll") from error
 
+    def skip_to(self, offset: int) -> None:
+        """The log goes on at the offset; that there is nothing before it, an empty segment says."""
+        try:
+            self._roll(offset, self._world.clock.now_ms())
+        except OSError as error:
+            raise self._failure(error, "roll") from error
+        self._next_offset = offset
+
     def _roll(self, base_offset: int, now_ms: int) -> Segment:
         old = self.segments.active
         preallocate_bytes = self.config.segment_bytes if self.config.preallocate else 0

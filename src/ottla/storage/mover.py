@@ -167,6 +167,9 @@ class Mover:
                 # Retention has overtaken the copy.
                 future.truncate_fully_and_start_at(current.log_start_offset)
             read = current.read(future.log_end_offset, max_bytes=_CHUNK_BYTES, end_offset=current.log_end_offset)
+            if read.region is None and future.log_end_offset < current.log_end_offset:
+                # The log ends with a gap: what is left of its last segment is the name.
+                future.skip_to(current.log_end_offset)
         except KafkaError as error:
             self._give_up(move, error)
             return

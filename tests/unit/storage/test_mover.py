@@ -364,3 +364,26 @@ def test_a_copy_is_not_taken_for_the_log_while_the_disk_of_the_original_is_away(
     log = node.start().get(PARTITION)
     assert log is not None
     assert offsets_of(log) == list(range(50))
+
+
+def test_a_log_that_ends_in_a_gap_moves() -> None:
+    """Nothing is left of the last segment but its name, and what lay before it is not there."""
+    node = Node("/d1", "/d2")
+    node.start()
+    log = node.create("t", cleanup_policy="compact", segment_bytes=150)
+    for offset in (0, 5, 8):
+        log.append_as_follower(bytes(batch(b"x" * 50, base_offset=offset, leader_epoch=offset)))
+    assert [segment.base_offset for segment in log.segments] == [0, 5, 8]
+    log.truncate_to(8)
+    assert log.log_end_offset == 8
+    log.update_high_watermark(8)
+    node.logs.move(PARTITION, "/d2")
+    node.world.scheduler.run()
+    assert log.directory == "/d2/t-0"
+    assert log.log_end_offset == log.high_watermark == 8
+    node.append(log, b"next")
+    assert offsets_of(log) == [0, 5, 8]
+    node.stop()
+    found = node.start().get(PARTITION)
+    assert found is not None
+    assert offsets_of(found) == [0, 5, 8]
