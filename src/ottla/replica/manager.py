@@ -283,6 +283,10 @@ class ReplicaManager:
         for resource in delta.configs_changed:
             if resource.type == _TOPIC_RESOURCE:
                 self._apply_topic_config(resource.name, image)
+        if delta.features_changed:
+            # The cluster may just have learnt of directories (KIP-858): what it did not take before is told now.
+            for partition in self.partitions():
+                self._on_moved(partition.topic_partition)
         if self.fetchers is not None:
             self.fetchers.tidy()
 

@@ -6,7 +6,7 @@ can be tested with a few plain values and the metadata without a log.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
 
 from ottla.model.ids import Uuid
@@ -108,3 +108,5 @@ class DeltaView(Protocol):
     def topics(self) -> _TopicsDelta: ...
     @property
     def configs_changed(self) -> Iterable[_ConfigResource]: ...
+    @property
+    def features_changed(self) -> Collection[str]: ...

@@ -6,6 +6,7 @@ import errno
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -283,6 +284,32 @@ class TestLogDirectories:
         assert all(result.total_bytes >= result.usable_bytes > 0 for result in described.values())
         only = self.describe(two_disks, [DescribableLogDirTopic(topic="t", partitions=[1])])
         assert [len(only[name].topics) for name in ("one", "two")] == [0, 1]
+
+    def test_where_replicas_lie_is_told_when_the_cluster_may_have_learnt_of_directories(
+        self, two_disks: DataPath
+    ) -> None:
+        told: list[int] = []
+
+        class Controller:
+            def assign_replicas_to_dirs(self, request: Any) -> Deferred[Any]:
+                told.extend(
+                    partition.partition_index
+                    for directory in request.directories
+                    for topic in directory.topics
+                    for partition in topic.partitions
+                )
+                # The cluster's metadata.version is older than that.
+                return Deferred.failed(KafkaError(ErrorCode.UNSUPPORTED_VERSION))
+
+        nobody: Any = SimpleNamespace()
+        controller: Any = Controller()
+        two_disks.replicas.connect(peers=nobody, controller=controller, broker_epoch=lambda: 1)
+        two_disks.create_topic("t", 2)
+        two_disks.virtual.scheduler.advance(1)
+        assert sorted(told) == [0, 1]
+        two_disks.commit(r.FeatureLevelRecord(name="metadata.version", feature_level=19))
+        two_disks.virtual.scheduler.advance(1)
+        assert sorted(told) == [0, 0, 1, 1]
 
     def test_move(self, two_disks: DataPath, log_directory: str) -> None:
         two_disks.create_topic("t")
