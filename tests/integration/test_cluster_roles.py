@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+import ottla.testing
 from ottla.host.local_cluster import free_ports
 from ottla.testing.clusters import node_environment
 from tests.integration.cluster_calls import wait_until
@@ -106,16 +107,32 @@ def test_a_controller_of_its_own_and_brokers_that_find_it_by_name(processes: Pro
         assert process.wait(START_SECONDS_MAX) == 0
 
 
-def test_a_broker_whose_controller_never_comes_gives_up_with_one_sentence(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("limit", "sentence"),
+    [
+        (
+            "initial.broker.registration.timeout.ms=300",
+            "The controller at 127.0.0.1:{port} could not be reached within 300 ms.",
+        ),
+        ("server.max.startup.time.ms=200", "The node was not ready within server.max.startup.time.ms, 200 ms."),
+    ],
+)
+def test_a_broker_whose_controller_never_comes_gives_up_with_one_sentence(
+    tmp_path: Path, limit: str, sentence: str
+) -> None:
     (port,) = free_ports(1)
     path = tmp_path / "alone.properties"
     path.write_text(
         "process.roles=broker\nnode.id=7\nlisteners=PLAINTEXT://127.0.0.1:0\ncontroller.listener.names=CONTROLLER\n"
-        f"controller.quorum.voters=1@127.0.0.1:{port}\nlog.dirs={tmp_path / 'data'}\n"
-        "initial.broker.registration.timeout.ms=300\n"
+        f"controller.quorum.voters=1@127.0.0.1:{port}\nlog.dirs={tmp_path / 'data'}\n{limit}\n"
     )
     command = [sys.executable, "-m", "ottla.cli.main", "node", "--config", str(path)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=START_SECONDS_MAX, check=False)
     assert ended.returncode == 1
-    assert f"ottla: The controller at 127.0.0.1:{port} could not be reached within 300 ms." in ended.stderr
+    assert f"ottla: {sentence.format(port=port)}" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_a_start_in_time_is_not_given_up() -> None:
+    with ottla.testing.cluster(settings={"server.max.startup.time.ms": "600000"}) as cluster:
+        assert cluster.node(1).running

@@ -34,9 +34,10 @@ from ottla.host.loop import new_event_loop, stop_on_signals
 from ottla.host.loop_watch import LoopWatch
 from ottla.host.metrics_endpoint import MetricsEndpoint
 from ottla.host.node_pages import NodePages
-from ottla.host.peers import PeerConnections
+from ottla.host.peers import PeerConnections, PeerSettings
 from ottla.host.workers import ThreadWorkers
 from ottla.model.config import BrokerConfig, Endpoint
+from ottla.model.config.columns import LONG_MAX
 from ottla.model.deferred import Deferred
 from ottla.model.ports import World
 
@@ -54,7 +55,9 @@ UNSENT_BYTES_MAX = 4 * 1024 * 1024
 # What another node may answer at least; a fetch may bring one batch, as large as a request may be, beyond its limit.
 RESPONSE_BYTES_MAX = 128 * 1024 * 1024
 
+# Of sockets of clients, and of those of a follower.
 KAFKA_BUFFER_BYTES_DEFAULT = 102_400
+KAFKA_REPLICA_BUFFER_BYTES_DEFAULT = 65_536
 
 KAFKA_BACKLOG_SIZE_DEFAULT = 50
 BACKLOG_SIZE_DEFAULT = 1024
@@ -107,7 +110,13 @@ class NodeProcess:
                 RESPONSE_BYTES_MAX, config.replica_fetch_response_max_bytes + config.socket_request_max_bytes
             ),
             workers=self._workers,
-            setup_timeout_ms=config.socket_connection_setup_timeout_ms,
+            settings=PeerSettings(
+                setup_timeout_ms=config.socket_connection_setup_timeout_ms,
+                setup_timeout_ms_max=config.socket_connection_setup_timeout_max_ms,
+                replica_receive_buffer_bytes=_buffer_bytes(
+                    config.replica_socket_receive_buffer_bytes, kafka_default=KAFKA_REPLICA_BUFFER_BYTES_DEFAULT
+                ),
+            ),
         )
         self._options = SocketOptions(
             send_buffer_bytes=_buffer_bytes(config.socket_send_buffer_bytes),
@@ -215,6 +224,8 @@ class NodeProcess:
         lifecycle.on_fatal = self._on_fatal
         lifecycle.on_locked = self._on_locked
         lifecycle.start().when_done(self._on_started)
+        if self._config.server_max_startup_time_ms < LONG_MAX:
+            self._loop.call_later(self._config.server_max_startup_time_ms / 1000, self._on_startup_time_over)
 
     def _bind(self) -> None:
         shown_endpoints = (*self._config.advertised_endpoints, *self._config.advertised_controller_endpoints)
@@ -256,6 +267,11 @@ class NodeProcess:
         self._on_ready(addresses)
         # Not now, when the first client is on its way.
         self._loop.call_later(SETTLE_SECONDS, _settle_memory)
+
+    def _on_startup_time_over(self) -> None:
+        if not self._started and not self._stopping:
+            limit_ms = self._config.server_max_startup_time_ms
+            self._end_with(StartError(f"The node was not ready within server.max.startup.time.ms, {limit_ms} ms."))
 
     def _on_controller(self, broker: Broker) -> None:
         self._pages.broker = broker
@@ -381,14 +397,14 @@ def _listener_info(
     )
 
 
-def _buffer_bytes(configured: int) -> int:
+def _buffer_bytes(configured: int, *, kafka_default: int = KAFKA_BUFFER_BYTES_DEFAULT) -> int:
     """What SO_SNDBUF and SO_RCVBUF are set to; -1 leaves them to the operating system.
 
-    Setting them switches off the kernel's own tuning, which begins above Kafka's default of 100 KiB and grows with the
+    Setting them switches off the kernel's own tuning, which begins above Kafka's default and grows with the
     connection: a batch of 1 MB costs less than half the CPU that way. So that default, written out or not, means the
     kernel's tuning here, and any other value is taken literally.
     """
-    return -1 if configured == KAFKA_BUFFER_BYTES_DEFAULT else configured
+    return -1 if configured == kafka_default else configured
 
 
 def _backlog_size(configured: int) -> int:

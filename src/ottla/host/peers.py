@@ -15,12 +15,13 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import cast
+from typing import NamedTuple, cast
 
 from ottla.host.buffers import LARGE_SIZE_MIN, SCRATCH_SIZE, LargeBuffers
 from ottla.host.loop import EventLoop
 from ottla.model.deferred import Deferred
 from ottla.model.ports import Timer, Workers
+from ottla.replica.fetchers import PURPOSE as REPLICA_FETCH
 from ottla.wire.api import API_SPECS, ApiKey, ApiSpec
 from ottla.wire.codec import MalformedMessage, UnsupportedVersion, decode
 from ottla.wire.framing import request_parts
@@ -28,7 +29,7 @@ from ottla.wire.message import Message
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.peers import AskedRequest, Endpoint, PeerUnreachable
 
-__all__ = ["PeerConnections"]
+__all__ = ["PeerConnections", "PeerSettings"]
 
 logger = logging.getLogger("ottla.host.peers")
 
@@ -41,6 +42,16 @@ _SPECS = cast(Mapping[int, ApiSpec], API_SPECS)
 
 # A peer that does not take what we send is a peer that is gone: nothing here sends many small requests.
 REQUESTS_WAITING_MAX = 1000
+
+
+class PeerSettings(NamedTuple):
+    """How connections are made."""
+
+    setup_timeout_ms: int = 10_000
+    # What that grows to: an attempt after one that failed may take twice as long (KIP-601).
+    setup_timeout_ms_max: int = 30_000
+    # SO_RCVBUF of followers' fetches; -1 leaves it to the operating system.
+    replica_receive_buffer_bytes: int = -1
 
 
 class _ReceiveBuffers:
@@ -68,6 +79,7 @@ class _PeerConnection:
         forget: Callable[[_PeerConnection], None],
         workers: Workers | None,
         setup_timeout_ms: int,
+        receive_buffer_bytes: int,
         buffers: _ReceiveBuffers,
     ) -> None:
         self._loop = loop
@@ -80,6 +92,7 @@ class _PeerConnection:
         self._unanswered: deque[AskedRequest] = deque()
         self._outgoing = bytearray()
         self._buffers = buffers
+        self._receive_buffer_bytes = receive_buffer_bytes
         # A response of which a part is here, or not even its whole size.
         self._frame: memoryview | None = None
         self._frame_filled = 0
@@ -116,6 +129,8 @@ class _PeerConnection:
         connecting = self._socket = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
         connecting.setblocking(False)
         connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._receive_buffer_bytes > 0:
+            connecting.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer_bytes)
         code = connecting.connect_ex((address, self.endpoint.port))
         if code not in (0, errno.EINPROGRESS):
             self._loop.call_soon(self.close, f"cannot connect: {errno.errorcode.get(code, code)}")
@@ -125,6 +140,10 @@ class _PeerConnection:
     @property
     def closed(self) -> bool:
         return self._closed
+
+    @property
+    def was_connected(self) -> bool:
+        return self._connected
 
     def send(self, asked: AskedRequest, timeout_ms: int) -> None:
         if self._closed:
@@ -337,15 +356,17 @@ class PeerConnections:
         client_id: str,
         response_bytes_max: int,
         workers: Workers | None = None,
-        setup_timeout_ms: int = 10_000,
+        settings: PeerSettings | None = None,
     ) -> None:
-        self._setup_timeout_ms = setup_timeout_ms
+        self._settings = settings or PeerSettings()
         self._loop = loop
         # Without workers, hosts must be given as addresses.
         self._workers = workers
         self._client_id = client_id
         self._response_bytes_max = response_bytes_max
         self._connections: dict[tuple[Endpoint, str], _PeerConnection] = {}
+        # How long the next attempt may take, where the last one has failed.
+        self._setup_timeouts_ms: dict[tuple[Endpoint, str], int] = {}
         self._buffers = _ReceiveBuffers()
 
     def send(
@@ -364,6 +385,7 @@ class PeerConnections:
         connection = self._connections.get((endpoint, purpose))
         if connection is not None:
             connection.close("no longer needed")
+        self._setup_timeouts_ms.pop((endpoint, purpose), None)
 
     def close(self) -> None:
         for connection in list(self._connections.values()):
@@ -371,10 +393,17 @@ class PeerConnections:
 
     def _open(self, endpoint: Endpoint, purpose: str) -> _PeerConnection:
         key = (endpoint, purpose)
+        settings = self._settings
+        timeout_ms = self._setup_timeouts_ms.get(key, settings.setup_timeout_ms)
 
         def forget(connection: _PeerConnection) -> None:
             if self._connections.get(key) is connection:
                 del self._connections[key]
+            if connection.was_connected:
+                self._setup_timeouts_ms.pop(key, None)
+            else:
+                longer_ms = min(2 * timeout_ms, settings.setup_timeout_ms_max)
+                self._setup_timeouts_ms[key] = max(longer_ms, timeout_ms)
 
         connection = _PeerConnection(
             self._loop,
@@ -383,7 +412,8 @@ class PeerConnections:
             self._response_bytes_max,
             forget,
             self._workers,
-            self._setup_timeout_ms,
+            timeout_ms,
+            settings.replica_receive_buffer_bytes if purpose.startswith(REPLICA_FETCH) else -1,
             self._buffers,
         )
         if not connection.closed:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import struct
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from ottla.host.peers import PeerConnections
+from ottla.host.peers import PeerConnections, PeerSettings
 from ottla.model.deferred import Deferred
 from ottla.wire.framing import parse_request, response_parts
 from ottla.wire.message import Message
@@ -276,5 +277,67 @@ def test_a_name_that_nobody_can_resolve_now_may_be_asked_for_again() -> None:
             asked = peers.send(Endpoint("a.name", 1), HeartbeatRequest(), purpose="test", timeout_ms=100)
             assert isinstance(asked.error, PeerUnreachable)
         peers.close()
+
+    asyncio.run(main())
+
+
+def test_an_attempt_may_take_twice_as_long_as_the_last_up_to_a_limit() -> None:
+    """KIP-601; after a connection that was made, it begins anew."""
+
+    class NameServer:
+        def __init__(self) -> None:
+            self.is_there = False
+
+        def submit(self, function: object, *arguments: object) -> Deferred[Any]:
+            return Deferred.resolved("127.0.0.1") if self.is_there else Deferred.failed(OSError("nobody knows"))
+
+    async def main() -> None:
+        loop, names, peer = asyncio.get_running_loop(), NameServer(), FakePeer(lambda _: HeartbeatResponse())
+        limits: list[str] = []
+        call_later = loop.call_later
+
+        def noting(delay: float, callback: Any, *arguments: Any) -> Any:
+            limits.extend(each for each in arguments if str(each).startswith("not connected"))
+            return call_later(delay, callback, *arguments)
+
+        loop.call_later = noting  # type: ignore[method-assign]
+        settings = PeerSettings(setup_timeout_ms=10_000, setup_timeout_ms_max=30_000)
+        peers = PeerConnections(loop, client_id="1", response_bytes_max=1000, workers=names, settings=settings)
+        endpoint = Endpoint("a.name", (await peer.start()).port)
+
+        def ask() -> Deferred[Message]:
+            return peers.send(endpoint, HeartbeatRequest(), purpose="test", timeout_ms=60_000)
+
+        for _ in range(3):
+            assert isinstance(ask().error, PeerUnreachable)
+        names.is_there = True
+        await finished(ask())
+        # Its connection is gone, and with it what was before.
+        peers._connections[endpoint, "test"].close("cut")
+        await finished(ask())
+        peers.close()
+        await peer.stop()
+        assert limits == [f"not connected within {limit} ms" for limit in (10_000, 20_000, 30_000, 30_000, 10_000)]
+
+    asyncio.run(main())
+
+
+def test_only_followers_have_a_receive_buffer_of_their_own() -> None:
+    async def main() -> None:
+        peer = FakePeer(lambda _: HeartbeatResponse())
+        endpoint = await peer.start()
+        settings = PeerSettings(replica_receive_buffer_bytes=30_000)
+        peers = PeerConnections(asyncio.get_running_loop(), client_id="1", response_bytes_max=1000, settings=settings)
+        sizes = {}
+        for purpose in ("replica-fetch-0", "elections"):
+            await finished(peers.send(endpoint, HeartbeatRequest(), purpose=purpose, timeout_ms=60_000))
+            connected = peers._connections[endpoint, purpose]._socket
+            assert connected is not None
+            sizes[purpose] = connected.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+        peers.close()
+        await peer.stop()
+        # Linux counts what it needs for itself as much again.
+        assert sizes["replica-fetch-0"] in (30_000, 60_000)
+        assert sizes["elections"] not in (30_000, 60_000)
 
     asyncio.run(main())

@@ -47,7 +47,7 @@ NODE_KEYS: Final = (
               "Time without heartbeat after which the controller fences a broker."),
     ConfigKey("initial.broker.registration.timeout.ms", INT, 60_000, None, MEDIUM, READ_ONLY, HONOURED,
               "Time in which a starting broker has to get its registration through, or it gives up."),
-    ConfigKey("server.max.startup.time.ms", LONG, LONG_MAX, at_least(0), MEDIUM, READ_ONLY, FIXED_PARTS,
+    ConfigKey("server.max.startup.time.ms", LONG, LONG_MAX, at_least(0), MEDIUM, READ_ONLY, HONOURED,
               "Time a start may take before it is given up.", internal=True),
     ConfigKey("controlled.shutdown.enable", BOOLEAN, True, None, MEDIUM, READ_ONLY, HONOURED,
               "Whether a stopping broker hands over its leaderships first."),

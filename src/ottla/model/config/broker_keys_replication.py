@@ -23,7 +23,6 @@ from ottla.model.config.statuses import (
     METRICS,
     ONE_LOOP,
     PLUG_INS,
-    SYSTEM_BUFFERS,
     TELEMETRY,
     TIERED_STORAGE,
 )
@@ -56,8 +55,8 @@ REPLICATION_KEYS: Final = (
               "Time after which a follower that has not caught up leaves the in-sync set."),
     ConfigKey("replica.socket.timeout.ms", INT, 30_000, None, HIGH, READ_ONLY, HONOURED,
               "Time a follower's fetch may take."),
-    ConfigKey("replica.socket.receive.buffer.bytes", INT, 65_536, None, HIGH, READ_ONLY, SYSTEM_BUFFERS,
-              "Size of a follower's socket receive buffer."),
+    ConfigKey("replica.socket.receive.buffer.bytes", INT, 65_536, None, HIGH, READ_ONLY, HONOURED,
+              "Size of a follower's socket receive buffer; -1 leaves it to the operating system."),
     ConfigKey("replica.fetch.max.bytes", INT, 1 << 20, at_least(0), MEDIUM, READ_ONLY, HONOURED,
               "Bytes a follower asks for per partition."),
     ConfigKey("replica.fetch.wait.max.ms", INT, 500, None, HIGH, READ_ONLY, HONOURED,

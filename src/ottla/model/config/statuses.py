@@ -19,14 +19,13 @@ __all__ = [
     "NEW_GROUPS",
     "NO_AUTHENTICATION",
     "NO_AUTHORIZER",
+    "NO_QUEUE",
     "ONE_LOOP",
-    "ONE_NODE",
     "ONE_PROCESS",
     "OWN_BUFFERS",
     "PARKED",
     "PLUG_INS",
     "SECURITY",
-    "SYSTEM_BUFFERS",
     "TELEMETRY",
     "TIERED_STORAGE",
     "TOKENS",
@@ -41,12 +40,11 @@ LISTENERS_TOGETHER: Final = inert("all listeners open together once the node is 
 METRICS: Final = inert("metrics are counted from the start on, without windows")
 NEW_GROUPS: Final = inert("share groups and streams groups are not available yet")
 NO_AUTHENTICATION: Final = inert("there is no authentication yet that could fail")
+NO_QUEUE: Final = inert("a request is handled as soon as it has been read, so there is no queue of them to bound")
 ONE_LOOP: Final = inert("one thread owns a node's state and a host runs one node per core, so there is no pool to size")
-ONE_NODE: Final = inert("a connection to another node that was not made in time is tried again at the asker's own pace")
 ONE_PROCESS: Final = inert("a failed directory is told with the next heartbeat that reaches the controller")
 OWN_BUFFERS: Final = inert("compaction chooses the size of its buffers itself")
 PARKED: Final = inert("a waiting request leaves its list the moment it is finished")
-SYSTEM_BUFFERS: Final = inert("the operating system sizes the buffers of connections between nodes")
 TELEMETRY: Final = inert("clients cannot push metrics yet")
 
 # Refused: doing without would not be what was asked for.
