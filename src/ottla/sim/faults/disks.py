@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from ottla.records.header import LENGTH_OVERHEAD
 from ottla.sim.disk import Directory, Inode
 from ottla.sim.faults.fault import Fault
 from ottla.sim.faults.processes import may_lose_power
 
 __all__ = ["BitRot", "FailingSync", "FullDisk", "SlowSync"]
+
+# Of a batch's header: the base offset, and the epoch of the leader that wrote it.
+_NOT_COVERED = (*range(8), *range(12, 16))
 
 
 class FullDisk(Fault):
@@ -49,7 +53,8 @@ class BitRot(Fault):
     """A bit of a partition's log changes on one disk, and the program there is killed before it serves it.
 
     What is repaired is what recovery looks at: the segments that were not flushed. So the bit is flipped in bytes that
-    were never synced, on a node that everybody else can do without.
+    were never synced, on a node that everybody else can do without. Every other time it is one of the few that no
+    checksum covers.
     """
 
     name = "bit rot"
@@ -66,10 +71,22 @@ class BitRot(Fault):
             return
         inode = self.random.choice(dirty)
         position = self.random.randrange(len(inode.durable), len(inode.data))
+        if self.random.random() < 0.5:
+            position = max(_start_of_batch(inode.data, position) + self.random.choice(_NOT_COVERED), len(inode.durable))
         self.kernel.trace("bit rot", f"node {node.node_id} at {position}", position)
         inode.write(position, bytes([inode.data[position] ^ (1 << self.random.randrange(8))]))
         self.cluster.damaged[node.node_id] = node.incarnation
         node.kill("killed after a bit has rotted")
+
+
+def _start_of_batch(data: bytearray, position: int) -> int:
+    """Where the batch begins that the position lies in."""
+    start = 0
+    while (
+        end := start + LENGTH_OVERHEAD + int.from_bytes(data[start + 8 : start + LENGTH_OVERHEAD], "big")
+    ) <= position:
+        start = end
+    return start
 
 
 def _files(directory: Directory, path: str) -> list[tuple[str, Inode]]:
