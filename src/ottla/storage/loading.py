@@ -38,6 +38,8 @@ __all__ = ["LoadedLog", "Loader"]
 
 logger = logging.getLogger(__name__)
 
+_NEVER_MS = (1 << 63) - 1
+
 
 class LoadedLog(NamedTuple):
     log: PartitionLog
@@ -277,7 +279,9 @@ class Loader:
             recovery_point=job.recovery_point,
             log_start_offset=job.log_start_offset,
             cleaned_to=job.cleaned_to,
-            producer_id_expiration_ms=self._config.producer_id_expiration_ms,
+            # After what time producers are forgotten is in the metadata, which may not be known yet: the upkeep sees
+            # to it as soon as it begins.
+            producer_id_expiration_ms=_NEVER_MS,
             on_failure=job.directory.fail,
         )
         if report.bytes_cut:

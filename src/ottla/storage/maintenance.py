@@ -47,6 +47,7 @@ class Maintenance:
         self._is_catching_up = False
 
     def start(self) -> None:
+        self.expire_producers()
         delay_ms = self._manager.config.log_initial_task_delay_ms
         self._every("retention", lambda c: c.log_retention_check_interval_ms, delay_ms, self.apply_retention)
         self._every("flush", _flush_interval_ms, delay_ms, self.flush_due)

@@ -7,7 +7,10 @@ import errno
 import pytest
 
 from ottla.model.config import BrokerConfig
+from ottla.model.config.dynamic import usable_dynamic
 from ottla.model.ids import TopicPartition
+from ottla.records.build import build_batch
+from ottla.records.record import Record
 from ottla.storage.manager import LogManager
 from tests.unit.storage.helpers import log_config, values_of
 from tests.unit.storage.logs_node import TOPIC_ID, Node
@@ -73,6 +76,29 @@ def test_nothing_is_deleted_before_the_settings_are_known() -> None:
     reopened.config = log_config(retention_ms=1000)
     node.world.scheduler.advance(60_000)
     assert values_of(reopened) == []
+
+
+@pytest.mark.parametrize(("dynamic", "left"), [({}, []), ({"producer.id.expiration.ms": "60000"}, [7])])
+def test_no_producer_expires_before_the_settings_are_known(dynamic: dict[str, str], left: list[int]) -> None:
+    node = Node(producer_id_expiration_ms="1000")
+    node.start()
+    log = node.create("t")
+    record = Record(key=None, value=b"a", timestamp=node.world.clock.now_ms())
+    batch = build_batch([record], producer_id=7, producer_epoch=0, base_sequence=0)
+    log.append_built(batch, leader_epoch=0, now_ms=node.world.clock.now_ms())
+    node.stop()
+    node.world.scheduler.advance(5000)
+    config = BrokerConfig.embedded({"log.dirs": "/d1", **node.properties})
+    logs = LogManager(node.world.world, config, cluster_id="c1", node_id=1)
+    logs.open(begins_upkeep=False).result()
+    reopened = logs.get(TopicPartition("t", 0))
+    assert reopened is not None
+    assert [entry.producer_id for entry in reopened.active_producers()] == [7]
+    # What is set for all brokers together is known only now.
+    logs.config, _ = usable_dynamic(config, dynamic={}, dynamic_defaults=dynamic)
+    logs.begin_upkeep()
+    node.world.scheduler.run()
+    assert [entry.producer_id for entry in reopened.active_producers()] == left
 
 
 def test_the_marker_of_a_clean_end_is_gone_for_good_before_the_logs_are_used() -> None:
