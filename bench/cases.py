@@ -27,8 +27,10 @@ __all__ = [
     "Case",
     "Goal",
     "Metrics",
+    "at_fixed_rate",
     "full_cases",
     "latencies",
+    "paced",
     "per_gigabyte",
     "quick_cases",
     "records_for",
@@ -242,14 +244,8 @@ def fixed_rate_case(acks: str) -> Case:
 
     def run(broker: Broker, clients: Clients) -> Metrics:
         with topic(broker, 1) as name, Meter(broker.pids, clients.pids) as meter:
-            outcome = clients.java_produce(
-                broker.bootstrap, name, records=rate * seconds, record_size=100, rate=rate, settings=settings
-            )
-        return {
-            **latencies(outcome),
-            "broker CPU us/record": meter.broker_cpu_s / (rate * seconds) * 1e6,
-            "others": meter.others_share,
-        }
+            outcome = paced(broker, clients, name, rate=rate, seconds=seconds, settings=settings)
+        return at_fixed_rate(outcome, meter, rate * seconds)
 
     return Case(
         group="latency at a fixed rate",
@@ -284,6 +280,21 @@ def many_partitions_case() -> Case:
         warm_up_runs=1,
         seconds=5.0,
     )
+
+
+def paced(broker: Broker, clients: Clients, name: str, *, rate: int, seconds: int, settings: dict[str, str]) -> Outcome:
+    """Records of 100 bytes, so many in each second."""
+    return clients.java_produce(
+        broker.bootstrap, name, records=rate * seconds, record_size=100, rate=rate, settings=settings
+    )
+
+
+def at_fixed_rate(outcome: Outcome, meter: Meter, records: int) -> Metrics:
+    return {
+        **latencies(outcome),
+        "broker CPU us/record": meter.broker_cpu_s / records * 1e6,
+        "others": meter.others_share,
+    }
 
 
 def latencies(outcome: Outcome) -> Metrics:

@@ -12,7 +12,19 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from bench.cases import KIB, LATENCY, Case, Goal, Metrics, latencies, per_gigabyte, records_for, topic, topic_numbers
+from bench.cases import (
+    KIB,
+    LATENCY,
+    Case,
+    Goal,
+    Metrics,
+    at_fixed_rate,
+    paced,
+    per_gigabyte,
+    records_for,
+    topic,
+    topic_numbers,
+)
 from bench.clients import TIMEOUT_S, Clients
 from bench.curve import CURVE, SESSION, active_controller, curve_cases, done, wait_in_sync
 from bench.measure import Meter
@@ -68,11 +80,8 @@ def replicated_latency_case(rate: int) -> Case:
         with topic(broker, 6) as name:
             wait_in_sync(broker.bootstrap, name, 6)
             with Meter(broker.pids, clients.pids) as meter:
-                outcome = clients.java_produce(
-                    broker.bootstrap, name, records=rate * seconds, record_size=100, rate=rate, settings=settings
-                )
-        cpu = {"broker CPU us/record": meter.broker_cpu_s / (rate * seconds) * 1e6, "others": meter.others_share}
-        return {**latencies(outcome), **cpu}
+                outcome = paced(broker, clients, name, rate=rate, seconds=seconds, settings=settings)
+        return at_fixed_rate(outcome, meter, rate * seconds)
 
     return Case(
         group="latency at a fixed rate",

@@ -10,19 +10,17 @@ import pytest
 
 from ottla.client.admin.groups import CommittedOffset
 from ottla.client.admin.offsets import FoundOffset
-from ottla.client.consumer import Consumer, ConsumerSettings
+from ottla.client.consumer import Consumer
 from ottla.client.consumer import consumer as consumer_module
-from ottla.client.measures import RequestMeasures
-from ottla.client.metadata import BrokerNode, MetadataCache, PartitionInfo, TopicInfo
-from ottla.client.settings import ClientSettings
 from ottla.model.errors import ErrorCode, KafkaError
-from ottla.model.ids import TopicPartition, Uuid
+from ottla.model.ids import TopicPartition
 from ottla.records.build import build_batch
 from ottla.records.compression import Codec
 from ottla.records.errors import CorruptRecords
 from ottla.records.header import ATTRIBUTES_POSITION
 from ottla.records.record import Record
 from ottla.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from tests.unit.client.consuming import OneNode, consume, until
 
 ONE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -95,25 +93,7 @@ class Broker:
         }
 
 
-class Cluster:
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
-        self.settings = ClientSettings(bootstrap_servers=(), retry_backoff_ms=0)
-        self.metadata = MetadataCache()
-        self.measures = RequestMeasures()
-        self.metadata.brokers[1] = BrokerNode(1, "", 0, None)
-        partitions = {number: PartitionInfo(number, 1, 0, (), (), ()) for number in range(2)}
-        self.metadata.topics["t"] = TopicInfo("t", Uuid.ZERO, False, partitions, None)
-
-    def deadline(self, timeout_ms: int) -> float:
-        return asyncio.get_running_loop().time() + timeout_ms / 1000
-
-    async def node_connection(self, _node_id: int, _purpose: str) -> Broker:
-        return self.broker
-
-    async def refresh(self, *_: Any, **__: Any) -> MetadataCache:
-        return self.metadata
-
+class Cluster(OneNode):
     async def retry(self, attempt: Callable[[], Awaitable[Any]]) -> Any:
         while True:
             try:
@@ -125,15 +105,7 @@ class Cluster:
 
 def run(work: Callable[[Consumer, Broker], Coroutine[Any, Any, None]], **settings: Any) -> None:
     async def whole() -> None:
-        broker = Broker()
-        cluster: Any = Cluster(broker)
-        consumer = Consumer(cluster, ConsumerSettings(**settings))
-        consumer._groups = consumer._offsets = broker  # type: ignore[assignment]
-        try:
-            async with asyncio.timeout(60):
-                await work(consumer, broker)
-        finally:
-            await consumer._fetcher.close()
+        await consume(Cluster(Broker(), partitions=2), work, **settings)
 
     asyncio.run(whole())
 
@@ -144,11 +116,6 @@ async def values(consumer: Consumer, count: int) -> list[tuple[int, int]]:
     while len(found) < count:
         found += [(record.partition, record.offset) for record in await consumer.poll()]
     return found
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    while not holds():
-        await asyncio.sleep(0)
 
 
 def test_what_was_fetched_before_a_pause_holds_up_no_other_partition() -> None:

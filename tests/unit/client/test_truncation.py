@@ -10,13 +10,11 @@ import pytest
 
 from ottla.client.admin.groups import CommittedOffset
 from ottla.client.admin.offsets import FoundOffset
-from ottla.client.consumer import Consumer, ConsumerSettings, truncation
+from ottla.client.consumer import Consumer, truncation
 from ottla.client.errors import LogTruncated, RequestUnsupported
-from ottla.client.measures import RequestMeasures
-from ottla.client.metadata import BrokerNode, MetadataCache, PartitionInfo, TopicInfo
-from ottla.client.settings import ClientSettings
+from ottla.client.metadata import MetadataCache
 from ottla.model.errors import ErrorCode, KafkaError
-from ottla.model.ids import TopicPartition, Uuid
+from ottla.model.ids import TopicPartition
 from ottla.records.build import build_batch
 from ottla.records.record import Record
 from ottla.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
@@ -26,6 +24,7 @@ from ottla.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
+from tests.unit.client.consuming import OneNode, consume, until
 
 ONE = TopicPartition("t", 0)
 
@@ -107,35 +106,21 @@ class Broker:
         return {one: FoundOffset(0 if time == -2 else len(self.log), -1, -1) for one, time in times.items()}
 
 
-class Cluster:
+class Cluster(OneNode):
     """Knows of an election only when it asks again."""
 
     def __init__(self, broker: Broker) -> None:
-        self.broker = broker
-        self.settings = ClientSettings(bootstrap_servers=(), retry_backoff_ms=0)
-        self.metadata = MetadataCache()
-        self.measures = RequestMeasures()
-        self.metadata.brokers[1] = BrokerNode(1, "", 0, None)
+        super().__init__(broker, partitions=1)
         self.refreshed = 0
-        self.tell(0)
-
-    def tell(self, epoch: int) -> None:
-        partitions = {0: PartitionInfo(0, 1, epoch, (), (), ())}
-        self.metadata.topics["t"] = TopicInfo("t", Uuid.ZERO, False, partitions, None)
-
-    def deadline(self, timeout_ms: int) -> float:
-        return asyncio.get_running_loop().time() + timeout_ms / 1000
-
-    async def node_connection(self, _node_id: int, _purpose: str) -> Broker:
-        return self.broker
 
     async def ask_node(self, _node_id: int, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
-        return await self.broker.end_of_epoch(request)
+        answer: OffsetForLeaderEpochResponse = await self.broker.end_of_epoch(request)
+        return answer
 
     async def refresh(self, *_: Any, **__: Any) -> MetadataCache:
         self.refreshed += 1
         if self.refreshed > 1:
-            self.tell(self.broker.epoch)
+            self.tell({0: self.broker.epoch})
         return self.metadata
 
     async def retry(self, attempt: Callable[[], Awaitable[Any]]) -> Any:
@@ -146,17 +131,13 @@ Work = Callable[[Consumer, Broker], Coroutine[Any, Any, None]]
 
 
 def run(work: Work, **settings: Any) -> Broker:
+    async def assigned(consumer: Consumer, broker: Broker) -> None:
+        await consumer.assign([ONE])
+        await work(consumer, broker)
+
     async def whole() -> Broker:
         broker = Broker()
-        cluster: Any = Cluster(broker)
-        consumer = Consumer(cluster, ConsumerSettings(**{"auto_offset_reset": "earliest", **settings}))
-        consumer._groups = consumer._offsets = broker  # type: ignore[assignment]
-        await consumer.assign([ONE])
-        try:
-            async with asyncio.timeout(60):
-                await work(consumer, broker)
-        finally:
-            await consumer._fetcher.close()
+        await consume(Cluster(broker), assigned, **{"auto_offset_reset": "earliest", **settings})
         return broker
 
     return asyncio.run(whole())
@@ -169,11 +150,6 @@ async def read(consumer: Consumer, count: int) -> list[tuple[int, int]]:
         records = await consumer.poll(max_records=count - len(found))
         found += [(record.offset, record.leader_epoch) for record in records]
     return found
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    while not holds():
-        await asyncio.sleep(0)
 
 
 def test_a_new_leader_that_has_everything_is_asked_once_and_read_on() -> None:

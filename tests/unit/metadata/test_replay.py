@@ -15,6 +15,7 @@ from ottla.metadata.image_records import image_records
 from ottla.metadata.loader import load_image
 from ottla.metadata.snapshot_policy import write_image
 from ottla.metadata.versions import encode_for
+from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import Uuid
 from ottla.quorum.errors import MetadataLogFailedError
@@ -23,7 +24,7 @@ from ottla.quorum.snapshots import list_snapshots
 from ottla.wire.messages import metadata_records as r
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest
 from ottla.wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -244,41 +245,34 @@ def test_nothing_is_answered_or_published_before_the_commit() -> None:
     assert 1 in harness.image.brokers
 
 
-def test_a_decision_sees_what_is_not_committed_and_waits_for_it() -> None:
-    virtual = VirtualWorld(immediate_workers=True, files=MemoryFiles())
-    harness = ControllerHarness(virtual=virtual)
+def uncommitted_creations(times: int) -> tuple[ControllerHarness, list[Deferred[CreateTopicsResponse]]]:
+    """A controller that was asked so many times to create the same topic, and whose disk has not answered yet."""
+    harness = ControllerHarness()
     harness.add_broker(1)
-    virtual.workers.immediate = False
+    harness.virtual.workers.immediate = False
     request = CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
-    first = harness.controller.create_topics(request)
-    second = harness.controller.create_topics(request)
+    return harness, [harness.controller.create_topics(request) for _ in range(times)]
+
+
+def test_a_decision_sees_what_is_not_committed_and_waits_for_it() -> None:
+    harness, (first, second) = uncommitted_creations(2)
     assert not first.done
     # It writes nothing, but says that the topic exists: it may not say so before that is true for good.
     assert not second.done
-    virtual.workers.run_all()
+    harness.virtual.workers.run_all()
     assert first.result().topics[0].error_code == ErrorCode.NONE
     assert second.result().topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
 
 
 def test_thousands_may_wait_for_one_commit() -> None:
-    virtual = VirtualWorld(immediate_workers=True, files=MemoryFiles())
-    harness = ControllerHarness(virtual=virtual)
-    harness.add_broker(1)
-    virtual.workers.immediate = False
-    request = CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
-    answers = [harness.controller.create_topics(request) for _ in range(3000)]
-    virtual.workers.run_all()
+    harness, answers = uncommitted_creations(3000)
+    harness.virtual.workers.run_all()
     codes = [answer.result().topics[0].error_code for answer in answers]
     assert codes == [ErrorCode.NONE, *[ErrorCode.TOPIC_ALREADY_EXISTS] * 2999]
 
 
 def test_all_who_wait_hear_that_another_leads() -> None:
-    virtual = VirtualWorld(immediate_workers=True, files=MemoryFiles())
-    harness = ControllerHarness(virtual=virtual)
-    harness.add_broker(1)
-    virtual.workers.immediate = False
-    request = CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
-    answers = [harness.controller.create_topics(request) for _ in range(3000)]
+    harness, answers = uncommitted_creations(3000)
     harness.controller.deactivate()
     errors = [answer.error for answer in answers]
     assert {error.code for error in errors if isinstance(error, KafkaError)} == {ErrorCode.NOT_CONTROLLER}
