@@ -394,3 +394,14 @@ def test_a_broker_that_was_fenced_comes_back_only_with_metadata_that_tells_of_it
         pass
     epoch = harness.add_broker(1, incarnation=2, unfence=False)
     assert not harness.beat(1, current_metadata_offset=epoch).is_fenced
+
+
+def test_the_next_controller_asks_for_that_metadata_too(harness: ControllerHarness) -> None:
+    before = harness.image.offset
+    harness.virtual.clock.ms += 10_000
+    while done(harness.controller.fence_silent_brokers()):
+        pass
+    harness.reopen()
+    fenced = harness.image.offset
+    assert harness.beat(1, current_metadata_offset=before).is_fenced
+    assert not harness.beat(1, current_metadata_offset=fenced).is_fenced

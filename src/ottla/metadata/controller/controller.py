@@ -145,6 +145,9 @@ class Controller(AdminOperations):
         if not self.own_broker_is_registered:
             alive.discard(self._log.node_id)
         self.liveness.last_contact_ms.update(dict.fromkeys(alive, self._steady_ms()))
+        # When the others were fenced is not known here; with everything until now they have read of it for certain.
+        fenced = (broker_id for broker_id, broker in image.brokers.items() if broker.fenced)
+        self.liveness.fenced_offsets.update(dict.fromkeys(fenced, image.offset))
         if not image.features.finalized:
             first = bootstrap_records(read_bootstrap(self._world.files, self._metadata_log_dir), self.config)
             self.submit(lambda _context: Decision(first, None))
