@@ -349,6 +349,25 @@ def test_a_server_properties_file_of_kafka_is_read_as_it_is(started: list[Starte
     assert not (tmp_path / "node.pid").exists()
 
 
+def test_keys_that_change_nothing_here_are_said_once_each(started: list[Started], tmp_path: Path) -> None:
+    set_otherwise = {"num.network.threads": "9", "background.threads": "11", "queued.max.request.bytes": "500000000"}
+    text = "".join(f"{key}={value}\n" for key, value in set_otherwise.items())
+    (tmp_path / "node.properties").write_text(
+        "process.roles=broker,controller\nnode.id=1\nlisteners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0\n"
+        "controller.listener.names=CONTROLLER\ncontroller.quorum.voters=1@127.0.0.1:0\n"
+        # Kafka's default, written out, is nothing to speak of.
+        f"log.dirs={tmp_path / 'data'}\nmetrics.num.samples=2\n{text}"
+    )
+    node = start(started, "node", "--config", "node.properties", cwd=tmp_path)
+    node.wait_until_ready()
+    code, errors = node.stop(signal.SIGTERM)
+    assert code == 0
+    said = [line.split(" ", 4) for line in errors.splitlines() if " has no effect: " in line]
+    assert {line[2] for line in said} == {"INFO"}
+    assert sorted(line[4].partition(" ")[0] for line in said) == sorted(set_otherwise)
+    assert all(re.fullmatch(r"\S+ has no effect: .+\.", line[4]) for line in said)
+
+
 @pytest.fixture(scope="module")
 def named_things() -> Iterator[str]:
     """The address of a node with the topics `orders` and `returns`, and a group `readers`."""

@@ -35,9 +35,13 @@ def begin_log(
     """An empty log in an empty directory; `recovery.open_log` takes one that may hold something."""
     producers = ProducerLedger(world.files, directory, expiration_ms=producer_id_expiration_ms, names=_NO_NAMES)
     producers.begin_at(0)
-    segment = Segment.create(directory, 0, pool, now_ms=world.clock.now_ms(), has_remains=False)
-    # Most of many new partitions see no record for a while; the first one opens the file again.
-    segment.discard()
+    preallocate_bytes = config.segment_bytes if config.preallocate else 0
+    segment = Segment.create(
+        directory, 0, pool, now_ms=world.clock.now_ms(), preallocate_bytes=preallocate_bytes, has_remains=False
+    )
+    if not preallocate_bytes:
+        # Most of many new partitions see no record for a while; the first one opens the file again.
+        segment.discard()
     return PartitionLog(
         world,
         pool,

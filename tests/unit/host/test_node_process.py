@@ -11,6 +11,7 @@ import pytest
 
 from ottla.broker.context import ListenerInfo
 from ottla.host.node_process import NodeProcess, address
+from ottla.host.peers import PeerSettings
 from ottla.model.config import BrokerConfig
 
 
@@ -61,6 +62,55 @@ def test_clients_that_use_up_the_connections_keep_no_node_out() -> None:
     finally:
         for bound, _ in node._bound:
             bound.close()
+        node._workers.close()
+        node._loop.close()
+        asyncio.set_event_loop(None)
+
+
+def test_what_is_set_for_sockets_reaches_them() -> None:
+    config = BrokerConfig.embedded(
+        {
+            "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+            "controller.quorum.voters": "1@127.0.0.1:9093",
+            "socket.listen.backlog.size": "7",
+            "socket.send.buffer.bytes": "40000",
+            "socket.receive.buffer.bytes": "50000",
+            "socket.request.max.bytes": "60000",
+            "socket.connection.setup.timeout.ms": "1100",
+            "socket.connection.setup.timeout.max.ms": "2200",
+            "replica.socket.receive.buffer.bytes": "70000",
+            "queued.max.requests": "9",
+            "connections.max.idle.ms": "3000",
+        }
+    )
+    node = NodeProcess(config, on_ready=lambda _: None)
+    try:
+        assert node._peers._settings == PeerSettings(
+            setup_timeout_ms=1100, setup_timeout_ms_max=2200, replica_receive_buffer_bytes=70_000
+        )
+        options = node._options
+        assert (options.send_buffer_bytes, options.receive_buffer_bytes, options.backlog_size) == (40_000, 50_000, 7)
+        node._bind()
+        broker: Any = SimpleNamespace(config=config, on_config_changed=[])
+        node._open_listeners(broker, None, are_controllers=False)  # type: ignore[arg-type]
+        (listener,) = node._listeners
+        assert (listener._settings.request_bytes_max, listener._settings.requests_unanswered_max) == (60_000, 9)
+        assert listener._idle_seconds_max == 3.0
+        listener.stop_accepting()
+    finally:
+        for bound, _ in node._bound:
+            bound.close()
+        node._workers.close()
+        node._loop.close()
+        asyncio.set_event_loop(None)
+
+
+def test_kafkas_default_buffers_are_left_to_the_kernel() -> None:
+    node = NodeProcess(BrokerConfig.embedded(), on_ready=lambda _: None)
+    try:
+        assert (node._options.send_buffer_bytes, node._options.receive_buffer_bytes) == (-1, -1)
+        assert node._peers._settings.replica_receive_buffer_bytes == -1
+    finally:
         node._workers.close()
         node._loop.close()
         asyncio.set_event_loop(None)

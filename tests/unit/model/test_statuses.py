@@ -12,7 +12,8 @@ from ottla.model.config.broker_keys import BROKER_KEYS, STAND_INS
 from ottla.model.config.keys import Standing
 from ottla.model.config.topic_keys import TOPIC_KEYS
 
-SOURCE = Path(__file__).resolve().parents[3] / "src" / "ottla"
+TESTS = Path(__file__).resolve().parents[2]
+SOURCE = TESTS.parent / "src" / "ottla"
 
 # Attributes of BrokerConfig and LogConfig through which these keys are read.
 READ_THROUGH = {
@@ -28,6 +29,81 @@ READ_THROUGH = {
     "log.dir": "log_dirs",
     "max.connections.per.ip.overrides": "connections_per_ip",
     "process.roles": "is_controller",
+}
+# Keys that no test beyond those of this package names, by the module that reads them: from there one can follow what
+# becomes of the value. The table may only become shorter.
+READ_BY = {
+    "broker/consumer_protocol.py": ("group.coordinator.rebalance.protocols",),
+    "broker/controller_metadata.py": (
+        "controller.quorum.election.backoff.max.ms",
+        "controller.quorum.election.timeout.ms",
+        "controller.quorum.fetch.max.bytes",
+        "controller.quorum.fetch.snapshot.max.bytes",
+        "controller.quorum.retry.backoff.ms",
+        "controller.socket.timeout.ms",
+    ),
+    "broker/internal_topics.py": (
+        "share.coordinator.state.topic.num.partitions",
+        "share.coordinator.state.topic.segment.bytes",
+    ),
+    "broker/metadata_source.py": (
+        "metadata.log.segment.bytes",
+        "metadata.log.segment.ms",
+        "metadata.max.retention.ms",
+    ),
+    "broker/quotas/clients.py": (
+        "controller.quota.window.num",
+        "controller.quota.window.size.seconds",
+        "quota.window.size.seconds",
+    ),
+    "broker/transaction_verifier.py": ("add.partitions.to.txn.retry.backoff.ms",),
+    "coordinator/group/consumer/regex.py": ("group.consumer.regex.refresh.interval.ms",),
+    "coordinator/group/consumer/settings.py": (
+        "group.consumer.max.assignment.interval.ms",
+        "group.consumer.max.heartbeat.interval.ms",
+        "group.consumer.max.session.timeout.ms",
+        "group.consumer.min.assignment.interval.ms",
+    ),
+    "coordinator/group/consumer/target.py": ("group.consumer.assignors",),
+    "coordinator/group/service.py": (
+        "offsets.commit.timeout.ms",
+        "offsets.load.buffer.size",
+    ),
+    "coordinator/txn/service.py": ("transaction.state.log.load.buffer.size",),
+    "host/followed_limits.py": ("max.connection.creation.rate",),
+    "host/node_process.py": (
+        "listeners",
+        "replica.fetch.response.max.bytes",
+    ),
+    "records/validate.py": (
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.zstd.level",
+    ),
+    "replica/fetcher.py": (
+        "replica.fetch.backoff.ms",
+        "replica.fetch.min.bytes",
+        "replica.socket.timeout.ms",
+    ),
+    "replica/throttles.py": (
+        "replication.quota.window.num",
+        "replication.quota.window.size.seconds",
+    ),
+    "storage/cleaner/cleaner.py": (
+        "log.cleaner.io.buffer.load.factor",
+        "log.cleaner.io.max.bytes.per.second",
+    ),
+    "storage/loading.py": ("producer.id.expiration.ms",),
+    "storage/maintenance.py": (
+        "log.flush.offset.checkpoint.interval.ms",
+        "log.flush.start.offset.checkpoint.interval.ms",
+        "producer.id.expiration.check.interval.ms",
+        "replica.high.watermark.checkpoint.interval.ms",
+    ),
+    "storage/mover.py": (
+        "alter.log.dirs.replication.quota.window.num",
+        "alter.log.dirs.replication.quota.window.size.seconds",
+    ),
 }
 # Names that other things have too.
 AMBIGUOUS = {"cordoned.log.dirs", "request.timeout.ms"}
@@ -76,6 +152,39 @@ def test_what_is_honoured_is_read(name: str) -> None:
 )
 def test_what_is_not_honoured_is_not_read(name: str) -> None:
     assert READ_THROUGH.get(name, name.replace(".", "_")) not in WORDS, f"{name} is read, so it may be HONOURED"
+
+
+def names_in_tests() -> frozenset[str]:
+    """Every key that a test beyond those of this package names, as people write it or as an attribute."""
+    names: set[str] = set()
+    for path in TESTS.rglob("*.py"):
+        if path.parent != Path(__file__).parent:
+            words = re.findall(r"[a-z][a-z0-9]*(?:[._][a-z0-9]+)+", path.read_text(encoding="utf-8"))
+            names.update(word.replace("_", ".") for word in words)
+    return frozenset(names)
+
+
+def is_named_by_a_test(name: str, named: frozenset[str]) -> bool:
+    """Itself, one that stands in for it, that of topics whose default it is, or the one that is its default."""
+    names = {name, *STAND_INS.get(name, ())} | {key for key, others in STAND_INS.items() if name in others}
+    names |= {FOLLOWED[each].name for each in names if each in FOLLOWED}
+    if name in TOPIC_KEYS:
+        names.update(TOPIC_KEYS[name].synonyms)
+    return not named.isdisjoint(names)
+
+
+def test_what_is_honoured_is_named_by_a_test_or_has_a_known_reader() -> None:
+    named = names_in_tests()
+    keys = {key.name: key for key in (*BROKER_KEYS.values(), *TOPIC_KEYS.values())}
+    honoured = {name for name, key in keys.items() if key.status.standing is Standing.HONOURED}
+    readers = {name: SOURCE / module for module, names in READ_BY.items() for name in names}
+    unnamed = {name for name in honoured if not is_named_by_a_test(name, named)}
+    assert sorted(unnamed - set(readers)) == [], "write a test that sets these"
+    assert sorted(set(readers) - unnamed) == [], "a test names these now: take them out of READ_BY"
+    for name, module in readers.items():
+        key = FOLLOWED.get(name) or TOPIC_KEYS.get(name)
+        attribute = READ_THROUGH.get(name, name.replace(".", "_")) if key is None else key.attribute
+        assert re.search(rf"\.{attribute}\b", module.read_text(encoding="utf-8")), f"{module} does not read {name}"
 
 
 def test_every_reason_is_used() -> None:
