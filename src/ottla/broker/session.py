@@ -205,12 +205,15 @@ class BrokerSession:
     def may_be_replaced(self) -> bool:
         """Whether others may lead by now what we think that we lead.
 
-        The controller gives our leaderships away when it has heard nothing for a whole session. A session that counts
-        from when we sent what was answered ends no later than the controller's, so this says yes in time. Whoever takes
-        leave hands them over from then on.
+        The controller gives our leaderships away when it has heard nothing for a whole session, or for half of one
+        after our connection was closed, which we may not have noticed. Counted from when we sent what was answered,
+        half a session ends no later than either, so this says yes in time; unless heartbeats are so rare that it would
+        be said between any two of them. Whoever takes leave hands them over from then on.
         """
+        session_ms = self._config.broker_session_timeout_ms
+        patience_ms = max(session_ms / 2, min(session_ms, 2 * self._config.broker_heartbeat_interval_ms))
         unheard_seconds = self._world.clock.monotonic() - self._heard_at
-        return self._closed or unheard_seconds > self._config.broker_session_timeout_ms / 1000
+        return self._closed or unheard_seconds > patience_ms / 1000
 
     def _on_heartbeat_answered(self, answer: Deferred[BrokerHeartbeatResponse]) -> None:
         if self._closed:
