@@ -31,9 +31,10 @@ from typing import TYPE_CHECKING, Protocol
 from ottla.broker.context import CloseConnection, ConnectionContext
 from ottla.broker.pending import Part, PendingResponse, ResponseWaiter
 from ottla.host.buffers import SCRATCH_SIZE, LargeBuffers
+from ottla.host.muting import Muting, has_left
 from ottla.host.outbox import Outbox
 from ottla.host.send_turn import SendTurn
-from ottla.model.ports import FileRegion, Scheduler, Timer, World
+from ottla.model.ports import FileRegion, Scheduler, World
 
 if TYPE_CHECKING:
     from ottla.host.loop import EventLoop
@@ -109,7 +110,7 @@ class Connection:
         "_held_bytes",
         "_in_callback",
         "_loop",
-        "_muted_until",
+        "_muting",
         "_outbox",
         "_owner",
         "_paused",
@@ -118,7 +119,6 @@ class Connection:
         "_size_bytes",
         "_socket",
         "_stopping",
-        "_unmuting",
         "context",
         "last_active",
     )
@@ -158,9 +158,8 @@ class Connection:
         self._held_bytes = 0
         self._outbox = Outbox(loop=loop, world=world, connected_socket=connected_socket, owner=self)
         self._paused = False
-        # Until when nothing is read, because the client has used more than its quota; 0 when it has not.
-        self._muted_until = 0.0
-        self._unmuting: Timer | None = None
+        # Made when the client uses more than its quota for the first time.
+        self._muting: Muting | None = None
         self._in_callback = False
         self._flush_planned = False
         self._closing_reason: str | None = None
@@ -181,8 +180,8 @@ class Connection:
         if not self._paused:
             self._loop.remove_reader(self._fd)
         self.context.mute = None
-        if self._unmuting is not None:
-            self._unmuting.cancel()
+        if self._muting is not None:
+            self._muting.cancel()
         self._outbox.close()
         self._answers.clear()
         self._frame = self._backlog = None
@@ -194,20 +193,19 @@ class Connection:
 
     def mute(self, seconds: float) -> None:
         """Takes no further requests for so long; what is under way is answered (KIP-219)."""
-        until = self._loop.time() + seconds
-        if self._closed or until <= self._muted_until:
+        if self._closed:
             return
-        if self._unmuting is not None:
-            self._unmuting.cancel()
-        # Silence that was asked for does not make a connection idle.
-        self._muted_until = self.last_active = until
-        self._unmuting = self._loop.call_at(until, self._unmute)
-        self._pause()
+        if self._muting is None:
+            self._muting = Muting(self._loop, on_look=self._look_whether_alive, on_over=self._plan_responses)
+        until = self._loop.time() + seconds
+        if self._muting.extend(until):
+            # Silence that was asked for does not make a connection idle.
+            self.last_active = until
+            self._pause()
 
-    def _unmute(self) -> None:
-        self._muted_until = 0.0
-        self._unmuting = None
-        self._plan_responses()
+    def _look_whether_alive(self) -> None:
+        if self._backlog is None and has_left(self._socket):
+            self.close()
 
     def stop_reading(self) -> None:
         """Takes no further requests; what is under way is still answered. For the shutdown of the node."""
@@ -387,7 +385,7 @@ class Connection:
             2 * len(self._answers) > settings.requests_unanswered_max
             or 2 * self._outbox.unsent_bytes > settings.unsent_bytes_max
             or 2 * self._held_bytes > HELD_BYTES_MAX
-            or self._muted_until
+            or (self._muting is not None and self._muting.until)
             or self._closing_reason is not None
             or self._stopping
         )

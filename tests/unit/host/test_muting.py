@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from ottla.host import muting
+from ottla.host.connection import Connection
 from ottla.model.ports import World
 from tests.unit.host.test_connection import Peer, framed
 
@@ -49,7 +51,51 @@ def test_a_muted_connection_sleeps(peer: Peer, loop: asyncio.AbstractEventLoop) 
     assert len(peer.dispatcher.frames) == 1
     # The longer silence counts.
     peer.connection.mute(0.001)
-    assert peer.connection._muted_until > loop.time() + 900
+    assert peer.connection._muting is not None
+    assert peer.connection._muting.until > loop.time() + 900
     peer.connection.close()
-    timer: Any = peer.connection._unmuting
+    timer: Any = peer.connection._muting.timer
     assert timer.cancelled()
+
+
+def until(peer: Peer, holds: Callable[[], bool]) -> None:
+    async def wait() -> None:
+        while not holds():
+            await asyncio.sleep(0.001)
+
+    peer.run(asyncio.wait_for(wait(), 60))
+
+
+def test_a_client_that_leaves_while_it_is_muted_is_noticed(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(muting, "LOOK_SECONDS", 0.001)
+    peer.dispatcher.mutes[b"be silent"] = 1000.0
+    peer.send(b"be silent")
+    assert peer.receive() == b"be silent"
+    assert not peer.connection.closed
+    peer.client.close()
+    until(peer, lambda: peer.connection.closed)
+
+
+@pytest.mark.parametrize("sent_at_once", [True, False])
+def test_what_it_has_left_behind_is_handled_first(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch, *, sent_at_once: bool
+) -> None:
+    monkeypatch.setattr(muting, "LOOK_SECONDS", 0.001)
+    looks: list[None] = []
+    look = Connection._look_whether_alive
+    monkeypatch.setattr(Connection, "_look_whether_alive", lambda self: (looks.append(None), look(self)))
+    peer.dispatcher.mutes[b"be silent"] = 1000.0
+    if sent_at_once:
+        peer.send(b"be silent", b"without an answer")
+        assert peer.receive() == b"be silent"
+    else:
+        peer.send(b"be silent")
+        assert peer.receive() == b"be silent"
+        peer.send(b"without an answer")
+    peer.client.close()
+    until(peer, lambda: len(looks) > 5)
+    assert not peer.connection.closed
+    assert peer.connection._muting is not None
+    # Its time is over.
+    peer.connection._muting.until = peer.connection._loop.time()
+    until(peer, lambda: len(peer.dispatcher.frames) == 2)
