@@ -324,6 +324,7 @@ def topic(broker: Broker, partitions: int) -> Iterator[str]:
         wait_for_directories(broker.log_directory, name, partitions)
         time.sleep(SETTLE_S)
         yield name
+    broker.topic_removed()
 
 
 def wait_for_directories(directory: Path, name: str, count: int) -> None:

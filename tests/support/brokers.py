@@ -86,6 +86,9 @@ class Broker:
         """All its processes, where it has several."""
         return (self.pid,)
 
+    def topic_removed(self) -> None:
+        """Told of by a benchmark: for whoever does not remove the files of a topic by itself."""
+
     @property
     def runs(self) -> bool:
         return self._process is not None
