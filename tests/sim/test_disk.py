@@ -89,3 +89,15 @@ def test_a_full_disk_refuses_and_keeps_the_file_whole() -> None:
         file.append(b"too much")
     assert refused.value.errno == errno.ENOSPC
     assert file.read(0, 100) == b"kept"
+
+
+def test_a_slow_disk_keeps_a_task_for_a_minute_at_most() -> None:
+    disk = SimDisk(Random(1))
+    disk.sync_us = (5_000_000, 5_000_001)
+    file = files_on(disk).open("/f")
+    for syncs, seconds in ((2, 10), (100, 60)):
+        for _ in range(syncs):
+            file.append(b"x")
+            file.sync()
+        assert disk.take_busy_us() == seconds * 1_000_000
+    assert disk.take_busy_us() == 0

@@ -22,6 +22,7 @@ __all__ = ["Directory", "Inode", "SimDisk"]
 
 SECTOR_BYTES = 512
 
+BUSY_US_MAX = 60_000_000
 SYNC_US = (200, 2_000)
 
 
@@ -136,9 +137,13 @@ class SimDisk:
         return self.is_full or self.fails_sync or self.fails_all or self.changes_until_kill is not None
 
     def take_busy_us(self) -> int:
-        """The time the disk has worked since it was asked last."""
+        """The time the disk has worked since it was asked last; of many files together no more than a minute.
+
+        A task has all its time set when it begins. Without a bound, one that syncs a hundred files on a slow disk would
+        still be at it long after the disk was healed.
+        """
         busy, self._busy_us = self._busy_us, 0
-        return busy
+        return min(busy, BUSY_US_MAX)
 
     # -- what files do ---------------------------------------------------------------------------------------------
 
