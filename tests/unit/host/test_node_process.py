@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +15,20 @@ from ottla.broker.context import ListenerInfo
 from ottla.host.node_process import NodeProcess, address
 from ottla.host.peers import PeerSettings
 from ottla.model.config import BrokerConfig
+
+
+@contextmanager
+def unstarted(config: BrokerConfig) -> Iterator[NodeProcess]:
+    """A node as it is before it starts, let go of in the end."""
+    node = NodeProcess(config, on_ready=lambda _: None)
+    try:
+        yield node
+    finally:
+        for bound, _ in node._bound:
+            bound.close()
+        node._workers.close()
+        node._loop.close()
+        asyncio.set_event_loop(None)
 
 
 @pytest.mark.parametrize(
@@ -35,8 +51,7 @@ def test_clients_that_use_up_the_connections_keep_no_node_out() -> None:
         "max.connections": "1",
     }
     config = BrokerConfig(properties)
-    node = NodeProcess(config, on_ready=lambda _: None)
-    try:
+    with unstarted(config) as node:
         for name in names:
             info = ListenerInfo(
                 name=name,
@@ -59,12 +74,6 @@ def test_clients_that_use_up_the_connections_keep_no_node_out() -> None:
         (on_config_changed,) = broker.on_config_changed
         on_config_changed(BrokerConfig({**properties, "max.connections": "2"}))
         assert brokers.has_room("CLIENTS")
-    finally:
-        for bound, _ in node._bound:
-            bound.close()
-        node._workers.close()
-        node._loop.close()
-        asyncio.set_event_loop(None)
 
 
 def test_what_is_set_for_sockets_reaches_them() -> None:
@@ -83,8 +92,7 @@ def test_what_is_set_for_sockets_reaches_them() -> None:
             "connections.max.idle.ms": "3000",
         }
     )
-    node = NodeProcess(config, on_ready=lambda _: None)
-    try:
+    with unstarted(config) as node:
         assert node._peers._settings == PeerSettings(
             setup_timeout_ms=1100, setup_timeout_ms_max=2200, replica_receive_buffer_bytes=70_000
         )
@@ -97,20 +105,9 @@ def test_what_is_set_for_sockets_reaches_them() -> None:
         assert (listener._settings.request_bytes_max, listener._settings.requests_unanswered_max) == (60_000, 9)
         assert listener._idle_seconds_max == 3.0
         listener.stop_accepting()
-    finally:
-        for bound, _ in node._bound:
-            bound.close()
-        node._workers.close()
-        node._loop.close()
-        asyncio.set_event_loop(None)
 
 
 def test_kafkas_default_buffers_are_left_to_the_kernel() -> None:
-    node = NodeProcess(BrokerConfig.embedded(), on_ready=lambda _: None)
-    try:
+    with unstarted(BrokerConfig.embedded()) as node:
         assert (node._options.send_buffer_bytes, node._options.receive_buffer_bytes) == (-1, -1)
         assert node._peers._settings.replica_receive_buffer_bytes == -1
-    finally:
-        node._workers.close()
-        node._loop.close()
-        asyncio.set_event_loop(None)
