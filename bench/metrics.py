@@ -48,7 +48,7 @@ BUDGET = {"CPU s": 1.0, "longest wait of others ms": 50.0}
 FILES = (
     "broker/dispatch.py",
     "replica/partition.py",
-    "replica/fetching.py",
+    "replica/fetch_serving.py",
     "replica/producing.py",
 )
 COUNTERS = frozenset(

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.broker import dispatch
 from ottla.broker.apis import fetch
-from ottla.replica import follower_session, giant_fetch
+from ottla.replica import follower_fetch_session, giant_fetch
 from ottla.sim.plans import plan_of
 from ottla.sim.scenario import run_plan
 
@@ -16,7 +16,7 @@ def test_fetches_in_slices_promise_what_others_do(seed: int, monkeypatch: pytest
     monkeypatch.setattr(dispatch, "GIANT_BYTES_MIN", 120)
     monkeypatch.setattr(fetch, "PARTITIONS_PER_TURN_MAX", 0)
     monkeypatch.setattr(giant_fetch, "PARTITIONS_PER_SLICE", 1)
-    monkeypatch.setattr(follower_session, "NEW_IN_REQUEST_MAX", 2)
+    monkeypatch.setattr(follower_fetch_session, "NEW_IN_REQUEST_MAX", 2)
     begun = 0
     start = giant_fetch.GiantFetch.start_in_slices
 

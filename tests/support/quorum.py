@@ -5,7 +5,7 @@ from __future__ import annotations
 from ottla.model.ids import Uuid
 from ottla.model.ports import World
 from ottla.quorum.local_log import MetadataLogSettings
-from ottla.quorum.replica import QuorumReplica
+from ottla.quorum.raft_node import RaftNode
 from ottla.quorum.voter_log import VoterLog
 from ottla.quorum.voters import ReplicaKey, Voter, VoterSet
 
@@ -38,7 +38,7 @@ def start_single_voter(
     settings: MetadataLogSettings | None = None,
     directory_id: Uuid = Uuid.ZERO,
     cluster_id: str = "ours",
-) -> QuorumReplica:
+) -> RaftNode:
     log = VoterLog.open(
         world=world,
         metadata_log_dir=metadata_log_dir,
@@ -47,6 +47,6 @@ def start_single_voter(
         directory_id=directory_id,
         configured_voters=VoterSet([Voter(ReplicaKey(node_id))]),
     )
-    replica = QuorumReplica(world=world, log=log, cluster_id=cluster_id)
+    replica = RaftNode(world=world, log=log, cluster_id=cluster_id)
     replica.start()
     return replica

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ottla.metadata.publishers import Publishers
     from ottla.model.config import BrokerConfig
     from ottla.model.ports import World
-    from ottla.quorum.replica import QuorumReplica
+    from ottla.quorum.raft_node import RaftNode
     from ottla.replica.manager import ReplicaManager
     from ottla.replica.transactional import TransactionalAppends
     from ottla.storage.manager import LogManager
@@ -81,7 +81,7 @@ class Broker:
         supported_features: Mapping[str, tuple[int, int]],
         peers: Peers | None = None,
         local_controller: Controller | None = None,
-        quorum: QuorumReplica | None = None,
+        quorum: RaftNode | None = None,
         authorizer: Authorizer | None = None,
     ) -> None:
         self.config = config

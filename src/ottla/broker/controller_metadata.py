@@ -26,7 +26,7 @@ from ottla.model.ids import Uuid
 from ottla.quorum.machine import QuorumSettings
 from ottla.quorum.membership import Membership
 from ottla.quorum.observer import ControllerAddresses
-from ottla.quorum.replica import QuorumReplica, ReplicaSettings
+from ottla.quorum.raft_node import RaftNode, RaftNodeSettings
 from ottla.quorum.voter_log import VoterLog
 from ottla.quorum.voters import ReplicaKey, Voter, VoterSet
 from ottla.wire.messages.api_versions import ApiVersionsRequest
@@ -94,7 +94,7 @@ class ControllerMetadata:
         )
         self.controller: Controller | None = controller
         self._controller = controller
-        quorum = QuorumReplica(
+        quorum = RaftNode(
             world=world,
             log=log,
             cluster_id=storage.cluster_id,
@@ -102,7 +102,7 @@ class ControllerMetadata:
             settings=_replica_settings(config, own_endpoints(listeners)),
         )
         quorum.on_fatal = lambda error: self.on_fatal(error)
-        self.quorum: QuorumReplica | None = quorum
+        self.quorum: RaftNode | None = quorum
         self._quorum = quorum
         self._upkeep = LeaderUpkeep(world=world, controller=controller, config=config)
         quorum.on_leading = self._on_leading
@@ -408,8 +408,8 @@ def _remote_controller(
     )
 
 
-def _replica_settings(config: BrokerConfig, own: tuple[tuple[str, Endpoint], ...]) -> ReplicaSettings:
-    return ReplicaSettings(
+def _replica_settings(config: BrokerConfig, own: tuple[tuple[str, Endpoint], ...]) -> RaftNodeSettings:
+    return RaftNodeSettings(
         timing=QuorumSettings(
             election_timeout_ms=config.controller_quorum_election_timeout_ms,
             election_backoff_max_ms=config.controller_quorum_election_backoff_max_ms,

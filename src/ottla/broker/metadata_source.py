@@ -22,7 +22,7 @@ from ottla.model.deferred import Deferred
 from ottla.quorum.log import MetadataLogSettings
 from ottla.quorum.observer import ControllerAddresses, MetadataObserver, ObserverSettings
 from ottla.quorum.observer_log import ObserverLog
-from ottla.quorum.replica import QuorumReplica
+from ottla.quorum.raft_node import RaftNode
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from ottla.wire.peers import Endpoint, Peers
 
@@ -58,7 +58,7 @@ class MetadataSource(Protocol):
 
     # None unless this node has the controller role.
     controller: Controller | None
-    quorum: QuorumReplica | None
+    quorum: RaftNode | None
     # Called when the node cannot go on.
     on_fatal: Callable[[BaseException], object]
 
@@ -113,7 +113,7 @@ class RemoteMetadata:
         self._timer: Timer | None = None
         self.on_fatal = on_fatal
         self.controller: Controller | None = None
-        self.quorum: QuorumReplica | None = None
+        self.quorum: RaftNode | None = None
         self._log = log = ObserverLog.open(
             world=world,
             metadata_log_dir=metadata_directory,

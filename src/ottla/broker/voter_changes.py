@@ -10,12 +10,12 @@ from ottla.model.errors import ErrorCode, KafkaError
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.context import RequestContext
-    from ottla.quorum.replica import QuorumReplica
+    from ottla.quorum.raft_node import RaftNode
 
 __all__ = ["quorum_to_change"]
 
 
-def quorum_to_change(context: RequestContext, broker: Broker) -> QuorumReplica | None:
+def quorum_to_change(context: RequestContext, broker: Broker) -> RaftNode | None:
     """None where a broker has to send the request on, for only the leader can. Raises unless the client may."""
     if not context.allows(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

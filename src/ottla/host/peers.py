@@ -21,7 +21,7 @@ from ottla.host.buffers import LARGE_SIZE_MIN, SCRATCH_SIZE, LargeBuffers
 from ottla.host.loop import EventLoop
 from ottla.model.deferred import Deferred
 from ottla.model.ports import Timer, Workers
-from ottla.replica.fetchers import PURPOSE as REPLICA_FETCH
+from ottla.replica.fetcher_pool import PURPOSE as REPLICA_FETCH
 from ottla.wire.api import API_SPECS, ApiKey, ApiSpec
 from ottla.wire.codec import MalformedMessage, UnsupportedVersion, decode
 from ottla.wire.framing import request_parts

@@ -9,7 +9,7 @@ from ottla.quorum.voters import ReplicaKey
 
 if TYPE_CHECKING:
     from ottla.quorum.leadership import ReplicaProgress
-    from ottla.quorum.replica import QuorumReplica
+    from ottla.quorum.raft_node import RaftNode
 
 __all__ = ["QuorumDescription", "ReplicaDescription", "describe_quorum"]
 
@@ -32,7 +32,7 @@ class QuorumDescription(NamedTuple):
     observers: list[ReplicaDescription]
 
 
-def describe_quorum(quorum: QuorumReplica) -> QuorumDescription | None:
+def describe_quorum(quorum: RaftNode) -> QuorumDescription | None:
     """None when this node does not lead: only the leader knows."""
     leadership = quorum.machine.leadership
     if leadership is None:
@@ -58,7 +58,7 @@ def describe_quorum(quorum: QuorumReplica) -> QuorumDescription | None:
     )
 
 
-def _described(quorum: QuorumReplica, key: ReplicaKey, progress: ReplicaProgress) -> ReplicaDescription:
+def _described(quorum: RaftNode, key: ReplicaKey, progress: ReplicaProgress) -> ReplicaDescription:
     return ReplicaDescription(
         key.node_id,
         key.directory_id,

@@ -14,7 +14,7 @@ from ottla.wire.messages import end_quorum_epoch as q
 from ottla.wire.messages import vote as v
 
 if TYPE_CHECKING:
-    from ottla.quorum.replica import QuorumReplica
+    from ottla.quorum.raft_node import RaftNode
 
 __all__ = ["Elections"]
 
@@ -22,7 +22,7 @@ __all__ = ["Elections"]
 class Elections:
     """What the machine decides is durable before the answer is made."""
 
-    def __init__(self, quorum: QuorumReplica, *, cluster_id: str) -> None:
+    def __init__(self, quorum: RaftNode, *, cluster_id: str) -> None:
         self._quorum = quorum
         self._cluster_id = cluster_id
 

@@ -24,7 +24,7 @@ from ottla.wire.messages import fetch_snapshot as s
 
 if TYPE_CHECKING:
     from ottla.model.ports import File, Timer, World
-    from ottla.quorum.replica import QuorumReplica
+    from ottla.quorum.raft_node import RaftNode
     from ottla.quorum.voter_log import VoterLog
 
 __all__ = ["QuorumLeader"]
@@ -55,7 +55,7 @@ class _Parked:
 class QuorumLeader:
     """Answers for one log, as long as this node leads."""
 
-    def __init__(self, *, world: World, log: VoterLog, quorum: QuorumReplica, cluster_id: str, bytes_max: int) -> None:
+    def __init__(self, *, world: World, log: VoterLog, quorum: RaftNode, cluster_id: str, bytes_max: int) -> None:
         self._world = world
         self._log = log
         self._quorum = quorum

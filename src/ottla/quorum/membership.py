@@ -18,7 +18,7 @@ from ottla.wire.messages import update_raft_voter as u
 
 if TYPE_CHECKING:
     from ottla.model.ports import Timer, World
-    from ottla.quorum.replica import QuorumReplica
+    from ottla.quorum.raft_node import RaftNode
     from ottla.wire.message import Message
     from ottla.wire.peers import Peers
 
@@ -29,9 +29,7 @@ CHANGE_TIMEOUT_MS = 30_000
 
 
 class Membership:
-    def __init__(
-        self, *, world: World, quorum: QuorumReplica, peers: Peers, cluster_id: str, joins_by_itself: bool
-    ) -> None:
+    def __init__(self, *, world: World, quorum: RaftNode, peers: Peers, cluster_id: str, joins_by_itself: bool) -> None:
         self._world = world
         self._quorum = quorum
         self._peers = peers

@@ -25,7 +25,7 @@ from ottla.wire.peers import Endpoint
 
 if TYPE_CHECKING:
     from ottla.model.ports import World
-    from ottla.quorum.replica import QuorumReplica
+    from ottla.quorum.raft_node import RaftNode
     from ottla.wire.peers import Peers
 
 __all__ = ["KRAFT_VERSION", "Reconfiguration"]
@@ -42,7 +42,7 @@ CHANGE_TIMEOUT_MS = 30_000
 class Reconfiguration:
     """Decides changes of the voters while this node leads."""
 
-    def __init__(self, *, world: World, quorum: QuorumReplica, peers: Peers | None, cluster_id: str) -> None:
+    def __init__(self, *, world: World, quorum: RaftNode, peers: Peers | None, cluster_id: str) -> None:
         self._world = world
         self._quorum = quorum
         self._peers = peers

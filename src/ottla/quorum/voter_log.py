@@ -31,7 +31,7 @@ __all__ = ["VoterLog"]
 
 
 class VoterLog(LocalMetadataLog):
-    """Open it with `open`; `ottla.quorum.replica` says who leads and what is committed."""
+    """Open it with `open`; `ottla.quorum.raft_node` says who leads and what is committed."""
 
     def __init__(
         self, *, world: World, directory: str, node_id: int, settings: MetadataLogSettings, directory_id: Uuid

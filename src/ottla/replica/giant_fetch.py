@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode
+from ottla.replica.fetch_serving import Fetch, by_topic
 from ottla.replica.fetch_sessions import (
     EPOCH_FINAL,
     EPOCH_INITIAL,
@@ -33,7 +34,6 @@ from ottla.replica.fetch_sessions import (
     FetchSessions,
     merge,
 )
-from ottla.replica.fetching import Fetch, by_topic
 from ottla.replica.partition import Partition
 from ottla.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, FetchTopic
 from ottla.wire.slicing import encode_in_slices

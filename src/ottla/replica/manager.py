@@ -20,7 +20,7 @@ from ottla.model.slices import Slices
 from ottla.records.validate import ProduceSettings
 from ottla.replica.directory_reporter import DirectoryChannel, DirectoryReporter
 from ottla.replica.fetch_sessions import FetchEntry, FetchSessions
-from ottla.replica.fetchers import FetcherPool
+from ottla.replica.fetcher_pool import FetcherPool
 from ottla.replica.isr import AlterPartitionChannel, IsrKeeper
 from ottla.replica.nearest import RACK_AWARE_SELECTOR
 from ottla.replica.openings import Openings

@@ -80,7 +80,7 @@ READ_BY = {
         "compression.lz4.level",
         "compression.zstd.level",
     ),
-    "replica/fetcher.py": (
+    "replica/follower_fetch_loop.py": (
         "replica.fetch.backoff.ms",
         "replica.fetch.min.bytes",
         "replica.socket.timeout.ms",

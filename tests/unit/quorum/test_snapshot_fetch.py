@@ -5,7 +5,7 @@ from __future__ import annotations
 from ottla.model.deferred import Deferred
 from ottla.model.ids import Uuid
 from ottla.quorum import events as e
-from ottla.quorum.replica import QuorumReplica, ReplicaSettings
+from ottla.quorum.raft_node import RaftNode, RaftNodeSettings
 from ottla.quorum.snapshots import SnapshotId, snapshot_bytes
 from ottla.quorum.voter_log import VoterLog
 from ottla.quorum.voters import ReplicaKey, Voter, VoterSet
@@ -43,7 +43,7 @@ class HeldPeers:
         return found[2]
 
 
-def a_voter() -> tuple[QuorumReplica, HeldPeers]:
+def a_voter() -> tuple[RaftNode, HeldPeers]:
     files = MemoryFiles()
     files.make_directories("/1")
     virtual = VirtualWorld(immediate_workers=True, files=files)
@@ -56,8 +56,8 @@ def a_voter() -> tuple[QuorumReplica, HeldPeers]:
         configured_voters=voters,
     )
     peers = HeldPeers()
-    settings = ReplicaSettings(listeners=(("C", Endpoint("node", 1)),))
-    replica = QuorumReplica(world=virtual.world, log=log, cluster_id="ours", peers=peers, settings=settings)
+    settings = RaftNodeSettings(listeners=(("C", Endpoint("node", 1)),))
+    replica = RaftNode(world=virtual.world, log=log, cluster_id="ours", peers=peers, settings=settings)
     replica.start()
     return replica, peers
 

@@ -19,10 +19,10 @@ from ottla.model.deferred import Deferred
 from ottla.model.ids import Uuid
 from ottla.model.ports import Scheduler, World
 from ottla.quorum.local_log import MetadataLogSettings
-from ottla.quorum.replica import QuorumReplica, ReplicaSettings
+from ottla.quorum.raft_node import RaftNode, RaftNodeSettings
 from ottla.quorum.voter_log import VoterLog
 from tests.support.files import MemoryFiles
-from tests.unit.quorum.test_replicas import Quorum, endpoint, peers_of
+from tests.unit.quorum.test_raft_nodes import Quorum, endpoint, peers_of
 
 SETTINGS = MetadataLogSettings(segment_bytes=200, retention_bytes=600)
 STEPS = 60
@@ -75,7 +75,7 @@ class Story(Quorum):
             disk.make_directories("/")
         super().__init__(3, seed=seed)
 
-    def start(self, node_id: int) -> QuorumReplica:
+    def start(self, node_id: int) -> RaftNode:
         virtual, disk = self.virtual, self.disks[node_id]
         disk.make_directories(f"/{node_id}")
         workers = SlowWorkers(virtual.scheduler, self.chance)
@@ -94,17 +94,15 @@ class Story(Quorum):
             configured_voters=self.voters,
             settings=SETTINGS,
         )
-        settings = ReplicaSettings(listeners=(("C", endpoint(node_id)),), snapshot_bytes_max=400)
-        replica = QuorumReplica(
-            world=world, log=log, cluster_id="ours", peers=peers_of(self, node_id), settings=settings
-        )
+        settings = RaftNodeSettings(listeners=(("C", endpoint(node_id)),), snapshot_bytes_max=400)
+        replica = RaftNode(world=world, log=log, cluster_id="ours", peers=peers_of(self, node_id), settings=settings)
         replica.on_fatal = lambda _: self.end(node_id, replica)
         self.replicas[node_id] = replica
         self.workers[node_id] = workers
         replica.start()
         return replica
 
-    def end(self, node_id: int, replica: QuorumReplica) -> None:
+    def end(self, node_id: int, replica: RaftNode) -> None:
         """The process is gone, and nothing was closed in good order."""
         if self.replicas.get(node_id) is replica:
             del self.replicas[node_id]

@@ -11,7 +11,7 @@ import pytest
 from ottla.broker.apis import delete_records, list_offsets, produce
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode
-from ottla.replica.following import Followed
+from ottla.replica.followed_partition import FollowedPartition
 from ottla.replica.partition import Partition
 from ottla.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -117,7 +117,7 @@ def test_a_follower_goes_on_with_its_other_partitions(
 ) -> None:
     pair.create_topic(partitions=2)
     pair.run()
-    break_first(Followed, "on_fetched")
+    break_first(FollowedPartition, "on_fetched")
     with caplog.at_level(logging.ERROR):
         for index in (0, 1):
             pair[1].produce("a", index=index)

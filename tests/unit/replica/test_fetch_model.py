@@ -22,7 +22,7 @@ from ottla.broker.statistics import NodeStatistics
 from ottla.model.ids import Uuid
 from ottla.model.ports import FileRegion
 from ottla.replica import giant_fetch
-from ottla.replica.fetching import Fetch
+from ottla.replica.fetch_serving import Fetch
 from ottla.wire.codec import decode
 from ottla.wire.framing import request_parts
 from ottla.wire.messages import metadata_records as r

@@ -8,7 +8,7 @@ import pytest
 
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
-from ottla.replica.following import truncation_offset
+from ottla.replica.followed_partition import truncation_offset
 from ottla.wire.messages.fetch import FetchRequest
 from tests.support.replica_cluster import ReplicaCluster
 

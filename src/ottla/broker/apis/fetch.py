@@ -23,7 +23,7 @@ from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
-from ottla.replica.fetching import Fetch, FetchLimits
+from ottla.replica.fetch_serving import Fetch, FetchLimits
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
 
 if TYPE_CHECKING:

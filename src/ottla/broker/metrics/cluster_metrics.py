@@ -16,7 +16,7 @@ from ottla.quorum.roles import Role
 if TYPE_CHECKING:
     from ottla.broker.metrics.scrape import Scrape
     from ottla.metadata.controller import Controller
-    from ottla.quorum.replica import QuorumReplica
+    from ottla.quorum.raft_node import RaftNode
 
 __all__ = ["CLUSTER_METRICS"]
 
@@ -42,7 +42,7 @@ def _applied_lag_ms(scrape: Scrape) -> int:
     return max(scrape.broker.world.clock.now_ms() - timestamp_ms, 0) if timestamp_ms else 0
 
 
-def _quorum(number: Callable[[QuorumReplica], int]) -> Callable[[Scrape], int | None]:
+def _quorum(number: Callable[[RaftNode], int]) -> Callable[[Scrape], int | None]:
     def read(scrape: Scrape) -> int | None:
         return None if scrape.broker.quorum is None else number(scrape.broker.quorum)
 

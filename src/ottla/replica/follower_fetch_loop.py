@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.replica.defects import error_of
-from ottla.replica.follower_session import FollowerSession
-from ottla.replica.following import NOT_SENT, DoubtEnded, Followed, GapsNotNoted
+from ottla.replica.followed_partition import NOT_SENT, DoubtEnded, FollowedPartition, GapsNotNoted
+from ottla.replica.follower_fetch_session import FollowerFetchSession
 from ottla.storage.errors import LogDirectoryOffline
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse, FetchTopic, PartitionData, ReplicaState
 from ottla.wire.messages.list_offsets import (
@@ -45,14 +45,14 @@ if TYPE_CHECKING:
     from ottla.model.deferred import Deferred
     from ottla.model.ids import Uuid
     from ottla.model.ports import Timer, World
-    from ottla.replica.follower_session import PartitionKey
+    from ottla.replica.follower_fetch_session import PartitionKey
     from ottla.replica.throttles import ReplicationThrottles
     from ottla.wire.message import Message
     from ottla.wire.peers import Endpoint, Peers
 
 __all__ = ["FetcherSettings", "ReplicaFetcher"]
 
-logger = logging.getLogger("ottla.replica.fetcher")
+logger = logging.getLogger("ottla.replica.follower_fetch_loop")
 
 BACKOFF_MS_MIN = 10
 
@@ -113,10 +113,10 @@ class ReplicaFetcher:
         self._settings = settings
         self._broker_epoch = broker_epoch
         self._throttles = throttles
-        self._followed: dict[PartitionKey, Followed] = {}
-        self._session: FollowerSession[Followed] = FollowerSession()
+        self._followed: dict[PartitionKey, FollowedPartition] = {}
+        self._session: FollowerFetchSession[FollowedPartition] = FollowerFetchSession()
         # Those that pause, by the time when they are tried again.
-        self._paused: deque[tuple[int, Followed]] = deque()
+        self._paused: deque[tuple[int, FollowedPartition]] = deque()
         self._pause_timer: Timer | None = None
         self._retry_timer: Timer | None = None
         self._flushes: list[Deferred[None]] = []
@@ -135,13 +135,13 @@ class ReplicaFetcher:
         return len(self._followed)
 
     @property
-    def failed(self) -> list[Followed]:
+    def failed(self) -> list[FollowedPartition]:
         return [followed for followed in self._followed.values() if followed.is_failed]
 
-    def followed(self, key: PartitionKey) -> Followed | None:
+    def followed(self, key: PartitionKey) -> FollowedPartition | None:
         return self._followed.get(key)
 
-    def follow(self, followed: Followed) -> None:
+    def follow(self, followed: FollowedPartition) -> None:
         """Begins to fetch a partition, or goes on with a new epoch."""
         self._followed[followed.key] = followed
         try:
@@ -262,7 +262,7 @@ class ReplicaFetcher:
                 logger.warning("broker %d refuses fetches: error %d", self.leader_id, response.error_code)
                 self._pause_all()
             return
-        out_of_range: list[Followed] = []
+        out_of_range: list[FollowedPartition] = []
         for topic in response.responses:
             for data in topic.partitions:
                 followed = self._session.get((topic.topic_id, data.partition_index))
@@ -286,7 +286,9 @@ class ReplicaFetcher:
         else:
             self._ask()
 
-    def _on_partition(self, followed: Followed, data: PartitionData, out_of_range: list[Followed]) -> None:
+    def _on_partition(
+        self, followed: FollowedPartition, data: PartitionData, out_of_range: list[FollowedPartition]
+    ) -> None:
         code = data.error_code
         if code == ErrorCode.NONE:
             try:
@@ -333,7 +335,7 @@ class ReplicaFetcher:
         for flushed in flushes:
             flushed.when_done(on_flushed)
 
-    def _on_trouble(self, followed: Followed, error: Exception) -> None:
+    def _on_trouble(self, followed: FollowedPartition, error: Exception) -> None:
         if isinstance(error, LogDirectoryOffline):
             self._fail(followed, error.message)
         elif not isinstance(error, KafkaError):
@@ -344,15 +346,18 @@ class ReplicaFetcher:
 
     # A log outside of the leader's range.
 
-    def _ask_range(self, outside: list[Followed]) -> None:
+    def _ask_range(self, outside: list[FollowedPartition]) -> None:
         """Asks where the leader's logs end, then where they begin: in this order, for both may move on meanwhile."""
         self._ask_offsets(outside, _LATEST, lambda ends: self._ask_starts(outside, ends))
 
-    def _ask_starts(self, outside: list[Followed], ends: dict[tuple[str, int], int]) -> None:
+    def _ask_starts(self, outside: list[FollowedPartition], ends: dict[tuple[str, int], int]) -> None:
         self._ask_offsets(outside, _EARLIEST, lambda starts: self._on_range(outside, starts, ends))
 
     def _ask_offsets(
-        self, wanted: Iterable[Followed], timestamp: int, on_offsets: Callable[[dict[tuple[str, int], int]], None]
+        self,
+        wanted: Iterable[FollowedPartition],
+        timestamp: int,
+        on_offsets: Callable[[dict[tuple[str, int], int]], None],
     ) -> None:
         topics: dict[str, ListOffsetsTopic] = {}
         for followed in wanted:
@@ -376,7 +381,7 @@ class ReplicaFetcher:
         self._send(request, self._settings.socket_timeout_ms, on_answer)
 
     def _on_range(
-        self, outside: list[Followed], starts: dict[tuple[str, int], int], ends: dict[tuple[str, int], int]
+        self, outside: list[FollowedPartition], starts: dict[tuple[str, int], int], ends: dict[tuple[str, int], int]
     ) -> None:
         for followed in outside:
             if self._session.get(followed.key) is not followed:
@@ -401,12 +406,12 @@ class ReplicaFetcher:
     def _backoff_ms(self, attempts: int) -> int:
         return min(self._settings.backoff_ms, BACKOFF_MS_MIN << min(attempts, 16))
 
-    def _pause(self, followed: Followed) -> None:
+    def _pause(self, followed: FollowedPartition) -> None:
         delay_ms = self._backoff_ms(followed.attempts)
         followed.attempts += 1
         self._leave_alone(followed, delay_ms)
 
-    def _leave_alone(self, followed: Followed, delay_ms: int) -> None:
+    def _leave_alone(self, followed: FollowedPartition, delay_ms: int) -> None:
         followed.sent_offset = NOT_SENT
         self._session.remove(followed.key)
         due = (self._now_ms() + delay_ms, followed)
@@ -417,7 +422,7 @@ class ReplicaFetcher:
         self._paused.insert(place, due)
         self._plan_end_of_pause()
 
-    def _throttle(self, followed: Followed, data: PartitionData) -> None:
+    def _throttle(self, followed: FollowedPartition, data: PartitionData) -> None:
         """Counts what came, and leaves the partition alone for a while if that was too much (KIP-73)."""
         if data.records:
             self._throttles.on_received(len(data.records))
@@ -452,7 +457,7 @@ class ReplicaFetcher:
             self._hurry()
         self._plan_end_of_pause()
 
-    def _fail(self, followed: Followed, reason: str) -> None:
+    def _fail(self, followed: FollowedPartition, reason: str) -> None:
         logger.warning("%s is not fetched any more: %s", followed.partition, reason)
         followed.is_failed = True
         followed.sent_offset = NOT_SENT

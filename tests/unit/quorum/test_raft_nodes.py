@@ -13,7 +13,7 @@ from ottla.quorum.description import describe_quorum
 from ottla.quorum.errors import MetadataLogFailedError, NotLeaderError
 from ottla.quorum.local_log import MetadataLogSettings
 from ottla.quorum.quorum_state import read_quorum_state
-from ottla.quorum.replica import QuorumReplica, ReplicaSettings
+from ottla.quorum.raft_node import RaftNode, RaftNodeSettings
 from ottla.quorum.roles import Role
 from ottla.quorum.voter_log import VoterLog
 from ottla.quorum.voters import ReplicaKey, Voter, VoterSet
@@ -42,14 +42,14 @@ class Quorum:
         self.voters = VoterSet(
             Voter(ReplicaKey(node_id), (("C", endpoint(node_id)),)) for node_id in range(1, (voters or count) + 1)
         )
-        self.replicas: dict[int, QuorumReplica] = {}
+        self.replicas: dict[int, RaftNode] = {}
         self.cut_off: set[int] = set()
         self.leading: list[tuple[str, int]] = []
         for node_id in range(1, count + 1):
             self.files.make_directories(f"/{node_id}")
             self.start(node_id)
 
-    def start(self, node_id: int) -> QuorumReplica:
+    def start(self, node_id: int) -> RaftNode:
         log = VoterLog.open(
             world=self.virtual.world,
             metadata_log_dir=f"/{node_id}",
@@ -58,12 +58,12 @@ class Quorum:
             configured_voters=self.voters,
             settings=MetadataLogSettings(retention_bytes=0),
         )
-        replica = QuorumReplica(
+        replica = RaftNode(
             world=self.virtual.world,
             log=log,
             cluster_id="ours",
             peers=_Peers(self, node_id),
-            settings=ReplicaSettings(listeners=(("C", endpoint(node_id)),), bootstrap=(endpoint(1), endpoint(2))),
+            settings=RaftNodeSettings(listeners=(("C", endpoint(node_id)),), bootstrap=(endpoint(1), endpoint(2))),
         )
         replica.on_leading = lambda: self.leading.append(("leads", node_id))
         replica.on_resigned = lambda: self.leading.append(("resigned", node_id))
@@ -79,11 +79,11 @@ class Quorum:
     def run(self, ms: int) -> None:
         self.virtual.scheduler.advance(ms)
 
-    def leader(self) -> QuorumReplica:
+    def leader(self) -> RaftNode:
         leaders = [each for each in self.replicas.values() if each.is_leading]
         return max(leaders, key=lambda each: each.machine.epoch)
 
-    def followers(self) -> list[QuorumReplica]:
+    def followers(self) -> list[RaftNode]:
         return [each for each in self.replicas.values() if not each.machine.is_leader]
 
     def append(self, value: bytes) -> int:
@@ -151,7 +151,7 @@ def peers_of(quorum: Quorum, node_id: int) -> Peers:
     return _Peers(quorum, node_id)
 
 
-def _served(replica: QuorumReplica, request: Any, version: int) -> Any:
+def _served(replica: RaftNode, request: Any, version: int) -> Any:
     if isinstance(request, f.FetchRequest):
         assert request.replica_state is not None
         return replica.leader.fetch(request, replica_id=request.replica_state.replica_id, api_version=version)

@@ -1,12 +1,12 @@
-"""A follower's half of an incremental fetch session (KIP-227); the leader's half is in `fetch_sessions`.
+"""The follower's side of an incremental fetch session (KIP-227); the leader's side is `fetch_sessions`.
 
-The first request of a session lists everything. Afterwards only what changed is listed: partitions whose position
-moved, that are new, or that are to be left out. `FollowerSession` keeps count of that; it holds no state of partitions
-beyond their keys.
+The first request of a session lists every partition. Later requests list only the partitions that changed: new ones,
+ones with a new position, and ones that the leader shall forget. `FollowerFetchSession` tracks these changes. It holds
+nothing about a partition beyond its key.
 
-Of very many partitions some thousand are listed in the first request, and as many in each of the next ones: both
-brokers would have nothing else to do for a second if it were a hundred thousand at once. What has not been told yet
-waits its turn. Only what the leader knows nothing of may wait: of the others it would send again what it has sent.
+A request introduces a few thousand partitions at most: listing a hundred thousand at once would block both brokers
+for a second. The remaining partitions follow in the next requests. Only partitions that the leader does not know yet
+may wait like this; for a known partition the leader would send the same records again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ottla.model.errors import ErrorCode
 from ottla.model.ids import Uuid
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse, ForgottenTopic
 
-__all__ = ["NEW_IN_REQUEST_MAX", "FollowerSession", "PartitionKey"]
+__all__ = ["NEW_IN_REQUEST_MAX", "FollowerFetchSession", "PartitionKey"]
 
 PartitionKey = tuple[Uuid, int]
 
@@ -33,7 +33,7 @@ NEW_IN_REQUEST_MAX = 5_000
 T = TypeVar("T")
 
 
-class FollowerSession(Generic[T]):
+class FollowerFetchSession(Generic[T]):
     """What the leader has been told, and what it has still to be told."""
 
     __slots__ = ("_changed", "_epoch", "_forgotten", "_id", "_is_refused", "_members", "_untold")

@@ -6,15 +6,15 @@ import pytest
 
 from ottla.model.errors import ErrorCode
 from ottla.model.ids import Uuid
-from ottla.replica import follower_session
-from ottla.replica.follower_session import FollowerSession
+from ottla.replica import follower_fetch_session
+from ottla.replica.follower_fetch_session import FollowerFetchSession
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
 
 TOPIC = Uuid(bytes(15) + b"\x07")
 A, B, C = (TOPIC, 0), (TOPIC, 1), (TOPIC, 2)
 
 
-def ask(session: FollowerSession[str]) -> tuple[list[str], list[int], int, int]:
+def ask(session: FollowerFetchSession[str]) -> tuple[list[str], list[int], int, int]:
     """What a request lists and leaves out, its session and its epoch."""
     request = FetchRequest()
     listed = list(session.begin_request(request))
@@ -23,9 +23,9 @@ def ask(session: FollowerSession[str]) -> tuple[list[str], list[int], int, int]:
 
 
 @pytest.fixture
-def session() -> FollowerSession[str]:
+def session() -> FollowerFetchSession[str]:
     """Open as number 9, with A and B in it."""
-    session: FollowerSession[str] = FollowerSession()
+    session: FollowerFetchSession[str] = FollowerFetchSession()
     session.set(A, "a")
     session.set(B, "b")
     assert ask(session) == (["a", "b"], [], 0, 0)
@@ -33,14 +33,14 @@ def session() -> FollowerSession[str]:
     return session
 
 
-def test_later_requests_list_what_changed(session: FollowerSession[str]) -> None:
+def test_later_requests_list_what_changed(session: FollowerFetchSession[str]) -> None:
     session.set(B, "b2")
     assert ask(session) == (["b2"], [], 9, 1)
     assert session.end_request(FetchResponse(session_id=9))
     assert ask(session) == ([], [], 9, 2)
 
 
-def test_what_left_is_forgotten_once(session: FollowerSession[str]) -> None:
+def test_what_left_is_forgotten_once(session: FollowerFetchSession[str]) -> None:
     session.remove(A)
     session.remove(C)
     assert ask(session) == ([], [0], 9, 1)
@@ -49,43 +49,43 @@ def test_what_left_is_forgotten_once(session: FollowerSession[str]) -> None:
     assert (session.get(A), session.get(B), len(session)) == (None, "b", 1)
 
 
-def test_what_left_and_came_back_is_listed_and_not_forgotten(session: FollowerSession[str]) -> None:
+def test_what_left_and_came_back_is_listed_and_not_forgotten(session: FollowerFetchSession[str]) -> None:
     session.remove(A)
     session.set(A, "a2")
     assert ask(session) == (["a2"], [], 9, 1)
 
 
-def test_what_came_and_left_is_not_listed(session: FollowerSession[str]) -> None:
+def test_what_came_and_left_is_not_listed(session: FollowerFetchSession[str]) -> None:
     session.set(C, "c")
     session.remove(C)
     assert ask(session) == ([], [], 9, 1)
 
 
-def test_a_restart_lists_everything_and_closes_the_old_session(session: FollowerSession[str]) -> None:
+def test_a_restart_lists_everything_and_closes_the_old_session(session: FollowerFetchSession[str]) -> None:
     session.remove(A)
     session.restart()
     assert ask(session) == (["b"], [], 9, 0)
 
 
-def test_a_session_that_is_gone(session: FollowerSession[str]) -> None:
+def test_a_session_that_is_gone(session: FollowerFetchSession[str]) -> None:
     ask(session)
     assert not session.end_request(FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
     assert ask(session) == (["a", "b"], [], 0, 0)
 
 
-def test_an_epoch_that_was_lost(session: FollowerSession[str]) -> None:
+def test_an_epoch_that_was_lost(session: FollowerFetchSession[str]) -> None:
     ask(session)
     assert not session.end_request(FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH))
     assert ask(session) == (["a", "b"], [], 9, 0)
 
 
-def test_without_room_for_a_session_there_is_none(session: FollowerSession[str]) -> None:
+def test_without_room_for_a_session_there_is_none(session: FollowerFetchSession[str]) -> None:
     ask(session)
     assert session.end_request(FetchResponse(session_id=0))
     assert ask(session) == (["a", "b"], [], 0, 0)
 
 
-def test_epochs_begin_again_after_the_largest(session: FollowerSession[str]) -> None:
+def test_epochs_begin_again_after_the_largest(session: FollowerFetchSession[str]) -> None:
     session._epoch = 0x7FFFFFFF
     ask(session)
     session.end_request(FetchResponse(session_id=9))
@@ -95,12 +95,12 @@ def test_epochs_begin_again_after_the_largest(session: FollowerSession[str]) -> 
 class TestVeryMany:
     @pytest.fixture(autouse=True)
     def two_at_a_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(follower_session, "NEW_IN_REQUEST_MAX", 2)
+        monkeypatch.setattr(follower_fetch_session, "NEW_IN_REQUEST_MAX", 2)
 
     @pytest.fixture
-    def many(self) -> FollowerSession[str]:
+    def many(self) -> FollowerFetchSession[str]:
         """Open as number 9, with five in it of which two are told."""
-        many: FollowerSession[str] = FollowerSession()
+        many: FollowerFetchSession[str] = FollowerFetchSession()
         for number in range(5):
             many.set((TOPIC, number), f"{number}")
         assert ask(many) == (["0", "1"], [], 0, 0)
@@ -108,7 +108,7 @@ class TestVeryMany:
         assert many.end_request(FetchResponse(session_id=9))
         return many
 
-    def test_are_told_by_and_by(self, many: FollowerSession[str]) -> None:
+    def test_are_told_by_and_by(self, many: FollowerFetchSession[str]) -> None:
         # What has moved is told at any rate, what has not been told yet in its turn.
         many.set((TOPIC, 1), "1b")
         many.set((TOPIC, 4), "4b")
@@ -120,13 +120,13 @@ class TestVeryMany:
         many.end_request(FetchResponse(session_id=9))
         assert ask(many) == ([], [], 9, 3)
 
-    def test_a_new_session_begins_with_those_that_have_waited(self, many: FollowerSession[str]) -> None:
+    def test_a_new_session_begins_with_those_that_have_waited(self, many: FollowerFetchSession[str]) -> None:
         many.restart()
         assert ask(many)[0] == ["2", "3"]
         many.restart()
         assert ask(many)[0] == ["4", "0"]
 
-    def test_without_a_session_everything_is_in_each_request(self, many: FollowerSession[str]) -> None:
+    def test_without_a_session_everything_is_in_each_request(self, many: FollowerFetchSession[str]) -> None:
         ask(many)
         many.end_request(FetchResponse(session_id=0))
         assert ask(many)[0] == ["4", "0", "1", "2", "3"]
@@ -136,11 +136,11 @@ class TestVeryMany:
         many.restart()
         assert len(ask(many)[0]) == 2
 
-    def test_what_leaves_before_it_was_told_is_nobodys_business(self, many: FollowerSession[str]) -> None:
+    def test_what_leaves_before_it_was_told_is_nobodys_business(self, many: FollowerFetchSession[str]) -> None:
         many.remove((TOPIC, 2))
         assert ask(many) == (["3", "4"], [], 9, 1)
 
-    def test_what_comes_back_while_others_wait_is_left_out_first(self, many: FollowerSession[str]) -> None:
+    def test_what_comes_back_while_others_wait_is_left_out_first(self, many: FollowerFetchSession[str]) -> None:
         many.remove((TOPIC, 0))
         many.set((TOPIC, 0), "0b")
         assert ask(many) == (["2", "3"], [0], 9, 1)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ottla.model.errors import ErrorCode
-from ottla.replica import follower_session
+from ottla.replica import follower_fetch_session
 from ottla.storage.errors import DiskFull, LogDirectoryOffline
 from ottla.wire.messages import metadata_records as r
 from ottla.wire.messages.fetch import FetchRequest
@@ -126,7 +126,7 @@ class TestCopying:
     def test_very_many_partitions_are_followed_by_and_by(
         self, pair: ReplicaCluster, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(follower_session, "NEW_IN_REQUEST_MAX", 2)
+        monkeypatch.setattr(follower_fetch_session, "NEW_IN_REQUEST_MAX", 2)
         pair.create_topic(partitions=9)
         for index in range(9):
             pair[1].produce(f"p{index}", index=index)

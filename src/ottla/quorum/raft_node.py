@@ -1,9 +1,9 @@
-"""A replica of the metadata log on a node with the controller role: the machine, its log, its timer and its peers.
+"""The Raft node of a controller process: drives the quorum machine and owns its log, its timer and its peers.
 
-The machine decides; this carries out what it asks for, in the order in which it asks, and tells it what became of it.
-Events that come up meanwhile wait their turn. Whoever uses the log is told when this node begins to lead (`on_leading`,
-once an entry of its own epoch is committed, so that the log below is what the quorum agreed on) and when it no longer
-does (`on_resigned`).
+The machine decides. `RaftNode` carries out the machine's effects in their order and reports the outcomes as events.
+Events that arrive during a step are queued. The metadata layer is called when this node becomes the leader
+(`on_leading`, after an entry of its own epoch is committed, so that the log below it is agreed on) and when it stops
+being the leader (`on_resigned`).
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
     from ottla.model.ports import Timer, World
     from ottla.wire.message import Message
 
-__all__ = ["QuorumReplica", "ReplicaSettings"]
+__all__ = ["RaftNode", "RaftNodeSettings"]
 
-logger = logging.getLogger("ottla.quorum.replica")
+logger = logging.getLogger("ottla.quorum.raft_node")
 
 ELECTIONS, FETCHES = "quorum", "metadata"
 
 
-class ReplicaSettings(NamedTuple):
+class RaftNodeSettings(NamedTuple):
     timing: QuorumSettings = QuorumSettings()
     fetch_bytes_max: int = 1 << 20
     snapshot_bytes_max: int = 1 << 20
@@ -61,8 +61,8 @@ class ReplicaSettings(NamedTuple):
     bootstrap: tuple[Endpoint, ...] = ()
 
 
-class QuorumReplica:
-    """One node's part in the quorum."""
+class RaftNode:
+    """This process's replica of the metadata log and its part in the quorum."""
 
     def __init__(
         self,
@@ -71,14 +71,14 @@ class QuorumReplica:
         log: VoterLog,
         cluster_id: str,
         peers: Peers | None = None,
-        settings: ReplicaSettings | None = None,
+        settings: RaftNodeSettings | None = None,
     ) -> None:
         """Without peers the quorum has to be this node alone."""
         self._world = world
         self._peers = peers
         self.log = log
         self._cluster_id = cluster_id
-        self.settings = settings or ReplicaSettings()
+        self.settings = settings or RaftNodeSettings()
         state = read_quorum_state(world.files, log.directory) or QuorumState()
         _check_same_quorum(log, state)
         voted = None if state.voted_id < 0 else ReplicaKey(state.voted_id, state.voted_directory_id)
@@ -462,16 +462,16 @@ def _check_same_quorum(log: VoterLog, state: QuorumState) -> None:
         )
 
 
-_EFFECTS: dict[type, Callable[[QuorumReplica, Any], None]] = {
-    e.Persist: QuorumReplica._do_persist,
-    e.SendVote: QuorumReplica._do_send_vote,
-    e.SendBeginEpoch: QuorumReplica._do_send_begin_epoch,
-    e.SendEndEpoch: QuorumReplica._do_send_end_epoch,
-    e.Fetch: QuorumReplica._do_fetch,
-    e.FetchSnapshot: QuorumReplica._do_fetch_snapshot,
-    e.Append: QuorumReplica._do_append,
-    e.Truncate: QuorumReplica._do_truncate,
-    e.AppendLeaderChange: QuorumReplica._do_append_leader_change,
-    e.Commit: QuorumReplica._do_commit,
-    e.RoleChanged: QuorumReplica._do_role_changed,
+_EFFECTS: dict[type, Callable[[RaftNode, Any], None]] = {
+    e.Persist: RaftNode._do_persist,
+    e.SendVote: RaftNode._do_send_vote,
+    e.SendBeginEpoch: RaftNode._do_send_begin_epoch,
+    e.SendEndEpoch: RaftNode._do_send_end_epoch,
+    e.Fetch: RaftNode._do_fetch,
+    e.FetchSnapshot: RaftNode._do_fetch_snapshot,
+    e.Append: RaftNode._do_append,
+    e.Truncate: RaftNode._do_truncate,
+    e.AppendLeaderChange: RaftNode._do_append_leader_change,
+    e.Commit: RaftNode._do_commit,
+    e.RoleChanged: RaftNode._do_role_changed,
 }

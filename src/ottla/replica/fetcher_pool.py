@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from ottla.replica.fetcher import FetcherSettings, ReplicaFetcher
-from ottla.replica.following import Cleaner, Followed
+from ottla.replica.followed_partition import Cleaner, FollowedPartition
+from ottla.replica.follower_fetch_loop import FetcherSettings, ReplicaFetcher
 from ottla.wire.peers import Endpoint
 
 if TYPE_CHECKING:
     from ottla.model.config import BrokerConfig
     from ottla.model.ports import World
-    from ottla.replica.follower_session import PartitionKey
+    from ottla.replica.follower_fetch_session import PartitionKey
     from ottla.replica.partition import Partition
     from ottla.replica.throttles import ReplicationThrottles
     from ottla.replica.views import BrokerView
@@ -86,7 +86,7 @@ class FetcherPool:
         fetcher = self._fetcher_for(partition)
         if fetcher is not None:
             self._owners[key] = fetcher
-            fetcher.follow(Followed(partition, self._cleaner))
+            fetcher.follow(FollowedPartition(partition, self._cleaner))
 
     def unfollow(self, partition: Partition) -> None:
         """The partition is led here, deleted, or its disk is gone."""

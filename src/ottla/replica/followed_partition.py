@@ -19,13 +19,13 @@ from ottla.wire.messages.fetch import EpochEndOffset, FetchPartition, PartitionD
 
 if TYPE_CHECKING:
     from ottla.model.deferred import Deferred
-    from ottla.replica.follower_session import PartitionKey
+    from ottla.replica.follower_fetch_session import PartitionKey
     from ottla.replica.partition import Partition
     from ottla.storage.log import PartitionLog
 
-__all__ = ["Cleaner", "DoubtEnded", "Followed", "GapsNotNoted", "truncation_offset"]
+__all__ = ["Cleaner", "DoubtEnded", "FollowedPartition", "GapsNotNoted", "truncation_offset"]
 
-logger = logging.getLogger("ottla.replica.following")
+logger = logging.getLogger("ottla.replica.followed_partition")
 
 NOT_SENT = -1
 
@@ -46,7 +46,7 @@ class DoubtEnded(Exception):
     """The doubtful end of the log has been cut off, and what was fetched may not follow what is left."""
 
 
-class Followed:
+class FollowedPartition:
     """One partition as a follower of one leader in one epoch; a new epoch makes a new one."""
 
     __slots__ = (
