@@ -1,0 +1,53 @@
+"""`docs/README.md` leads to every document, and links between documents lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.tidy.files import ROOT, SOURCE, project_files, relative
+
+ENTRANCE = ROOT / "docs" / "README.md"
+# Reached through the entrance of their directory.
+INDEXED_ELSEWHERE = (SOURCE, ROOT / "docs" / "decisions")
+LINK = re.compile(r"\]\((?!\w+:)([^)#\s]+)(?:#[^)]*)?\)")
+
+
+def test_the_entrance_leads_to_every_document() -> None:
+    reached = set(targets(ENTRANCE))
+    missing = [
+        relative(path)
+        for path in documents()
+        if path != ENTRANCE
+        and path not in reached
+        and not any(path.is_relative_to(directory) for directory in INDEXED_ELSEWHERE)
+    ]
+    assert missing == []
+
+
+def test_the_list_of_decisions_is_complete() -> None:
+    index = ROOT / "docs" / "decisions" / "README.md"
+    assert sorted({index, *targets(index)}) == sorted(index.parent.glob("*.md"))
+
+
+def test_links_lead_somewhere() -> None:
+    broken = [
+        f"{relative(path)}: {link}" for path in documents() for link in links(path) if not target(path, link).exists()
+    ]
+    assert broken == []
+
+
+def documents() -> list[Path]:
+    return [path for path in project_files() if path.suffix == ".md"]
+
+
+def links(path: Path) -> list[str]:
+    return LINK.findall(path.read_text())
+
+
+def targets(path: Path) -> list[Path]:
+    return [target(path, link) for link in links(path)]
+
+
+def target(path: Path, link: str) -> Path:
+    return (path.parent / link).resolve()
