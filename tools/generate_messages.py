@@ -349,6 +349,9 @@ def assignment(name: str, value: str) -> list[str]:
 
 def render_class(item: Class) -> list[str]:
     base = "Message" if item.statement else "Structure"
+    if item.statement and item.kind == "request":
+        # The response follows in the same module, hence the quotes.
+        base = f'Request["{item.name.removesuffix("Request")}Response"]'
     lines = [f"class {item.name}({base}):"]
     if len(item.documentation) == 1:
         lines.append(f'    """{item.documentation[0]}"""')
@@ -387,7 +390,7 @@ def render_module(file: File) -> str:
         imports += ["from typing import TYPE_CHECKING", ""]
     if "Uuid" in text:
         imports.append("from ottla.model.ids import Uuid")
-    names = [name for name in ("EMPTY", "Message", "Structure") if re.search(rf"\b{name}\b", text)]
+    names = [name for name in ("EMPTY", "Message", "Request", "Structure") if re.search(rf"\b{name}\b", text)]
     imports.append(f"from ottla.wire.message import {', '.join(names)}")
     if typing_names:
         imports += ["", "if TYPE_CHECKING:", f"    from ottla.wire.message import {', '.join(typing_names)}"]

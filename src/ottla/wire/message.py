@@ -8,11 +8,14 @@ one per class and version, when they are first used.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from ottla.model.ports import FileRegion
 
-__all__ = ["EMPTY", "Buffer", "FieldTable", "Message", "Part", "Records", "Structure"]
+__all__ = ["EMPTY", "Buffer", "FieldTable", "Message", "Part", "Records", "Request", "Structure"]
+
+# The response that answers a request.
+R_co = TypeVar("R_co", bound="Message", covariant=True)
 
 Buffer = bytes | bytearray | memoryview
 Part = bytes | bytearray | memoryview | FileRegion
@@ -60,3 +63,9 @@ class Message(Structure):
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     # The first version with compact lengths and tagged fields (KIP-482); above VERSIONS when there is none.
     FLEXIBLE_SINCE: ClassVar[int] = 32767
+
+
+class Request(Message, Generic[R_co]):
+    """A request. The type parameter is its response, so that code that sends any request can be checked by types."""
+
+    __slots__ = ()

@@ -6,7 +6,7 @@ Adds a group's offsets to a transaction.
 
 from __future__ import annotations
 
-from ottla.wire.message import Message
+from ottla.wire.message import Message, Request
 
 __all__ = [
     "AddOffsetsToTxnRequest",
@@ -14,7 +14,7 @@ __all__ = [
 ]
 
 
-class AddOffsetsToTxnRequest(Message):
+class AddOffsetsToTxnRequest(Request["AddOffsetsToTxnResponse"]):
     """Request, versions 0 to 4, flexible since 3."""
 
     __slots__ = ("transactional_id", "producer_id", "producer_epoch", "group_id")

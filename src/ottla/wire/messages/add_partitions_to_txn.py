@@ -7,7 +7,7 @@ versions; brokers speak 4 and 5, with several, and can ask whether partitions ar
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "AddPartitionsToTxnPartitionResult",
@@ -109,7 +109,7 @@ class AddPartitionsToTxnTransaction(Structure):
         self.topics = [] if topics is EMPTY else topics
 
 
-class AddPartitionsToTxnRequest(Message):
+class AddPartitionsToTxnRequest(Request["AddPartitionsToTxnResponse"]):
     """Request, versions 0 to 5, flexible since 3."""
 
     __slots__ = (

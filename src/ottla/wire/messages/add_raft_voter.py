@@ -7,7 +7,7 @@ Adds a voter to the metadata quorum (KIP-853).
 from __future__ import annotations
 
 from ottla.model.ids import Uuid
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "AddRaftVoterRequest",
@@ -39,7 +39,7 @@ class Listener(Structure):
         self.port = port
 
 
-class AddRaftVoterRequest(Message):
+class AddRaftVoterRequest(Request["AddRaftVoterResponse"]):
     """Request, versions 0 to 1, flexible."""
 
     __slots__ = ("cluster_id", "timeout_ms", "voter_id", "voter_directory_id", "listeners", "ack_when_committed")

@@ -6,7 +6,7 @@ A broker's next block of producer ids, from the controller.
 
 from __future__ import annotations
 
-from ottla.wire.message import Message
+from ottla.wire.message import Message, Request
 
 __all__ = [
     "AllocateProducerIdsRequest",
@@ -14,7 +14,7 @@ __all__ = [
 ]
 
 
-class AllocateProducerIdsRequest(Message):
+class AllocateProducerIdsRequest(Request["AllocateProducerIdsResponse"]):
     """Request, version 0, flexible."""
 
     __slots__ = ("broker_id", "broker_epoch")

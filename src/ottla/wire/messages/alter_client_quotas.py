@@ -6,7 +6,7 @@ Sets or removes quotas.
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "AlterClientQuotasRequest",
@@ -81,7 +81,7 @@ class RequestEntryData(Structure):
         self.ops = [] if ops is EMPTY else ops
 
 
-class AlterClientQuotasRequest(Message):
+class AlterClientQuotasRequest(Request["AlterClientQuotasResponse"]):
     """Request, versions 0 to 1, flexible since 1."""
 
     __slots__ = ("entries", "validate_only")

@@ -6,7 +6,7 @@ Replaces all settings of a resource: what is not named falls back to its default
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "AlterConfigsRequest",
@@ -60,7 +60,7 @@ class AlterConfigsResource(Structure):
         self.configs = [] if configs is EMPTY else configs
 
 
-class AlterConfigsRequest(Message):
+class AlterConfigsRequest(Request["AlterConfigsResponse"]):
     """Request, versions 0 to 2, flexible since 2."""
 
     __slots__ = ("resources", "validate_only")

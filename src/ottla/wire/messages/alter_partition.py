@@ -7,7 +7,7 @@ A partition's leader asks the controller for another in-sync set. 3 sends broker
 from __future__ import annotations
 
 from ottla.model.ids import Uuid
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "AlterPartitionRequest",
@@ -99,7 +99,7 @@ class RequestTopicData(Structure):
         self.partitions = [] if partitions is EMPTY else partitions
 
 
-class AlterPartitionRequest(Message):
+class AlterPartitionRequest(Request["AlterPartitionResponse"]):
     """Request, versions 2 to 3, flexible."""
 
     __slots__ = ("broker_id", "broker_epoch", "topics")

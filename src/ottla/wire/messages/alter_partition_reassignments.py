@@ -6,7 +6,7 @@ Gives partitions new replicas, or with null replicas cancels that (KIP-455).
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "AlterPartitionReassignmentsRequest",
@@ -58,7 +58,7 @@ class ReassignableTopic(Structure):
         self.partitions = [] if partitions is EMPTY else partitions
 
 
-class AlterPartitionReassignmentsRequest(Message):
+class AlterPartitionReassignmentsRequest(Request["AlterPartitionReassignmentsResponse"]):
     """Request, versions 0 to 1, flexible."""
 
     __slots__ = ("timeout_ms", "allow_replication_factor_change", "topics")

@@ -6,7 +6,7 @@ Moves replicas to other log directories of the same broker.
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "AlterReplicaLogDir",
@@ -58,7 +58,7 @@ class AlterReplicaLogDir(Structure):
         self.topics = [] if topics is EMPTY else topics
 
 
-class AlterReplicaLogDirsRequest(Message):
+class AlterReplicaLogDirsRequest(Request["AlterReplicaLogDirsResponse"]):
     """Request, versions 1 to 2, flexible since 2."""
 
     __slots__ = ("dirs",)

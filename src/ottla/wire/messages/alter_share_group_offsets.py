@@ -7,7 +7,7 @@ Moves the start offsets of a share group.
 from __future__ import annotations
 
 from ottla.model.ids import Uuid
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "AlterShareGroupOffsetsRequest",
@@ -59,7 +59,7 @@ class AlterShareGroupOffsetsRequestTopic(Structure):
         self.partitions = [] if partitions is EMPTY else partitions
 
 
-class AlterShareGroupOffsetsRequest(Message):
+class AlterShareGroupOffsetsRequest(Request["AlterShareGroupOffsetsResponse"]):
     """Request, version 0, flexible."""
 
     __slots__ = ("group_id", "topics")

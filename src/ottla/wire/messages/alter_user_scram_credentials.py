@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 if TYPE_CHECKING:
     from ottla.wire.message import Buffer
@@ -71,7 +71,7 @@ class ScramCredentialUpsertion(Structure):
         self.salted_password = salted_password
 
 
-class AlterUserScramCredentialsRequest(Message):
+class AlterUserScramCredentialsRequest(Request["AlterUserScramCredentialsResponse"]):
     """Request, version 0, flexible."""
 
     __slots__ = ("deletions", "upsertions")

@@ -8,7 +8,7 @@ A version that is too new is answered with version 0, UNSUPPORTED_VERSION and th
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "ApiVersion",
@@ -19,7 +19,7 @@ __all__ = [
 ]
 
 
-class ApiVersionsRequest(Message):
+class ApiVersionsRequest(Request["ApiVersionsResponse"]):
     """Request, versions 0 to 4, flexible since 3."""
 
     __slots__ = ("client_software_name", "client_software_version")

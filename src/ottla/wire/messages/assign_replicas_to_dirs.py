@@ -7,7 +7,7 @@ A broker tells the controller which directory its replicas are in (KIP-858).
 from __future__ import annotations
 
 from ottla.model.ids import Uuid
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "AssignReplicasToDirsRequest",
@@ -76,7 +76,7 @@ class RequestDirectoryData(Structure):
         self.topics = [] if topics is EMPTY else topics
 
 
-class AssignReplicasToDirsRequest(Message):
+class AssignReplicasToDirsRequest(Request["AssignReplicasToDirsResponse"]):
     """Request, version 0, flexible."""
 
     __slots__ = ("broker_id", "broker_epoch", "directories")

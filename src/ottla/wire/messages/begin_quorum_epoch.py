@@ -7,7 +7,7 @@ A new leader of the metadata quorum makes itself known to the voters.
 from __future__ import annotations
 
 from ottla.model.ids import Uuid
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "BeginQuorumEpochRequest",
@@ -90,7 +90,7 @@ class LeaderEndpoint(Structure):
         self.port = port
 
 
-class BeginQuorumEpochRequest(Message):
+class BeginQuorumEpochRequest(Request["BeginQuorumEpochResponse"]):
     """Request, versions 0 to 1, flexible since 1."""
 
     __slots__ = ("cluster_id", "voter_id", "topics", "leader_endpoints")

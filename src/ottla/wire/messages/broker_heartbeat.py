@@ -7,7 +7,7 @@ A broker's sign of life, and how it asks to be unfenced or to shut down.
 from __future__ import annotations
 
 from ottla.model.ids import Uuid
-from ottla.wire.message import EMPTY, Message
+from ottla.wire.message import EMPTY, Message, Request
 
 __all__ = [
     "BrokerHeartbeatRequest",
@@ -15,7 +15,7 @@ __all__ = [
 ]
 
 
-class BrokerHeartbeatRequest(Message):
+class BrokerHeartbeatRequest(Request["BrokerHeartbeatResponse"]):
     """Request, versions 0 to 2, flexible."""
 
     __slots__ = (

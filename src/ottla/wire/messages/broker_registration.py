@@ -7,7 +7,7 @@ A broker that starts makes itself known to the controller.
 from __future__ import annotations
 
 from ottla.model.ids import Uuid
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "BrokerRegistrationRequest",
@@ -66,7 +66,7 @@ class Feature(Structure):
         self.max_supported_version = max_supported_version
 
 
-class BrokerRegistrationRequest(Message):
+class BrokerRegistrationRequest(Request["BrokerRegistrationResponse"]):
     """Request, versions 0 to 4, flexible."""
 
     __slots__ = (

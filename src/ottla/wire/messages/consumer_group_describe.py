@@ -7,7 +7,7 @@ State and members of groups of the new consumer protocol.
 from __future__ import annotations
 
 from ottla.model.ids import Uuid
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "Assignment",
@@ -57,7 +57,7 @@ class Assignment(Structure):
         self.topic_partitions = [] if topic_partitions is EMPTY else topic_partitions
 
 
-class ConsumerGroupDescribeRequest(Message):
+class ConsumerGroupDescribeRequest(Request["ConsumerGroupDescribeResponse"]):
     """Request, versions 0 to 1, flexible."""
 
     __slots__ = ("group_ids", "include_authorized_operations")

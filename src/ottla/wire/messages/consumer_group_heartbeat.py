@@ -7,7 +7,7 @@ Membership in the new consumer protocol (KIP-848). From 1 on members choose thei
 from __future__ import annotations
 
 from ottla.model.ids import Uuid
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "Assignment",
@@ -37,7 +37,7 @@ class TopicPartitions(Structure):
         self.partitions = [] if partitions is EMPTY else partitions
 
 
-class ConsumerGroupHeartbeatRequest(Message):
+class ConsumerGroupHeartbeatRequest(Request["ConsumerGroupHeartbeatResponse"]):
     """Request, versions 0 to 1, flexible."""
 
     __slots__ = (

@@ -7,7 +7,7 @@ A controller that starts makes itself known to the active one.
 from __future__ import annotations
 
 from ottla.model.ids import Uuid
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "ControllerRegistrationRequest",
@@ -66,7 +66,7 @@ class Feature(Structure):
         self.max_supported_version = max_supported_version
 
 
-class ControllerRegistrationRequest(Message):
+class ControllerRegistrationRequest(Request["ControllerRegistrationResponse"]):
     """Request, version 0, flexible."""
 
     __slots__ = ("controller_id", "incarnation_id", "zk_migration_ready", "listeners", "features")

@@ -6,7 +6,7 @@ Adds access rules.
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "AclCreation",
@@ -59,7 +59,7 @@ class AclCreation(Structure):
         self.permission_type = permission_type
 
 
-class CreateAclsRequest(Message):
+class CreateAclsRequest(Request["CreateAclsResponse"]):
     """Request, versions 1 to 3, flexible since 2."""
 
     __slots__ = ("creations",)

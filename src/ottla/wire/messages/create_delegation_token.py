@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 if TYPE_CHECKING:
     from ottla.wire.message import Buffer
@@ -40,7 +40,7 @@ class CreatableRenewers(Structure):
         self.principal_name = principal_name
 
 
-class CreateDelegationTokenRequest(Message):
+class CreateDelegationTokenRequest(Request["CreateDelegationTokenResponse"]):
     """Request, versions 1 to 3, flexible since 2."""
 
     __slots__ = ("owner_principal_type", "owner_principal_name", "renewers", "max_lifetime_ms")

@@ -6,7 +6,7 @@ Adds partitions to topics.
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "CreatePartitionsAssignment",
@@ -55,7 +55,7 @@ class CreatePartitionsTopic(Structure):
         self.assignments = [] if assignments is EMPTY else assignments
 
 
-class CreatePartitionsRequest(Message):
+class CreatePartitionsRequest(Request["CreatePartitionsResponse"]):
     """Request, versions 0 to 3, flexible since 2."""
 
     __slots__ = ("topics", "timeout_ms", "validate_only")

@@ -8,7 +8,7 @@ Creates topics. From 4 on -1 asks for the default partitions and replicas (KIP-4
 from __future__ import annotations
 
 from ottla.model.ids import Uuid
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "CreatableReplicaAssignment",
@@ -90,7 +90,7 @@ class CreatableTopic(Structure):
         self.configs = [] if configs is EMPTY else configs
 
 
-class CreateTopicsRequest(Message):
+class CreateTopicsRequest(Request["CreateTopicsResponse"]):
     """Request, versions 2 to 7, flexible since 5."""
 
     __slots__ = ("topics", "timeout_ms", "validate_only")

@@ -6,7 +6,7 @@ Removes the access rules that match filters.
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "DeleteAclsFilter",
@@ -60,7 +60,7 @@ class DeleteAclsFilter(Structure):
         self.permission_type = permission_type
 
 
-class DeleteAclsRequest(Message):
+class DeleteAclsRequest(Request["DeleteAclsResponse"]):
     """Request, versions 1 to 3, flexible since 2."""
 
     __slots__ = ("filters",)

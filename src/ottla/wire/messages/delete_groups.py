@@ -6,7 +6,7 @@ Deletes groups without members.
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "DeletableGroupResult",
@@ -15,7 +15,7 @@ __all__ = [
 ]
 
 
-class DeleteGroupsRequest(Message):
+class DeleteGroupsRequest(Request["DeleteGroupsResponse"]):
     """Request, versions 0 to 2, flexible since 2."""
 
     __slots__ = ("groups_names",)

@@ -6,7 +6,7 @@ Moves the start of partitions forward; -1 stands for the high watermark.
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "DeleteRecordsPartition",
@@ -58,7 +58,7 @@ class DeleteRecordsTopic(Structure):
         self.partitions = [] if partitions is EMPTY else partitions
 
 
-class DeleteRecordsRequest(Message):
+class DeleteRecordsRequest(Request["DeleteRecordsResponse"]):
     """Request, versions 0 to 2, flexible since 2."""
 
     __slots__ = ("topics", "timeout_ms")

@@ -7,7 +7,7 @@ Forgets the start offsets of a share group.
 from __future__ import annotations
 
 from ottla.model.ids import Uuid
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "DeleteShareGroupOffsetsRequest",
@@ -32,7 +32,7 @@ class DeleteShareGroupOffsetsRequestTopic(Structure):
         self.topic_name = topic_name
 
 
-class DeleteShareGroupOffsetsRequest(Message):
+class DeleteShareGroupOffsetsRequest(Request["DeleteShareGroupOffsetsResponse"]):
     """Request, version 0, flexible."""
 
     __slots__ = ("group_id", "topics")

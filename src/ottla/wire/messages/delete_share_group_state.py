@@ -7,7 +7,7 @@ Ends the persistent state of a share group's partition.
 from __future__ import annotations
 
 from ottla.model.ids import Uuid
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "DeleteShareGroupStateRequest",
@@ -54,7 +54,7 @@ class DeleteStateData(Structure):
         self.partitions = [] if partitions is EMPTY else partitions
 
 
-class DeleteShareGroupStateRequest(Message):
+class DeleteShareGroupStateRequest(Request["DeleteShareGroupStateResponse"]):
     """Request, version 0, flexible."""
 
     __slots__ = ("group_id", "topics")

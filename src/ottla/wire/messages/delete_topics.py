@@ -7,7 +7,7 @@ Deletes topics: by name, or from 6 on by name or id. 5 may be throttled (KIP-599
 from __future__ import annotations
 
 from ottla.model.ids import Uuid
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "DeletableTopicResult",
@@ -37,7 +37,7 @@ class DeleteTopicState(Structure):
         self.topic_id = topic_id
 
 
-class DeleteTopicsRequest(Message):
+class DeleteTopicsRequest(Request["DeleteTopicsResponse"]):
     """Request, versions 1 to 6, flexible since 4."""
 
     __slots__ = ("topics", "topic_names", "timeout_ms")

@@ -6,7 +6,7 @@ Access rules that match a filter.
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "AclDescription",
@@ -16,7 +16,7 @@ __all__ = [
 ]
 
 
-class DescribeAclsRequest(Message):
+class DescribeAclsRequest(Request["DescribeAclsResponse"]):
     """Request, versions 1 to 3, flexible since 2."""
 
     __slots__ = (

@@ -6,7 +6,7 @@ Quotas that match components of an entity.
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "ComponentData",
@@ -41,7 +41,7 @@ class ComponentData(Structure):
         self.match = match
 
 
-class DescribeClientQuotasRequest(Message):
+class DescribeClientQuotasRequest(Request["DescribeClientQuotasResponse"]):
     """Request, versions 0 to 1, flexible since 1."""
 
     __slots__ = ("components", "strict")

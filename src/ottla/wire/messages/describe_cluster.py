@@ -6,7 +6,7 @@ Brokers, or with endpoint type 2 controllers (1, KIP-919), and the cluster's id.
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "DescribeClusterBroker",
@@ -15,7 +15,7 @@ __all__ = [
 ]
 
 
-class DescribeClusterRequest(Message):
+class DescribeClusterRequest(Request["DescribeClusterResponse"]):
     """Request, versions 0 to 2, flexible."""
 
     __slots__ = ("include_cluster_authorized_operations", "endpoint_type", "include_fenced_brokers")

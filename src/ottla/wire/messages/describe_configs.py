@@ -6,7 +6,7 @@ Settings of topics, brokers, loggers, groups and client metrics, with where each
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "DescribeConfigsRequest",
@@ -41,7 +41,7 @@ class DescribeConfigsResource(Structure):
         self.configuration_keys = [] if configuration_keys is EMPTY else configuration_keys
 
 
-class DescribeConfigsRequest(Message):
+class DescribeConfigsRequest(Request["DescribeConfigsResponse"]):
     """Request, versions 1 to 4, flexible since 4."""
 
     __slots__ = ("resources", "include_synonyms", "include_documentation")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 if TYPE_CHECKING:
     from ottla.wire.message import Buffer
@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 
-class DescribeGroupsRequest(Message):
+class DescribeGroupsRequest(Request["DescribeGroupsResponse"]):
     """Request, versions 0 to 6, flexible since 5."""
 
     __slots__ = ("groups", "include_authorized_operations")

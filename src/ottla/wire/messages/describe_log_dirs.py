@@ -6,7 +6,7 @@ What lies in a broker's log directories. 4 tells the size of the volume (KIP-827
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "DescribableLogDirTopic",
@@ -38,7 +38,7 @@ class DescribableLogDirTopic(Structure):
         self.partitions = [] if partitions is EMPTY else partitions
 
 
-class DescribeLogDirsRequest(Message):
+class DescribeLogDirsRequest(Request["DescribeLogDirsResponse"]):
     """Request, versions 1 to 5, flexible since 2."""
 
     __slots__ = ("topics",)

@@ -6,7 +6,7 @@ Producers that a partition's leader remembers.
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "DescribeProducersRequest",
@@ -38,7 +38,7 @@ class TopicRequest(Structure):
         self.partition_indexes = [] if partition_indexes is EMPTY else partition_indexes
 
 
-class DescribeProducersRequest(Message):
+class DescribeProducersRequest(Request["DescribeProducersResponse"]):
     """Request, version 0, flexible."""
 
     __slots__ = ("topics",)

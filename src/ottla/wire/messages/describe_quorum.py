@@ -7,7 +7,7 @@ Leader, voters and observers of the metadata quorum, and how far each has come.
 from __future__ import annotations
 
 from ottla.model.ids import Uuid
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "DescribeQuorumRequest",
@@ -92,7 +92,7 @@ class RequestTopicData(Structure):
         self.partitions = [] if partitions is EMPTY else partitions
 
 
-class DescribeQuorumRequest(Message):
+class DescribeQuorumRequest(Request["DescribeQuorumResponse"]):
     """Request, versions 0 to 2, flexible."""
 
     __slots__ = ("topics",)

@@ -7,7 +7,7 @@ Start offsets of share groups; 1 adds the lag (KIP-1226).
 from __future__ import annotations
 
 from ottla.model.ids import Uuid
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "DescribeShareGroupOffsetsRequest",
@@ -60,7 +60,7 @@ class DescribeShareGroupOffsetsRequestGroup(Structure):
         self.topics = [] if topics is EMPTY else topics
 
 
-class DescribeShareGroupOffsetsRequest(Message):
+class DescribeShareGroupOffsetsRequest(Request["DescribeShareGroupOffsetsResponse"]):
     """Request, versions 0 to 1, flexible."""
 
     __slots__ = ("groups",)

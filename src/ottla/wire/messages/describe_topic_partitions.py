@@ -7,7 +7,7 @@ Topics page by page, with eligible leader replicas (KIP-966).
 from __future__ import annotations
 
 from ottla.model.ids import Uuid
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "Cursor",
@@ -54,7 +54,7 @@ class TopicRequest(Structure):
         self.name = name
 
 
-class DescribeTopicPartitionsRequest(Message):
+class DescribeTopicPartitionsRequest(Request["DescribeTopicPartitionsResponse"]):
     """Request, version 0, flexible."""
 
     __slots__ = ("topics", "response_partition_limit", "cursor")

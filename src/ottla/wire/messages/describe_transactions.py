@@ -6,7 +6,7 @@ State of transactions, asked of their coordinator.
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "DescribeTransactionsRequest",
@@ -16,7 +16,7 @@ __all__ = [
 ]
 
 
-class DescribeTransactionsRequest(Message):
+class DescribeTransactionsRequest(Request["DescribeTransactionsResponse"]):
     """Request, version 0, flexible."""
 
     __slots__ = ("transactional_ids",)

@@ -6,7 +6,7 @@ Which SCRAM mechanisms users have.
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "CredentialInfo",
@@ -32,7 +32,7 @@ class UserName(Structure):
         self.name = name
 
 
-class DescribeUserScramCredentialsRequest(Message):
+class DescribeUserScramCredentialsRequest(Request["DescribeUserScramCredentialsResponse"]):
     """Request, version 0, flexible."""
 
     __slots__ = ("users",)

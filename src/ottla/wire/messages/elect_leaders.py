@@ -6,7 +6,7 @@ Elects the preferred leader, or from 1 on any leader at all (KIP-460).
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "ElectLeadersRequest",
@@ -37,7 +37,7 @@ class TopicPartitions(Structure):
         self.partitions = [] if partitions is EMPTY else partitions
 
 
-class ElectLeadersRequest(Message):
+class ElectLeadersRequest(Request["ElectLeadersResponse"]):
     """Request, versions 0 to 2, flexible since 2."""
 
     __slots__ = ("election_type", "topic_partitions", "timeout_ms")

@@ -7,7 +7,7 @@ A leader of the metadata quorum resigns and names who should follow.
 from __future__ import annotations
 
 from ottla.model.ids import Uuid
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "EndQuorumEpochRequest",
@@ -114,7 +114,7 @@ class LeaderEndpoint(Structure):
         self.port = port
 
 
-class EndQuorumEpochRequest(Message):
+class EndQuorumEpochRequest(Request["EndQuorumEpochResponse"]):
     """Request, versions 0 to 1, flexible since 1."""
 
     __slots__ = ("cluster_id", "topics", "leader_endpoints")

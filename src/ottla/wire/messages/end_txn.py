@@ -6,7 +6,7 @@ Commits or aborts a transaction. From 5 on the answer carries the epoch for the 
 
 from __future__ import annotations
 
-from ottla.wire.message import Message
+from ottla.wire.message import Message, Request
 
 __all__ = [
     "EndTxnRequest",
@@ -14,7 +14,7 @@ __all__ = [
 ]
 
 
-class EndTxnRequest(Message):
+class EndTxnRequest(Request["EndTxnResponse"]):
     """Request, versions 0 to 5, flexible since 3."""
 
     __slots__ = ("transactional_id", "producer_id", "producer_epoch", "committed")

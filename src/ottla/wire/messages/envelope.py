@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.wire.message import Message
+from ottla.wire.message import Message, Request
 
 if TYPE_CHECKING:
     from ottla.wire.message import Buffer
@@ -19,7 +19,7 @@ __all__ = [
 ]
 
 
-class EnvelopeRequest(Message):
+class EnvelopeRequest(Request["EnvelopeResponse"]):
     """Request, version 0, flexible."""
 
     __slots__ = ("request_data", "request_principal", "client_host_address")

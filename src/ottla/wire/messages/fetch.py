@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.model.ids import Uuid
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 if TYPE_CHECKING:
     from ottla.wire.message import Records
@@ -148,7 +148,7 @@ class ForgottenTopic(Structure):
         self.partitions = [] if partitions is EMPTY else partitions
 
 
-class FetchRequest(Message):
+class FetchRequest(Request["FetchResponse"]):
     """Request, versions 4 to 18, flexible since 12."""
 
     __slots__ = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.model.ids import Uuid
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 if TYPE_CHECKING:
     from ottla.wire.message import Records
@@ -96,7 +96,7 @@ class RequestTopicSnapshot(Structure):
         self.partitions = [] if partitions is EMPTY else partitions
 
 
-class FetchSnapshotRequest(Message):
+class FetchSnapshotRequest(Request["FetchSnapshotResponse"]):
     """Request, versions 0 to 1, flexible."""
 
     __slots__ = ("cluster_id", "replica_id", "max_bytes", "topics")

@@ -7,7 +7,7 @@ The broker that coordinates a group, a transactional id or a share group's parti
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "Coordinator",
@@ -16,7 +16,7 @@ __all__ = [
 ]
 
 
-class FindCoordinatorRequest(Message):
+class FindCoordinatorRequest(Request["FindCoordinatorResponse"]):
     """Request, versions 0 to 6, flexible since 3."""
 
     __slots__ = ("key", "key_type", "coordinator_keys")

@@ -7,7 +7,7 @@ Which metrics a client shall send (KIP-714). Announced only where something rece
 from __future__ import annotations
 
 from ottla.model.ids import Uuid
-from ottla.wire.message import EMPTY, Message
+from ottla.wire.message import EMPTY, Message, Request
 
 __all__ = [
     "GetTelemetrySubscriptionsRequest",
@@ -15,7 +15,7 @@ __all__ = [
 ]
 
 
-class GetTelemetrySubscriptionsRequest(Message):
+class GetTelemetrySubscriptionsRequest(Request["GetTelemetrySubscriptionsResponse"]):
     """Request, version 0, flexible."""
 
     __slots__ = ("client_instance_id",)

@@ -6,7 +6,7 @@ Says that a member of a classic group is alive.
 
 from __future__ import annotations
 
-from ottla.wire.message import Message
+from ottla.wire.message import Message, Request
 
 __all__ = [
     "HeartbeatRequest",
@@ -14,7 +14,7 @@ __all__ = [
 ]
 
 
-class HeartbeatRequest(Message):
+class HeartbeatRequest(Request["HeartbeatResponse"]):
     """Request, versions 0 to 4, flexible since 4."""
 
     __slots__ = ("group_id", "generation_id", "member_id", "group_instance_id")

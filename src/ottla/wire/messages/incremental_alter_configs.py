@@ -6,7 +6,7 @@ Changes single settings: set 0, delete 1, append 2, subtract 3 (KIP-339).
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "AlterConfigsResource",
@@ -63,7 +63,7 @@ class AlterConfigsResource(Structure):
         self.configs = [] if configs is EMPTY else configs
 
 
-class IncrementalAlterConfigsRequest(Message):
+class IncrementalAlterConfigsRequest(Request["IncrementalAlterConfigsResponse"]):
     """Request, versions 0 to 1, flexible since 1."""
 
     __slots__ = ("resources", "validate_only")

@@ -7,7 +7,7 @@ Gives a producer its id and epoch. From 3 on it may ask to keep them after an er
 
 from __future__ import annotations
 
-from ottla.wire.message import Message
+from ottla.wire.message import Message, Request
 
 __all__ = [
     "InitProducerIdRequest",
@@ -15,7 +15,7 @@ __all__ = [
 ]
 
 
-class InitProducerIdRequest(Message):
+class InitProducerIdRequest(Request["InitProducerIdResponse"]):
     """Request, versions 0 to 6, flexible since 2."""
 
     __slots__ = (

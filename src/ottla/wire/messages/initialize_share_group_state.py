@@ -7,7 +7,7 @@ Starts the persistent state of a share group's partition.
 from __future__ import annotations
 
 from ottla.model.ids import Uuid
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "InitializeShareGroupStateRequest",
@@ -62,7 +62,7 @@ class InitializeStateData(Structure):
         self.partitions = [] if partitions is EMPTY else partitions
 
 
-class InitializeShareGroupStateRequest(Message):
+class InitializeShareGroupStateRequest(Request["InitializeShareGroupStateResponse"]):
     """Request, version 0, flexible."""
 
     __slots__ = ("group_id", "topics")

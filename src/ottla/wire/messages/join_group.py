@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 if TYPE_CHECKING:
     from ottla.wire.message import Buffer
@@ -43,7 +43,7 @@ class JoinGroupRequestProtocol(Structure):
         self.metadata = metadata
 
 
-class JoinGroupRequest(Message):
+class JoinGroupRequest(Request["JoinGroupResponse"]):
     """Request, versions 0 to 9, flexible since 6."""
 
     __slots__ = (

@@ -6,7 +6,7 @@ Takes members out of a classic group: one up to version 2, several from 3 on (KI
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "LeaveGroupRequest",
@@ -39,7 +39,7 @@ class MemberIdentity(Structure):
         self.reason = reason
 
 
-class LeaveGroupRequest(Message):
+class LeaveGroupRequest(Request["LeaveGroupResponse"]):
     """Request, versions 0 to 5, flexible since 4."""
 
     __slots__ = ("group_id", "member_id", "members")

@@ -6,7 +6,7 @@ Resources that have settings. 0 knows client metrics only; 1 takes types, none m
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "ConfigResource",
@@ -15,7 +15,7 @@ __all__ = [
 ]
 
 
-class ListConfigResourcesRequest(Message):
+class ListConfigResourcesRequest(Request["ListConfigResourcesResponse"]):
     """Request, versions 0 to 1, flexible."""
 
     __slots__ = ("resource_types",)

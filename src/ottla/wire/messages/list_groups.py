@@ -6,7 +6,7 @@ Groups this broker coordinates, by state (4, KIP-518) and type (5, KIP-848).
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "ListGroupsRequest",
@@ -15,7 +15,7 @@ __all__ = [
 ]
 
 
-class ListGroupsRequest(Message):
+class ListGroupsRequest(Request["ListGroupsResponse"]):
     """Request, versions 0 to 5, flexible since 3."""
 
     __slots__ = ("states_filter", "types_filter")

@@ -8,7 +8,7 @@ tiered offset (9, KIP-1005), -6 the earliest not yet uploaded (11, KIP-1023). 5 
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "ListOffsetsPartition",
@@ -63,7 +63,7 @@ class ListOffsetsTopic(Structure):
         self.partitions = [] if partitions is EMPTY else partitions
 
 
-class ListOffsetsRequest(Message):
+class ListOffsetsRequest(Request["ListOffsetsResponse"]):
     """Request, versions 1 to 11, flexible since 6."""
 
     __slots__ = ("replica_id", "isolation_level", "topics", "timeout_ms")

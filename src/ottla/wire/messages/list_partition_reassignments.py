@@ -6,7 +6,7 @@ Reassignments under way.
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "ListPartitionReassignmentsRequest",
@@ -37,7 +37,7 @@ class ListPartitionReassignmentsTopics(Structure):
         self.partition_indexes = [] if partition_indexes is EMPTY else partition_indexes
 
 
-class ListPartitionReassignmentsRequest(Message):
+class ListPartitionReassignmentsRequest(Request["ListPartitionReassignmentsResponse"]):
     """Request, version 0, flexible."""
 
     __slots__ = ("timeout_ms", "topics")

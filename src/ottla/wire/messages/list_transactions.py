@@ -6,7 +6,7 @@ Transactions of a coordinator, by state, producer, duration (1, KIP-994) and pat
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "ListTransactionsRequest",
@@ -15,7 +15,7 @@ __all__ = [
 ]
 
 
-class ListTransactionsRequest(Message):
+class ListTransactionsRequest(Request["ListTransactionsResponse"]):
     """Request, versions 0 to 2, flexible."""
 
     __slots__ = ("state_filters", "producer_id_filters", "duration_filter", "transactional_id_pattern")

@@ -10,7 +10,7 @@ asked for from 12 on only. 8-10 also tell what one may do to the cluster, which 
 from __future__ import annotations
 
 from ottla.model.ids import Uuid
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "MetadataRequest",
@@ -42,7 +42,7 @@ class MetadataRequestTopic(Structure):
         self.name = name
 
 
-class MetadataRequest(Message):
+class MetadataRequest(Request["MetadataResponse"]):
     """Request, versions 0 to 13, flexible since 9."""
 
     __slots__ = (

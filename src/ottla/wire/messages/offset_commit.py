@@ -8,7 +8,7 @@ Retention belongs to the broker since 5. 9 serves members of the new protocol (K
 from __future__ import annotations
 
 from ottla.model.ids import Uuid
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "OffsetCommitRequest",
@@ -69,7 +69,7 @@ class OffsetCommitRequestTopic(Structure):
         self.partitions = [] if partitions is EMPTY else partitions
 
 
-class OffsetCommitRequest(Message):
+class OffsetCommitRequest(Request["OffsetCommitResponse"]):
     """Request, versions 2 to 10, flexible since 8."""
 
     __slots__ = (

@@ -6,7 +6,7 @@ Forgets offsets of a group.
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "OffsetDeleteRequest",
@@ -53,7 +53,7 @@ class OffsetDeleteRequestTopic(Structure):
         self.partitions = [] if partitions is EMPTY else partitions
 
 
-class OffsetDeleteRequest(Message):
+class OffsetDeleteRequest(Request["OffsetDeleteResponse"]):
     """Request, version 0."""
 
     __slots__ = ("group_id", "topics")

@@ -9,7 +9,7 @@ serves members of the new protocol (KIP-848), 10 names topics by id.
 from __future__ import annotations
 
 from ottla.model.ids import Uuid
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "OffsetFetchRequest",
@@ -94,7 +94,7 @@ class OffsetFetchRequestGroup(Structure):
         self.topics = [] if topics is EMPTY else topics
 
 
-class OffsetFetchRequest(Message):
+class OffsetFetchRequest(Request["OffsetFetchResponse"]):
     """Request, versions 1 to 10, flexible since 6."""
 
     __slots__ = ("group_id", "topics", "groups", "require_stable")

@@ -6,7 +6,7 @@ Where an epoch ended: what a follower or consumer needs to find out how far its 
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "EpochEndOffset",
@@ -61,7 +61,7 @@ class OffsetForLeaderTopic(Structure):
         self.partitions = [] if partitions is EMPTY else partitions
 
 
-class OffsetForLeaderEpochRequest(Message):
+class OffsetForLeaderEpochRequest(Request["OffsetForLeaderEpochResponse"]):
     """Request, versions 2 to 4, flexible since 4."""
 
     __slots__ = ("replica_id", "topics")

@@ -10,7 +10,7 @@ may be zstd; from 11 on TRANSACTION_ABORTABLE may be the answer, and 12 adds par
 from __future__ import annotations
 
 from ottla.model.ids import Uuid
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "BatchIndexAndErrorMessage",
@@ -68,7 +68,7 @@ class TopicProduceData(Structure):
         self.partition_data = [] if partition_data is EMPTY else partition_data
 
 
-class ProduceRequest(Message):
+class ProduceRequest(Request["ProduceResponse"]):
     """Request, versions 3 to 13, flexible since 9."""
 
     __slots__ = ("transactional_id", "acks", "timeout_ms", "topic_data")

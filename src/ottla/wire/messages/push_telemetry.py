@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.model.ids import Uuid
-from ottla.wire.message import Message
+from ottla.wire.message import Message, Request
 
 if TYPE_CHECKING:
     from ottla.wire.message import Buffer
@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 
-class PushTelemetryRequest(Message):
+class PushTelemetryRequest(Request["PushTelemetryResponse"]):
     """Request, version 0, flexible."""
 
     __slots__ = ("client_instance_id", "subscription_id", "terminating", "compression_type", "metrics")

@@ -7,7 +7,7 @@ The persistent state of a share group's partition.
 from __future__ import annotations
 
 from ottla.model.ids import Uuid
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "PartitionData",
@@ -60,7 +60,7 @@ class ReadStateData(Structure):
         self.partitions = [] if partitions is EMPTY else partitions
 
 
-class ReadShareGroupStateRequest(Message):
+class ReadShareGroupStateRequest(Request["ReadShareGroupStateResponse"]):
     """Request, version 0, flexible."""
 
     __slots__ = ("group_id", "topics")

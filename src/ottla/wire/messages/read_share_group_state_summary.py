@@ -7,7 +7,7 @@ The start offset of a share group's partition, without its batches.
 from __future__ import annotations
 
 from ottla.model.ids import Uuid
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "PartitionData",
@@ -59,7 +59,7 @@ class ReadStateSummaryData(Structure):
         self.partitions = [] if partitions is EMPTY else partitions
 
 
-class ReadShareGroupStateSummaryRequest(Message):
+class ReadShareGroupStateSummaryRequest(Request["ReadShareGroupStateSummaryResponse"]):
     """Request, versions 0 to 1, flexible."""
 
     __slots__ = ("group_id", "topics")

@@ -7,7 +7,7 @@ Removes a voter from the metadata quorum (KIP-853).
 from __future__ import annotations
 
 from ottla.model.ids import Uuid
-from ottla.wire.message import Message
+from ottla.wire.message import Message, Request
 
 __all__ = [
     "RemoveRaftVoterRequest",
@@ -15,7 +15,7 @@ __all__ = [
 ]
 
 
-class RemoveRaftVoterRequest(Message):
+class RemoveRaftVoterRequest(Request["RemoveRaftVoterResponse"]):
     """Request, version 0, flexible."""
 
     __slots__ = ("cluster_id", "voter_id", "voter_directory_id")

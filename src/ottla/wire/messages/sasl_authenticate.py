@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.wire.message import Message
+from ottla.wire.message import Message, Request
 
 if TYPE_CHECKING:
     from ottla.wire.message import Buffer
@@ -19,7 +19,7 @@ __all__ = [
 ]
 
 
-class SaslAuthenticateRequest(Message):
+class SaslAuthenticateRequest(Request["SaslAuthenticateResponse"]):
     """Request, versions 0 to 2, flexible since 2."""
 
     __slots__ = ("auth_bytes",)

@@ -6,7 +6,7 @@ Chooses a SASL mechanism. After 0 raw tokens follow on the wire, after 1 SaslAut
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, Message
+from ottla.wire.message import EMPTY, Message, Request
 
 __all__ = [
     "SaslHandshakeRequest",
@@ -14,7 +14,7 @@ __all__ = [
 ]
 
 
-class SaslHandshakeRequest(Message):
+class SaslHandshakeRequest(Request["SaslHandshakeResponse"]):
     """Request, versions 0 to 1."""
 
     __slots__ = ("mechanism",)

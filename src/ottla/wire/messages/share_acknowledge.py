@@ -7,7 +7,7 @@ Acknowledgements without fetching.
 from __future__ import annotations
 
 from ottla.model.ids import Uuid
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "AcknowledgePartition",
@@ -85,7 +85,7 @@ class AcknowledgeTopic(Structure):
         self.partitions = [] if partitions is EMPTY else partitions
 
 
-class ShareAcknowledgeRequest(Message):
+class ShareAcknowledgeRequest(Request["ShareAcknowledgeResponse"]):
     """Request, versions 1 to 2, flexible."""
 
     __slots__ = ("group_id", "member_id", "share_session_epoch", "is_renew_ack", "topics")

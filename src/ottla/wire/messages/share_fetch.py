@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.model.ids import Uuid
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 if TYPE_CHECKING:
     from ottla.wire.message import Records
@@ -113,7 +113,7 @@ class ForgottenTopic(Structure):
         self.partitions = [] if partitions is EMPTY else partitions
 
 
-class ShareFetchRequest(Message):
+class ShareFetchRequest(Request["ShareFetchResponse"]):
     """Request, versions 1 to 2, flexible."""
 
     __slots__ = (

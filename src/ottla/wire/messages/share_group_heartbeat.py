@@ -7,7 +7,7 @@ Membership in a share group (KIP-932). 0 was an early preview and is gone.
 from __future__ import annotations
 
 from ottla.model.ids import Uuid
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "Assignment",
@@ -37,7 +37,7 @@ class TopicPartitions(Structure):
         self.partitions = [] if partitions is EMPTY else partitions
 
 
-class ShareGroupHeartbeatRequest(Message):
+class ShareGroupHeartbeatRequest(Request["ShareGroupHeartbeatResponse"]):
     """Request, version 1, flexible."""
 
     __slots__ = ("group_id", "member_id", "member_epoch", "rack_id", "subscribed_topic_names")

@@ -6,7 +6,7 @@ State, topology and members of streams groups.
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "Assignment",
@@ -156,7 +156,7 @@ class TopicInfo(Structure):
         self.topic_configs = [] if topic_configs is EMPTY else topic_configs
 
 
-class StreamsGroupDescribeRequest(Message):
+class StreamsGroupDescribeRequest(Request["StreamsGroupDescribeResponse"]):
     """Request, version 0, flexible."""
 
     __slots__ = ("group_ids", "include_authorized_operations")

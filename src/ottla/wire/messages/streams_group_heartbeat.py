@@ -6,7 +6,7 @@ Membership of a Kafka Streams instance (KIP-1071).
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "CopartitionGroup",
@@ -260,7 +260,7 @@ class Topology(Structure):
         self.subtopologies = [] if subtopologies is EMPTY else subtopologies
 
 
-class StreamsGroupHeartbeatRequest(Message):
+class StreamsGroupHeartbeatRequest(Request["StreamsGroupHeartbeatResponse"]):
     """Request, version 0, flexible."""
 
     __slots__ = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 if TYPE_CHECKING:
     from ottla.wire.message import Buffer
@@ -40,7 +40,7 @@ class SyncGroupRequestAssignment(Structure):
         self.assignment = assignment
 
 
-class SyncGroupRequest(Message):
+class SyncGroupRequest(Request["SyncGroupResponse"]):
     """Request, versions 0 to 5, flexible since 4."""
 
     __slots__ = (

@@ -6,7 +6,7 @@ Offsets that become valid when the transaction commits. 5 adds the group to it b
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "TxnOffsetCommitRequest",
@@ -64,7 +64,7 @@ class TxnOffsetCommitRequestTopic(Structure):
         self.partitions = [] if partitions is EMPTY else partitions
 
 
-class TxnOffsetCommitRequest(Message):
+class TxnOffsetCommitRequest(Request["TxnOffsetCommitResponse"]):
     """Request, versions 0 to 5, flexible since 3."""
 
     __slots__ = (

@@ -6,7 +6,7 @@ Forgets a broker that will not come back.
 
 from __future__ import annotations
 
-from ottla.wire.message import Message
+from ottla.wire.message import Message, Request
 
 __all__ = [
     "UnregisterBrokerRequest",
@@ -14,7 +14,7 @@ __all__ = [
 ]
 
 
-class UnregisterBrokerRequest(Message):
+class UnregisterBrokerRequest(Request["UnregisterBrokerResponse"]):
     """Request, version 0, flexible."""
 
     __slots__ = ("broker_id",)

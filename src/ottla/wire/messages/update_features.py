@@ -6,7 +6,7 @@ Raises or lowers finalized feature levels.
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "FeatureUpdateKey",
@@ -42,7 +42,7 @@ class FeatureUpdateKey(Structure):
         self.upgrade_type = upgrade_type
 
 
-class UpdateFeaturesRequest(Message):
+class UpdateFeaturesRequest(Request["UpdateFeaturesResponse"]):
     """Request, versions 0 to 2, flexible."""
 
     __slots__ = ("timeout_ms", "feature_updates", "validate_only")

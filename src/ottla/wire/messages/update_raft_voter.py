@@ -7,7 +7,7 @@ A voter tells the leader its current endpoints and versions (KIP-853).
 from __future__ import annotations
 
 from ottla.model.ids import Uuid
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "CurrentLeader",
@@ -61,7 +61,7 @@ class KRaftVersionFeature(Structure):
         self.max_supported_version = max_supported_version
 
 
-class UpdateRaftVoterRequest(Message):
+class UpdateRaftVoterRequest(Request["UpdateRaftVoterResponse"]):
     """Request, version 0, flexible."""
 
     __slots__ = (

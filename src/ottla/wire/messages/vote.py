@@ -7,7 +7,7 @@ A candidate asks a voter of the metadata quorum for its vote; in 2 perhaps only 
 from __future__ import annotations
 
 from ottla.model.ids import Uuid
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "NodeEndpoint",
@@ -87,7 +87,7 @@ class RequestTopicData(Structure):
         self.partitions = [] if partitions is EMPTY else partitions
 
 
-class VoteRequest(Message):
+class VoteRequest(Request["VoteResponse"]):
     """Request, versions 0 to 2, flexible."""
 
     __slots__ = ("cluster_id", "voter_id", "topics")

@@ -7,7 +7,7 @@ Changes the persistent state of a share group's partition.
 from __future__ import annotations
 
 from ottla.model.ids import Uuid
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "PartitionData",
@@ -98,7 +98,7 @@ class WriteStateData(Structure):
         self.partitions = [] if partitions is EMPTY else partitions
 
 
-class WriteShareGroupStateRequest(Message):
+class WriteShareGroupStateRequest(Request["WriteShareGroupStateResponse"]):
     """Request, versions 0 to 1, flexible."""
 
     __slots__ = ("group_id", "topics")

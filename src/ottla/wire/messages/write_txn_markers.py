@@ -6,7 +6,7 @@ From a transaction's coordinator to the leaders: writes commit or abort markers.
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, Message, Structure
+from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
     "WritableTxnMarker",
@@ -78,7 +78,7 @@ class WritableTxnMarker(Structure):
         self.transaction_version = transaction_version
 
 
-class WriteTxnMarkersRequest(Message):
+class WriteTxnMarkersRequest(Request["WriteTxnMarkersResponse"]):
     """Request, versions 1 to 2, flexible."""
 
     __slots__ = ("markers",)
