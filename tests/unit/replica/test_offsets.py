@@ -199,3 +199,13 @@ def test_describe_producers(node: DataPath) -> None:
     (producer,) = answers[0].active_producers
     assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (9, 1, 1)
     assert (producer.last_timestamp, producer.current_txn_start_offset) == (T0 + 1, -1)
+
+
+def test_a_follower_describes_its_producers(node: DataPath) -> None:
+    topic_id = node.create_topic("t", replicas=(1, 2))
+    node.produce("t", batch("a", producer_id=9, producer_epoch=1, base_sequence=0))
+    node.commit(r.PartitionChangeRecord(partition_id=0, topic_id=topic_id, leader=2))
+    request = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0])])
+    (answer,) = node.call(describe_producers, request, 0).topics[0].partitions
+    assert answer.error_code == ErrorCode.NONE
+    assert [producer.producer_id for producer in answer.active_producers] == [9]

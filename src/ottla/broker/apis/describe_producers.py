@@ -1,4 +1,7 @@
-"""DescribeProducers (key 61), version 0: the producers whose state a partition's leader keeps (KIP-664)."""
+"""DescribeProducers (key 61), version 0: the producers whose state a replica of a partition keeps (KIP-664).
+
+Every replica answers, as in Apache Kafka: administrators compare a follower's state with the leader's.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,7 @@ def error_response(
 def _describe(topic: str, index: int, broker: Broker) -> PartitionResponse:
     try:
         partition = broker.replicas.find(topic, index)
-        partition.check_leader()
+        partition.check_replica()
     except KafkaError as error:
         return PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)
     return PartitionResponse(
