@@ -89,6 +89,8 @@ def test_a_controller_of_its_own_and_brokers_that_find_it_by_name(processes: Pro
         node_id=100,
         listeners=f"CONTROLLER://127.0.0.1:{port}",
         controller_quorum_voters=f"100@127.0.0.1:{port}",
+        num_partitions=3,
+        default_replication_factor=2,
     )
     assert address_of(controller) == f"127.0.0.1:{port}"
     addresses = [address_of(broker) for broker in brokers]
@@ -102,9 +104,18 @@ def test_a_controller_of_its_own_and_brokers_that_find_it_by_name(processes: Pro
         8: addresses[1],
     }
     assert {tuple(sorted(each.replicas)) for each in seen.topics["orders"].partitions.values()} == {(7, 8)}
+    check_automatic_creation(addresses[0])
     for process in (*brokers, controller):
         process.terminate()
         assert process.wait(START_SECONDS_MAX) == 0
+
+
+def check_automatic_creation(address: str) -> None:
+    """A broker that sets no defaults of its own leaves them to the controller, as Apache Kafka's does."""
+    client = AdminClient({"bootstrap.servers": address, "allow.auto.create.topics": True})
+    wait_until(lambda: client.list_topics("automatic", timeout=30).topics["automatic"].partitions, "it is created")
+    partitions = client.list_topics("automatic", timeout=30).topics["automatic"].partitions.values()
+    assert [sorted(partition.replicas) for partition in partitions] == [[7, 8]] * 3
 
 
 @pytest.mark.parametrize(

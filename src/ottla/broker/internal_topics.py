@@ -1,4 +1,4 @@
-"""How topics are created that nobody creates explicitly: the cluster's own, and those a client asks for by name."""
+"""Topics that a broker creates by itself: the cluster's internal topics, and topics that a client names first."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ if TYPE_CHECKING:
 
 __all__ = ["automatic_topic"]
 
+# In CreateTopics, for a number of partitions or of replicas.
+CONTROLLERS_DEFAULT = -1
+
 
 def automatic_topic(name: str, config: BrokerConfig) -> CreatableTopic:
-    """A topic with the settings its kind has, to be handed to the controller."""
+    """The entry of the broker's CreateTopics request for this topic."""
     if name == "__consumer_offsets":
         return _topic(
             name,
@@ -51,7 +54,10 @@ def automatic_topic(name: str, config: BrokerConfig) -> CreatableTopic:
                 "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
             },
         )
-    return _topic(name, config.num_partitions, config.default_replication_factor, {})
+    # As in Apache Kafka, a broker that does not set these keys itself leaves them to the controller's configuration.
+    partitions = config.num_partitions if "num.partitions" in config.static else CONTROLLERS_DEFAULT
+    factor = config.default_replication_factor if "default.replication.factor" in config.static else CONTROLLERS_DEFAULT
+    return _topic(name, partitions, factor, {})
 
 
 def _topic(name: str, partitions: int, replication_factor: int, configs: dict[str, str]) -> CreatableTopic:

@@ -20,8 +20,10 @@ from ottla.broker.apis import (
 )
 from ottla.broker.authorization import AllowAll, Operation, ResourceType
 from ottla.broker.context import ConnectionContext, ListenerInfo, RequestContext
+from ottla.broker.internal_topics import automatic_topic
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.topic_answers import ANSWERS_MAX, TopicAnswers
+from ottla.model.config import BrokerConfig
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import Uuid
@@ -143,6 +145,22 @@ def test_internal_topics_are_created_with_their_own_settings() -> None:
     topic = node.call(metadata, asked("__consumer_offsets"), 12).topics[0]
     assert (topic.is_internal, len(topic.partitions)) == (True, 7)
     assert node.harness.image.configs.of_topic("__consumer_offsets")["cleanup.policy"] == "compact"
+
+
+@pytest.mark.parametrize(
+    ("properties", "expected"),
+    [
+        ({}, (-1, -1)),
+        ({"num.partitions": "1"}, (1, -1)),
+        ({"default.replication.factor": "1"}, (-1, 1)),
+        ({"num.partitions": "5", "default.replication.factor": "2"}, (5, 2)),
+    ],
+)
+def test_an_automatic_topic_has_the_controllers_defaults_unless_the_broker_sets_its_own(
+    properties: dict[str, str], expected: tuple[int, int]
+) -> None:
+    topic = automatic_topic("new", BrokerConfig.embedded(properties))
+    assert (topic.num_partitions, topic.replication_factor) == expected
 
 
 @pytest.mark.parametrize(
