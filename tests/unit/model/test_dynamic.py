@@ -62,6 +62,16 @@ def test_certificates_of_a_listener_wait_until_it_uses_tls() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "name", ["sasl.kerberos.min.time.before.relogin", "listener.name.a.sasl.kerberos.min.time.before.relogin"]
+)
+def test_a_key_that_only_tunes_kerberos_is_accepted(name: str) -> None:
+    check_dynamic_names([name], for_all_brokers=False)
+    check_dynamic_values({name: "1"})
+    assert check_dynamic_change(CONFIG, dynamic={name: "1"}).dynamic == {name: "1"}
+    assert any(name in note for note in BrokerConfig.embedded({name: "1"}).notes)
+
+
 def test_all_that_cannot_change_is_named_at_once() -> None:
     with pytest.raises(KafkaError) as refusal:
         check_dynamic_names(["log.segment.bytes", "log.dirs", "node.id"], for_all_brokers=False)

@@ -21,7 +21,7 @@ from ottla.model.config.columns import (
     STRING,
 )
 from ottla.model.config.keys import ConfigKey
-from ottla.model.config.statuses import JAVA_TLS, KERBEROS, NO_AUTHORIZER, PLUG_INS, SECURITY, TOKENS
+from ottla.model.config.statuses import JAVA_TLS, KERBEROS, KERBEROS_TUNING, NO_AUTHORIZER, PLUG_INS, SECURITY, TOKENS
 from ottla.model.config.validators import AnyList, OneOf, at_least, between
 
 __all__ = ["SECURITY_KEYS"]
@@ -81,13 +81,13 @@ SECURITY_KEYS: Final = (
               "Largest message accepted during authentication."),
     ConfigKey("sasl.kerberos.service.name", STRING, None, None, MEDIUM, PER_BROKER, KERBEROS,
               "Name of the Kerberos service."),
-    ConfigKey("sasl.kerberos.kinit.cmd", STRING, "/usr/bin/kinit", None, MEDIUM, PER_BROKER, KERBEROS,
+    ConfigKey("sasl.kerberos.kinit.cmd", STRING, "/usr/bin/kinit", None, MEDIUM, PER_BROKER, KERBEROS_TUNING,
               "Path of the kinit command."),
-    ConfigKey("sasl.kerberos.ticket.renew.window.factor", DOUBLE, 0.8, None, MEDIUM, PER_BROKER, KERBEROS,
+    ConfigKey("sasl.kerberos.ticket.renew.window.factor", DOUBLE, 0.8, None, MEDIUM, PER_BROKER, KERBEROS_TUNING,
               "Share of a ticket's life after which it is renewed."),
-    ConfigKey("sasl.kerberos.ticket.renew.jitter", DOUBLE, 0.05, None, MEDIUM, PER_BROKER, KERBEROS,
+    ConfigKey("sasl.kerberos.ticket.renew.jitter", DOUBLE, 0.05, None, MEDIUM, PER_BROKER, KERBEROS_TUNING,
               "Random share added to the moment of renewal of a ticket."),
-    ConfigKey("sasl.kerberos.min.time.before.relogin", LONG, 60_000, None, MEDIUM, PER_BROKER, KERBEROS,
+    ConfigKey("sasl.kerberos.min.time.before.relogin", LONG, 60_000, None, MEDIUM, PER_BROKER, KERBEROS_TUNING,
               "Shortest time between two ticket renewals."),
     ConfigKey("sasl.kerberos.principal.to.local.rules", LIST, ("DEFAULT",), AnyList(), MEDIUM, PER_BROKER, KERBEROS,
               "Rules that shorten Kerberos names to principals."),

@@ -14,6 +14,7 @@ __all__ = [
     "GROUP_COMMIT",
     "JAVA_TLS",
     "KERBEROS",
+    "KERBEROS_TUNING",
     "LISTENERS_TOGETHER",
     "METRICS",
     "NEW_GROUPS",
@@ -36,6 +37,7 @@ __all__ = [
 FIXED_PARTS: Final = inert("it tunes a part of Apache Kafka that this node does not have")
 GROUP_COMMIT: Final = inert("records that arrive while the metadata log is flushed are written together next")
 JAVA_TLS: Final = inert("it names a part of Java's TLS")
+KERBEROS_TUNING: Final = inert("it tunes Kerberos, which is not available")
 LISTENERS_TOGETHER: Final = inert("all listeners open together once the node is ready")
 METRICS: Final = inert("metrics are counted from the start on, without windows")
 NEW_GROUPS: Final = inert("share groups and streams groups are not available yet")
