@@ -66,16 +66,12 @@ def _ask_oneself(broker: Broker, request: Message) -> Deferred[Message]:
 
 def _with_answers(response: Deferred[Message], handler: object, request: Message, version: int) -> Deferred[Message]:
     """Failures as the asker knows them: an answer with an error, or nobody there."""
-    answer: Deferred[Message] = Deferred()
     make_error = getattr(handler, "error_response", None)
 
-    def on_done(done: Deferred[Message]) -> None:
-        if done.error is None:
-            answer.resolve(done.result())
-        elif isinstance(done.error, KafkaError) and make_error is not None:
-            answer.resolve(make_error(request, version, done.error))
-        else:
-            answer.fail(PeerUnreachable(str(done.error)))
+    def on_error(error: BaseException) -> Message:
+        if isinstance(error, KafkaError) and make_error is not None:
+            answer: Message = make_error(request, version, error)
+            return answer
+        raise PeerUnreachable(str(error)) from error
 
-    response.when_done(on_done)
-    return answer
+    return response.recover(BaseException, on_error)

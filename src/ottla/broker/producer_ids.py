@@ -77,19 +77,9 @@ class ProducerIds:
         self._reserve = (block.producer_id_start, block.producer_id_start + block.producer_id_len)
         waiting, self._waiting = self._waiting, deque()
         for each in waiting:
-            _pass_on(self.next_id(), each)
+            self.next_id().pass_to(each)
 
     def _fail(self, error: BaseException) -> None:
         waiting, self._waiting = self._waiting, deque()
         for each in waiting:
             each.fail(error)
-
-
-def _pass_on(given: Deferred[int], to: Deferred[int]) -> None:
-    def finish(outcome: Deferred[int]) -> None:
-        if outcome.error is not None:
-            to.fail(outcome.error)
-        else:
-            to.resolve(outcome.result())
-
-    given.when_done(finish)

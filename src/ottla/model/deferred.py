@@ -1,9 +1,18 @@
-"""A value that is not there yet, for code that never awaits.
+"""A value that is not known yet, for code that never awaits.
 
-Broker code below `host` is written as plain functions: it does no I/O of its own and so has nothing to await.
-Where an answer has to wait (an fsync, a replica, a timer), it returns a `Deferred`; whoever holds it is called
-back, on the event loop's thread, as soon as the value is known. There is no cancellation and no queueing: a
-callback added to a finished `Deferred` runs at once.
+Code below `host` consists of plain functions: it does no I/O of its own, so it has nothing to await. A function whose
+result has to wait (for an fsync, a replica, a timer) returns a `Deferred`. Its holder is called back on the event
+loop's thread as soon as the value is known. There is no cancellation and no queueing: a callback that is added to a
+completed `Deferred` runs at once.
+
+Most code needs no callback of its own. The combinators make the next `Deferred` from this one:
+
+    then        maps the value
+    and_then    continues with another Deferred
+    recover     maps an error of one kind to a value
+    finally_do  runs an action after either outcome
+    pass_to     completes another Deferred with the outcome
+    gather      waits for several
 """
 
 from __future__ import annotations
@@ -15,12 +24,13 @@ __all__ = ["Deferred", "gather"]
 
 T = TypeVar("T")
 U = TypeVar("U")
+E = TypeVar("E", bound=BaseException)
 
 _PENDING = object()
 
 
 class Deferred(Generic[T]):
-    """Resolved or failed exactly once; the second attempt is a programmer's error."""
+    """Resolved or failed exactly once. A second completion is a programmer's error."""
 
     __slots__ = ("_callbacks", "_error", "_value")
 
@@ -50,11 +60,13 @@ class Deferred(Generic[T]):
         return self._error
 
     def result(self) -> T:
-        """The value, or raises what it failed with; asking before it is done is a programmer's error."""
+        """The value, or raises the error. Asking before completion is a programmer's error."""
         if self._error is not None:
             raise self._error
         assert self._value is not _PENDING, "asked for a result that is not there yet"
         return self._value  # type: ignore[return-value]
+
+    # Completion.
 
     def resolve(self, value: T) -> None:
         assert not self.done, "resolved twice"
@@ -74,20 +86,88 @@ class Deferred(Generic[T]):
         else:
             self._callbacks.append(callback)
 
+    # Combinators. A function that raises fails the Deferred that its combinator returns.
+
     def then(self, function: Callable[[T], U]) -> Deferred[U]:
-        """What `function` makes of the value, once it is there; a failure passes through, as does what it raises."""
+        """`function(value)`. An error passes through."""
         made: Deferred[U] = Deferred()
 
         def on_done(done: Deferred[T]) -> None:
+            if done._error is not None:
+                made.fail(done._error)
+                return
             try:
-                value = function(done.result())
-            except Exception as error:  # noqa: BLE001 (whoever holds `made` gets it)
+                value = function(done._value)  # type: ignore[arg-type]
+            except Exception as error:  # noqa: BLE001 (the holder of `made` gets it)
                 made.fail(error)
             else:
                 made.resolve(value)
 
         self.when_done(on_done)
         return made
+
+    def and_then(self, function: Callable[[T], Deferred[U]]) -> Deferred[U]:
+        """The outcome of the `Deferred` that `function(value)` returns. An error passes through."""
+        made: Deferred[U] = Deferred()
+
+        def on_done(done: Deferred[T]) -> None:
+            if done._error is not None:
+                made.fail(done._error)
+                return
+            try:
+                following = function(done._value)  # type: ignore[arg-type]
+            except Exception as error:  # noqa: BLE001 (the holder of `made` gets it)
+                made.fail(error)
+            else:
+                following.pass_to(made)
+
+        self.when_done(on_done)
+        return made
+
+    def recover(self, kind: type[E], function: Callable[[E], T]) -> Deferred[T]:
+        """The value, or `function(error)` for an error of this kind. Other errors pass through."""
+        made: Deferred[T] = Deferred()
+
+        def on_done(done: Deferred[T]) -> None:
+            error = done._error
+            if not isinstance(error, kind):
+                done.pass_to(made)
+                return
+            try:
+                value = function(error)
+            except Exception as raised:  # noqa: BLE001 (the holder of `made` gets it)
+                made.fail(raised)
+            else:
+                made.resolve(value)
+
+        self.when_done(on_done)
+        return made
+
+    def finally_do(self, action: Callable[[], object]) -> Deferred[T]:
+        """Runs the action after the completion, and passes the outcome on."""
+        made: Deferred[T] = Deferred()
+
+        def on_done(done: Deferred[T]) -> None:
+            try:
+                action()
+            except Exception as error:  # noqa: BLE001 (the holder of `made` gets it)
+                made.fail(error)
+            else:
+                done.pass_to(made)
+
+        self.when_done(on_done)
+        return made
+
+    def pass_to(self, target: Deferred[T]) -> None:
+        """Completes the target with this outcome."""
+
+        def on_done(done: Deferred[T]) -> None:
+            if done._error is not None:
+                target.fail(done._error)
+            else:
+                target.resolve(done._value)  # type: ignore[arg-type]
+
+        self.when_done(on_done)
 
     def _run_callbacks(self) -> None:
         callbacks, self._callbacks = self._callbacks, None
@@ -96,7 +176,7 @@ class Deferred(Generic[T]):
 
 
 def gather(deferreds: Sequence[Deferred[T]]) -> Deferred[list[T]]:
-    """All values in order, once all are there; fails with the first failure in that order."""
+    """All values in order, after the last completion. Fails with the first error in that order."""
     gathered: Deferred[list[T]] = Deferred()
     missing = len(deferreds)
 
@@ -107,14 +187,14 @@ def gather(deferreds: Sequence[Deferred[T]]) -> Deferred[list[T]]:
             finish()
 
     def finish() -> None:
-        failed = next((each.error for each in deferreds if each.error is not None), None)
-        if failed is not None:
-            gathered.fail(failed)
+        error = next((deferred.error for deferred in deferreds if deferred.error is not None), None)
+        if error is not None:
+            gathered.fail(error)
         else:
-            gathered.resolve([each.result() for each in deferreds])
+            gathered.resolve([deferred.result() for deferred in deferreds])
 
     if not deferreds:
         finish()
-    for each in deferreds:
-        each.when_done(on_done)
+    for deferred in deferreds:
+        deferred.when_done(on_done)
     return gathered

@@ -192,19 +192,14 @@ class LocalMetadataLog:
             kraft_version=self.history.kraft_version_at(end_offset),
             voters_record=self.history.record_at(end_offset),
         )
-        result: Deferred[SnapshotId] = Deferred()
 
-        def written(size: Deferred[int]) -> None:
-            if size.error is not None:
-                result.fail(size.error)
-                return
+        def written(_size: int) -> SnapshotId:
             self._snapshot_epoch = max(self._snapshot_epoch, epoch)
             self._delete_obsolete(now_ms)
-            result.resolve(identity)
+            return identity
 
         path = self.snapshot_path(identity)
-        self._world.workers.submit(write_snapshot, self._world.files, path, batches).when_done(written)
-        return result
+        return self._world.workers.submit(write_snapshot, self._world.files, path, batches).then(written)
 
     def _recover(self) -> None:
         """Holds snapshot and journal against each other; everything in the files counts as committed afterwards."""

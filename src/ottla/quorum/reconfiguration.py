@@ -8,7 +8,7 @@ the one before is committed, and only after the leader has committed an entry of
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from ottla.wire.peers import Peers
 
 __all__ = ["KRAFT_VERSION", "Reconfiguration"]
+
+R = TypeVar("R")
 
 KRAFT_VERSION = "kraft.version"
 KRAFT_VERSIONS = (0, 1)
@@ -52,40 +54,23 @@ class Reconfiguration:
     # -- requests ---------------------------------------------------------------------------------------------------
 
     def add_voter(self, request: a.AddRaftVoterRequest) -> Deferred[a.AddRaftVoterResponse]:
-        answer: Deferred[a.AddRaftVoterResponse] = Deferred()
         voter = Voter(ReplicaKey(request.voter_id, request.voter_directory_id), _endpoints(request.listeners))
+        deadline = self._world.clock.monotonic() + (request.timeout_ms or CHANGE_TIMEOUT_MS) / 1000
 
-        def finish(outcome: Deferred[Any]) -> None:
-            code, sentence = _told(outcome.error)
-            answer.resolve(a.AddRaftVoterResponse(error_code=code, error_message=sentence))
-
-        def decide() -> None:
+        def change() -> Deferred[Any]:
             self._check_may_change(request.cluster_id)
             if request.voter_id in self._quorum.log.voters.ids:
                 raise KafkaError(ErrorCode.DUPLICATE_VOTER, f"node {request.voter_id} votes already")
             if not voter.endpoints:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "a voter has to have at least one listener")
+            self._is_busy = True
+            checked = self._check_new_voter(voter, deadline).finally_do(self._not_busy)
+            return checked.and_then(lambda _: self._add_checked(voter, ack_when_committed=request.ack_when_committed))
 
-        deadline = self._world.clock.monotonic() + (request.timeout_ms or CHANGE_TIMEOUT_MS) / 1000
-        try:
-            decide()
-        except KafkaError as error:
-            finish(Deferred.failed(error))
-            return answer
-        self._is_busy = True
-        self._check_new_voter(voter, deadline).when_done(
-            lambda checked: self._on_new_voter_checked(checked, voter, finish, request.ack_when_committed)
-        )
-        return answer
+        return _answered(change, lambda code, sentence: a.AddRaftVoterResponse(error_code=code, error_message=sentence))
 
     def remove_voter(self, request: r.RemoveRaftVoterRequest) -> Deferred[r.RemoveRaftVoterResponse]:
-        answer: Deferred[r.RemoveRaftVoterResponse] = Deferred()
-
-        def finish(outcome: Deferred[Any]) -> None:
-            code, sentence = _told(outcome.error)
-            answer.resolve(r.RemoveRaftVoterResponse(error_code=code, error_message=sentence))
-
-        try:
+        def change() -> Deferred[Any]:
             self._check_may_change(request.cluster_id)
             voters = self._quorum.log.voters
             voter = voters.get(request.voter_id)
@@ -94,25 +79,23 @@ class Reconfiguration:
                     ErrorCode.VOTER_NOT_FOUND,
                     f"{ReplicaKey(request.voter_id, request.voter_directory_id)} is none of several voters",
                 )
-        except KafkaError as error:
-            finish(Deferred.failed(error))
-            return answer
-        self._append(voters.without(request.voter_id)).when_done(finish)
-        return answer
+            return self._append(voters.without(request.voter_id))
+
+        return _answered(
+            change, lambda code, sentence: r.RemoveRaftVoterResponse(error_code=code, error_message=sentence)
+        )
 
     def update_voter(self, request: u.UpdateRaftVoterRequest) -> Deferred[u.UpdateRaftVoterResponse]:
-        answer: Deferred[u.UpdateRaftVoterResponse] = Deferred()
+        key = ReplicaKey(request.voter_id, request.voter_directory_id)
 
-        def finish(outcome: Deferred[Any]) -> None:
+        def respond(code: ErrorCode, _sentence: str | None) -> u.UpdateRaftVoterResponse:
             news = self._quorum.news
             leader = u.CurrentLeader(leader_id=news.leader_id, leader_epoch=news.epoch)
             if news.endpoint is not None:
                 leader.host, leader.port = news.endpoint.host, news.endpoint.port
-            code, _ = _told(outcome.error)
-            answer.resolve(u.UpdateRaftVoterResponse(error_code=code, current_leader=leader))
+            return u.UpdateRaftVoterResponse(error_code=code, current_leader=leader)
 
-        key = ReplicaKey(request.voter_id, request.voter_directory_id)
-        try:
+        def change() -> Deferred[Any]:
             error_code = self._quorum.machine.fetch_error(request.current_leader_epoch)
             if error_code is not ErrorCode.NONE:
                 raise KafkaError(error_code)
@@ -129,14 +112,11 @@ class Reconfiguration:
             changed = Voter(key, _endpoints(request.listeners), versions)
             if self._quorum.log.kraft_version == 0 or changed == known:
                 # In a quorum given by configuration nothing is written: the addresses are the configuration's.
-                finish(Deferred.resolved(None))
-                return answer
+                return Deferred.resolved(None)
             self._check_may_change(request.cluster_id)
-        except KafkaError as error:
-            finish(Deferred.failed(error))
-            return answer
-        self._append(self._quorum.log.voters.with_voter(changed)).when_done(finish)
-        return answer
+            return self._append(self._quorum.log.voters.with_voter(changed))
+
+        return _answered(change, respond)
 
     def upgrade(self, level: int, *, validate_only: bool) -> Deferred[None]:
         """Makes the voters part of the log, which `kraft.version` 1 stands for; there is no way back."""
@@ -229,27 +209,14 @@ class Reconfiguration:
         self._peers.send(endpoint, request, purpose=PURPOSE, timeout_ms=timeout_ms).when_done(on_versions)
         return checked
 
-    def _on_new_voter_checked(
-        self,
-        checked: Deferred[None],
-        voter: Voter,
-        finish: Callable[[Deferred[Any]], None],
-        ack_when_committed: bool,
-    ) -> None:
+    def _not_busy(self) -> None:
         self._is_busy = False
-        if checked.error is not None:
-            finish(Deferred.failed(checked.error))
-            return
-        try:
-            self._check_may_change(None)
-        except KafkaError as error:
-            finish(Deferred.failed(error))
-            return
+
+    def _add_checked(self, voter: Voter, *, ack_when_committed: bool) -> Deferred[int]:
+        """The new voter has caught up. The quorum may have changed while that was waited for."""
+        self._check_may_change(None)
         appended = self._append(self._quorum.log.voters.with_voter(voter))
-        if ack_when_committed or appended.error is not None:
-            appended.when_done(finish)
-        else:
-            finish(Deferred.resolved(None))
+        return appended if ack_when_committed or appended.error is not None else Deferred.resolved(-1)
 
     def _append(self, voters: VoterSet) -> Deferred[int]:
         return self._appended(self._quorum.log.append_control([(ControlType.KRAFT_VOTERS, voters.encode())]))
@@ -264,9 +231,17 @@ def _endpoints(listeners: Any) -> tuple[tuple[str, Endpoint], ...]:
     return tuple((each.name, Endpoint(each.host, each.port)) for each in listeners)
 
 
-def _told(error: BaseException | None) -> tuple[ErrorCode, str | None]:
-    if error is None:
-        return ErrorCode.NONE, None
+def _answered(change: Callable[[], Deferred[Any]], respond: Callable[[ErrorCode, str | None], R]) -> Deferred[R]:
+    """The response after the change, whether it was made or refused."""
+    try:
+        changed = change()
+    except KafkaError as error:
+        changed = Deferred.failed(error)
+    made = changed.then(lambda _: respond(ErrorCode.NONE, None))
+    return made.recover(BaseException, lambda error: respond(*_told(error)))
+
+
+def _told(error: BaseException) -> tuple[ErrorCode, str | None]:
     if isinstance(error, KafkaError):
         return error.code, error.message
     # The disk refused, or somebody else leads now.

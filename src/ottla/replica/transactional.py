@@ -171,33 +171,21 @@ class TransactionalAppends:
             return Deferred.failed(error)
         if verification is None or verification.is_confirmed:
             return Deferred.resolved(None)
-        answer: Deferred[None] = Deferred()
-        found = verification
+        begun = verification
 
-        def pass_on(done: Deferred[None]) -> None:
-            if done.error is not None:
-                answer.fail(done.error)
-            else:
-                answer.resolve(None)
-
-        def on_answer(done: Deferred[ErrorCode]) -> None:
-            code = done.result()
+        def on_answer(code: ErrorCode) -> Deferred[None]:
             if code is not ErrorCode.NONE:
-                _note_refusal(partition, producer_id, found, code)
-                answer.fail(KafkaError(code))
-                return
-            partition.log.producers.state.confirm(producer_id, found)
-            if found.is_confirmed:
-                answer.resolve(None)
-                return
+                _note_refusal(partition, producer_id, begun, code)
+                return Deferred.failed(KafkaError(code))
+            partition.log.producers.state.confirm(producer_id, begun)
+            if begun.is_confirmed:
+                return Deferred.resolved(None)
             # A marker came between question and answer.
-            again = self.verify(
+            return self.verify(
                 partition, transaction, producer_id=producer_id, producer_epoch=producer_epoch, now_ms=now_ms
             )
-            again.when_done(pass_on)
 
-        self.ask(partition, producer_id, pending).when_done(on_answer)
-        return answer
+        return self.ask(partition, producer_id, pending).and_then(on_answer)
 
     def _begin(self, partition: Partition, producer_id: int, pending: _Pending) -> Verification | None:
         state = partition.log.producers.state
@@ -289,7 +277,7 @@ class _Queue:
                 continue
             waiting.popleft()
             if isinstance(outcome, Deferred):
-                _pass_on(outcome, pending.result)
+                outcome.pass_to(pending.result)
             else:
                 pending.result.resolve(outcome)
         self._appends.forget(self)
@@ -314,16 +302,6 @@ class _Queue:
 def _note_refusal(partition: Partition, producer_id: int, verification: Verification, code: ErrorCode) -> None:
     if code not in _RETRIABLE and code is not ErrorCode.CONCURRENT_TRANSACTIONS:
         partition.log.producers.state.refuse(producer_id, verification)
-
-
-def _pass_on(source: Deferred[AppendResult], target: Deferred[AppendResult]) -> None:
-    def on_done(done: Deferred[AppendResult]) -> None:
-        if done.error is not None:
-            target.fail(done.error)
-        else:
-            target.resolve(done.result())
-
-    source.when_done(on_done)
 
 
 def _nothing() -> AppendResult:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ottla.model.config import BrokerConfig
-from ottla.model.deferred import Deferred
+from ottla.model.deferred import Deferred, gather
 from ottla.model.ports import Timer, World
 from ottla.storage.checkpoint_writes import CheckpointWrites, Offsets
 from ottla.storage.directories import LogDirectory
@@ -96,7 +96,7 @@ class Maintenance:
         self._for_each_log(lambda log: log.producers.state.expire(now_ms, expiration_ms))
 
     def checkpoint(self) -> Deferred[None]:
-        return gather(
+        return all_done(
             [self.checkpoint_recovery_points(), self.checkpoint_start_offsets(), self.checkpoint_high_watermarks()]
         )
 
@@ -131,11 +131,9 @@ class Maintenance:
 
     def close_all(self, broker_epoch: int) -> Deferred[None]:
         """Flushes and closes every log, then writes the checkpoints, then marks each directory as cleanly left."""
-        flushed = flush_all(list(self._manager))
-        done: Deferred[None] = Deferred()
         unclean: set[LogDirectory] = set()
 
-        def on_flushed(_: Deferred[None]) -> None:
+        def close(_: None) -> Deferred[None]:
             # A log that could not be flushed has taken its directory offline; the others are left cleanly.
             unsynced: dict[LogDirectory, list[str]] = {found: [] for found in self._manager.online_directories()}
             for log in self._manager:
@@ -150,18 +148,18 @@ class Maintenance:
             syncs = [
                 self._submit(directory, sync_job(self._world.files, [], paths)) for directory, paths in unsynced.items()
             ]
-            gather(syncs).when_done(lambda _: self.checkpoint().when_done(on_checkpointed))
+            # `_submit` handles the errors of its directory, so that none of these fails.
+            return all_done(syncs).and_then(lambda _: self.checkpoint()).and_then(mark)
 
-        def on_checkpointed(_: Deferred[None]) -> None:
+        def mark(_: None) -> Deferred[None]:
             writes = [
                 self._submit(directory, directory.write_clean_shutdown_marker, broker_epoch)
                 for directory in self._manager.online_directories()
                 if directory not in unclean
             ]
-            gather(writes).when_done(lambda outcome: _pass_on(outcome, done))
+            return all_done(writes)
 
-        flushed.when_done(on_flushed)
-        return done
+        return flush_all(list(self._manager)).and_then(close)
 
     def _write_checkpoints(self, name: str, offset_of: Callable[[PartitionLog], int | None]) -> Deferred[None]:
         offsets: dict[LogDirectory, Offsets] = {found: {} for found in self._manager.online_directories()}
@@ -170,19 +168,12 @@ class Maintenance:
             offset = offset_of(log)
             if offset is not None and directory in offsets:
                 offsets[directory][log.topic_partition] = offset
-        return gather([self._checkpoints.write(directory, name, found) for directory, found in offsets.items()])
+        return all_done([self._checkpoints.write(directory, name, found) for directory, found in offsets.items()])
 
     def _submit(self, directory: LogDirectory, function: Callable[..., None], *arguments: object) -> Deferred[None]:
         """Runs on a worker; an error takes the directory out of service, unless it is a full disk."""
-        done: Deferred[None] = Deferred()
-
-        def finished(outcome: Deferred[None]) -> None:
-            if isinstance(outcome.error, OSError):
-                directory.tolerate(outcome.error)
-            done.resolve(None)
-
-        self._world.workers.submit(function, *arguments).when_done(finished)
-        return done
+        submitted = self._world.workers.submit(function, *arguments)
+        return submitted.recover(OSError, lambda error: directory.tolerate(error)).recover(BaseException, _ignore)
 
     def _for_each_log(self, action: Callable[[PartitionLog], object]) -> None:
         self._next_slice(iter(list(self._manager)), action)
@@ -217,27 +208,9 @@ class Maintenance:
         wait(delay_ms if delay_ms else interval_ms_of(self._manager.config))
 
 
-def gather(deferreds: list[Deferred[None]]) -> Deferred[None]:
-    """Resolves when all are done; fails with the first failure, but only after the last is done."""
-    done: Deferred[None] = Deferred()
-    remaining = len(deferreds)
-    failure: BaseException | None = None
-
-    def on_one(outcome: Deferred[None]) -> None:
-        nonlocal remaining, failure
-        remaining -= 1
-        failure = failure or outcome.error
-        if remaining == 0:
-            if failure is None:
-                done.resolve(None)
-            else:
-                done.fail(failure)
-
-    if not deferreds:
-        return Deferred.resolved(None)
-    for deferred in deferreds:
-        deferred.when_done(on_one)
-    return done
+def all_done(deferreds: list[Deferred[None]]) -> Deferred[None]:
+    """Resolves after the last completion; fails with the first error, in the order of the list."""
+    return gather(deferreds).then(_ignore)
 
 
 def flush_all(logs: list[PartitionLog]) -> Deferred[None]:
@@ -264,11 +237,8 @@ def flush_all(logs: list[PartitionLog]) -> Deferred[None]:
     return done
 
 
-def _pass_on(outcome: Deferred[None], target: Deferred[None]) -> None:
-    if outcome.error is None:
-        target.resolve(None)
-    else:
-        target.fail(outcome.error)
+def _ignore(_outcome: object) -> None:
+    """Only the completion matters."""
 
 
 def _bounded_seconds(milliseconds: int) -> float:

@@ -144,8 +144,8 @@ class LogManager:
         online = self.online_directories()
         # Nobody knows how a directory was left that cannot be read now.
         loader.had_clean_shutdown = len(online) == len(self.directories)
-        done: Deferred[None] = Deferred()
-        loader.load(online).when_done(lambda outcome: self._on_loaded(loader, outcome, done))
+        done = loader.load(online).then(lambda loaded: self._on_loaded(loader, loaded))
+        done.when_done(lambda outcome: self._release_locks() if outcome.error is not None else None)
         return done.then(lambda _: self.begin_upkeep()) if begins_upkeep else done
 
     def begin_upkeep(self) -> None:
@@ -168,14 +168,10 @@ class LogManager:
             reasons = "; ".join(f"{directory.path}: {directory.error}" for directory in self.directories)
             raise DirectoryRefused(f"None of the log directories can be used: {reasons}.")
 
-    def _on_loaded(self, loader: Loader, outcome: Deferred[list[LoadedLog]], done: Deferred[None]) -> None:
+    def _on_loaded(self, loader: Loader, logs: list[LoadedLog]) -> None:
         self.previous_broker_epoch = loader.previous_broker_epoch
         self.had_clean_shutdown = loader.had_clean_shutdown
-        if outcome.error is not None:
-            self._release_locks()
-            done.fail(outcome.error)
-            return
-        for loaded in outcome.result():
+        for loaded in logs:
             if not loaded.directory.is_offline:
                 self._add(_Entry(loaded.log, loaded.directory, loaded.topic_id or Uuid.ZERO))
         for directory, name in loader.deleted:
@@ -186,7 +182,6 @@ class LogManager:
                 # The copy is begun anew: what it had goes, and the move goes on where it was going.
                 self.remove_tree_later(directory, f"{directory.path}/{name}")
                 self._mover.move(topic_partition, directory)
-        done.resolve(None)
 
     # ---- finding
 
@@ -465,17 +460,7 @@ class LogManager:
         self._maintenance.stop()
         self.cleaner.stop()
         self._mover.stop()
-        done: Deferred[None] = Deferred()
-
-        def on_closed(outcome: Deferred[None]) -> None:
-            self._release_locks()
-            if outcome.error is None:
-                done.resolve(None)
-            else:
-                done.fail(outcome.error)
-
-        self._maintenance.close_all(broker_epoch).when_done(on_closed)
-        return done
+        return self._maintenance.close_all(broker_epoch).finally_do(self._release_locks)
 
     def _release_locks(self) -> None:
         for directory in self.directories:

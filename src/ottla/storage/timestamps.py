@@ -41,27 +41,18 @@ def find_first(log: LogFiles, workers: Workers, timestamp: int) -> Deferred[Time
 
 def find_youngest(log: LogFiles, workers: Workers) -> Deferred[TimestampOffset | None]:
     """The first record that carries the log's largest timestamp (KIP-734)."""
-    youngest: Deferred[TimestampOffset | None] = Deferred()
 
-    def on_first(first: Deferred[TimestampOffset | None]) -> None:
-        if first.error is None and first.result() is None:
-            # The youngest record was deleted with DeleteRecords but its segment is still there: count what is left.
-            _Search(log, workers, _whole_stretch, _youngest_of, keeps_best=True).begin().when_done(settle)
-        else:
-            settle(first)
-
-    def settle(found: Deferred[TimestampOffset | None]) -> None:
-        if found.error is not None:
-            youngest.fail(found.error)
-        else:
-            youngest.resolve(found.result())
+    def or_search_all(first: TimestampOffset | None) -> Deferred[TimestampOffset | None]:
+        if first is not None:
+            return Deferred.resolved(first)
+        # DeleteRecords removed the youngest record, but its segment is still there: all remaining records are read.
+        return _Search(log, workers, _whole_stretch, _youngest_of, keeps_best=True).begin()
 
     live = [segment for segment in log.segments.from_offset(log.log_start_offset) if segment.size]
     largest = max((segment.largest.timestamp for segment in live), default=-1)
     if largest < 0:
         return Deferred.resolved(None)
-    find_first(log, workers, largest).when_done(on_first)
-    return youngest
+    return find_first(log, workers, largest).and_then(or_search_all)
 
 
 class _Stretch(NamedTuple):

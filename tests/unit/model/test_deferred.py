@@ -62,6 +62,74 @@ def test_then_passes_failures_on() -> None:
         Deferred.resolved(0).then(lambda value: 1 // value).result()
 
 
+def test_and_then_continues_with_another_deferred() -> None:
+    first, second = Deferred[int](), Deferred[str]()
+    asked: list[int] = []
+
+    def ask(value: int) -> Deferred[str]:
+        asked.append(value)
+        return second
+
+    chained = first.and_then(ask)
+    assert asked == []
+    first.resolve(7)
+    assert asked == [7]
+    assert not chained.done
+    second.resolve("seven")
+    assert chained.result() == "seven"
+
+
+def test_and_then_passes_failures_of_both_on() -> None:
+    failed: Deferred[int] = Deferred.failed(OSError("first"))
+    assert str(failed.and_then(Deferred.resolved).error) == "first"
+    second: Deferred[int] = Deferred.failed(OSError("second"))
+    assert str(Deferred.resolved(1).and_then(lambda _: second).error) == "second"
+    raised = Deferred.resolved(0).and_then(lambda value: Deferred.resolved(1 // value))
+    assert isinstance(raised.error, ZeroDivisionError)
+
+
+def test_recover_maps_errors_of_its_kind_only() -> None:
+    failed: Deferred[str] = Deferred.failed(OSError("disk"))
+    assert failed.recover(OSError, lambda error: f"without {error}").result() == "without disk"
+    assert isinstance(failed.recover(KeyError, str).error, OSError)
+    assert Deferred.resolved("value").recover(OSError, str).result() == "value"
+
+    def fail_again(error: OSError) -> str:
+        raise ValueError(str(error))
+
+    assert isinstance(failed.recover(OSError, fail_again).error, ValueError)
+
+
+def test_an_error_that_is_no_exception_passes_through_every_combinator() -> None:
+    failed: Deferred[int] = Deferred.failed(SystemExit(3))
+    assert isinstance(failed.then(str).error, SystemExit)
+    assert isinstance(failed.and_then(Deferred.resolved).error, SystemExit)
+    assert isinstance(failed.recover(OSError, lambda _: 1).error, SystemExit)
+    assert isinstance(failed.finally_do(lambda: None).error, SystemExit)
+
+
+def test_finally_do_runs_before_the_outcome_passes_on() -> None:
+    deferred: Deferred[int] = Deferred()
+    seen: list[str] = []
+    released = deferred.finally_do(lambda: seen.append("released"))
+    released.when_done(lambda done: seen.append(str(done.result())))
+    deferred.resolve(1)
+    assert seen == ["released", "1"]
+    failed: Deferred[int] = Deferred.failed(OSError("disk"))
+    assert isinstance(failed.finally_do(lambda: seen.append("again")).error, OSError)
+    assert seen[-1] == "again"
+
+
+def test_pass_to_completes_the_target_with_either_outcome() -> None:
+    source, target = Deferred[int](), Deferred[int]()
+    source.pass_to(target)
+    source.resolve(2)
+    assert target.result() == 2
+    target = Deferred()
+    Deferred[int].failed(OSError("disk")).pass_to(target)
+    assert isinstance(target.error, OSError)
+
+
 def test_what_is_gathered_comes_in_order_when_all_is_there() -> None:
     first, second = Deferred[int](), Deferred[int]()
     gathered = gather([first, second])

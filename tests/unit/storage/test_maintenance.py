@@ -6,7 +6,7 @@ from typing import Any
 
 from ottla.model.deferred import Deferred
 from ottla.model.ids import TopicPartition
-from ottla.storage.maintenance import flush_all, gather
+from ottla.storage.maintenance import flush_all
 from tests.unit.storage.helpers import values_of
 from tests.unit.storage.test_manager import Node
 
@@ -42,17 +42,6 @@ def test_a_few_flushes_run_at_a_time_and_all_are_waited_for() -> None:
         else:
             log.result.fail(OSError("one failure does not stop the others"))
     assert done.done
-
-
-def test_gather_waits_for_all_and_fails_with_the_first() -> None:
-    first: Deferred[None] = Deferred()
-    second: Deferred[None] = Deferred()
-    both = gather([first, second])
-    second.fail(ValueError("second"))
-    assert not both.done
-    first.resolve(None)
-    assert isinstance(both.error, ValueError)
-    assert gather([]).done
 
 
 def test_the_checkpoints_of_a_deleted_topic_say_nothing_about_a_new_one_of_that_name() -> None:

@@ -9,13 +9,12 @@ One partition that is not allowed or not there spoils its whole transaction: the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.metadata.topic_names import is_internal
-from ottla.model.deferred import Deferred
+from ottla.model.deferred import Deferred, gather
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 from ottla.wire.messages.add_partitions_to_txn import (
@@ -49,27 +48,14 @@ def handle(
         transactions = request.transactions
     else:
         transactions = [_single(request)]
-    answer: Deferred[AddPartitionsToTxnResponse] = Deferred()
-    results: list[_Codes] = [{}] * len(transactions)
-    missing = len(transactions)
 
-    def on_done(place: int, done: Deferred[_Codes]) -> None:
-        nonlocal missing
-        if isinstance(done.error, KafkaError):
-            results[place] = dict.fromkeys(_partitions(transactions[place]), _known(done.error.code, version))
-        elif done.error is not None:
-            raise done.error
-        else:
-            results[place] = done.result()
-        missing -= 1
-        if not missing:
-            answer.resolve(_response(version, transactions, results))
+    def attempt(transaction: AddPartitionsToTxnTransaction) -> Deferred[_Codes]:
+        return _attempt(transaction, context, broker).recover(
+            KafkaError, lambda error: dict.fromkeys(_partitions(transaction), _known(error.code, version))
+        )
 
-    if not transactions:
-        answer.resolve(_response(version, transactions, results))
-    for place, transaction in enumerate(transactions):
-        _attempt(transaction, context, broker).when_done(partial(on_done, place))
-    return answer
+    results = gather([attempt(transaction) for transaction in transactions])
+    return results.then(lambda results: _response(version, transactions, results))
 
 
 def error_response(request: AddPartitionsToTxnRequest, version: int, error: KafkaError) -> AddPartitionsToTxnResponse:

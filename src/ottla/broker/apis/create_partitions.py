@@ -35,23 +35,17 @@ def handle(
     request.topics = [topic for topic in request.topics if topic.name not in refused]
     mutations = context.mutations(strict_since=_STRICT_SINCE)
     extended = broker.controller.create_partitions(request, context.for_controller(mutations=mutations))
-    answer: Deferred[CreatePartitionsResponse] = Deferred()
 
-    def finish(outcome: Deferred[CreatePartitionsResponse]) -> None:
-        if outcome.error is not None:
-            answer.fail(outcome.error)
-            return
-        response = outcome.result()
+    def finish(response: CreatePartitionsResponse) -> CreatePartitionsResponse:
         if mutations is not None:
             response.throttle_time_ms = max(response.throttle_time_ms, mutations.throttle_ms())
         response.results += [
             CreatePartitionsTopicResult(name=name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             for name in sorted(refused)
         ]
-        answer.resolve(response)
+        return response
 
-    extended.when_done(finish)
-    return answer
+    return extended.then(finish)
 
 
 def error_response(request: CreatePartitionsRequest, version: int, error: KafkaError) -> CreatePartitionsResponse:  # noqa: ARG001

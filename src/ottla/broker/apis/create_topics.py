@@ -52,20 +52,14 @@ def handle(request: CreateTopicsRequest, context: RequestContext, broker: Broker
     created = broker.controller.create_topics(
         request, context.for_controller(may_describe_configs=may_describe_configs, mutations=mutations)
     )
-    answer: Deferred[CreateTopicsResponse] = Deferred()
 
-    def finish(outcome: Deferred[CreateTopicsResponse]) -> None:
-        if outcome.error is not None:
-            answer.fail(outcome.error)
-            return
-        response = outcome.result()
+    def finish(response: CreateTopicsResponse) -> CreateTopicsResponse:
         if mutations is not None:
             response.throttle_time_ms = max(response.throttle_time_ms, mutations.throttle_ms())
         response.topics += denied
-        answer.resolve(response)
+        return response
 
-    created.when_done(finish)
-    return answer
+    return created.then(finish)
 
 
 def error_response(request: CreateTopicsRequest, version: int, error: KafkaError) -> CreateTopicsResponse:  # noqa: ARG001

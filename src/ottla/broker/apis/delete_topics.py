@@ -33,20 +33,14 @@ def handle(request: DeleteTopicsRequest, context: RequestContext, broker: Broker
         denied = _take_denied(request, context, broker.metadata.image)
     mutations = context.mutations(strict_since=_STRICT_SINCE)
     deleted = broker.controller.delete_topics(request, context.for_controller(mutations=mutations))
-    answer: Deferred[DeleteTopicsResponse] = Deferred()
 
-    def finish(outcome: Deferred[DeleteTopicsResponse]) -> None:
-        if outcome.error is not None:
-            answer.fail(outcome.error)
-            return
-        response = outcome.result()
+    def finish(response: DeleteTopicsResponse) -> DeleteTopicsResponse:
         if mutations is not None:
             response.throttle_time_ms = max(response.throttle_time_ms, mutations.throttle_ms())
         response.responses += denied
-        answer.resolve(response)
+        return response
 
-    deleted.when_done(finish)
-    return answer
+    return deleted.then(finish)
 
 
 def error_response(request: DeleteTopicsRequest, version: int, error: KafkaError) -> DeleteTopicsResponse:  # noqa: ARG001

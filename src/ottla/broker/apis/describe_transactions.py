@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
-from ottla.model.deferred import Deferred
+from ottla.model.deferred import Deferred, gather
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -24,27 +23,17 @@ __all__ = ["error_response", "handle"]
 def handle(
     request: DescribeTransactionsRequest, context: RequestContext, broker: Broker
 ) -> Deferred[DescribeTransactionsResponse]:
-    ids = request.transactional_ids
-    states: dict[int, TransactionState] = {}
-    answer: Deferred[DescribeTransactionsResponse] = Deferred()
+    def describe(transactional_id: str) -> Deferred[TransactionState]:
+        def undescribed(error: KafkaError) -> TransactionState:
+            return TransactionState(transactional_id=transactional_id, error_code=error.code)
 
-    def on_described(place: int, done: Deferred[TransactionState]) -> None:
-        if isinstance(done.error, KafkaError):
-            states[place] = TransactionState(transactional_id=ids[place], error_code=done.error.code)
-        else:
-            states[place] = _visible(done.result(), context)
-        if len(states) == len(ids):
-            answer.resolve(DescribeTransactionsResponse(transaction_states=[states[each] for each in sorted(states)]))
+        if not context.allows(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+            return Deferred.resolved(undescribed(KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)))
+        described = broker.transactions.describe(transactional_id)
+        return described.then(lambda state: _visible(state, context)).recover(KafkaError, undescribed)
 
-    if not ids:
-        answer.resolve(DescribeTransactionsResponse())
-    for place, each in enumerate(ids):
-        if context.allows(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, each):
-            described = broker.transactions.describe(each)
-        else:
-            described = Deferred.failed(KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
-        described.when_done(partial(on_described, place))
-    return answer
+    states = gather([describe(transactional_id) for transactional_id in request.transactional_ids])
+    return states.then(lambda states: DescribeTransactionsResponse(transaction_states=states))
 
 
 def error_response(

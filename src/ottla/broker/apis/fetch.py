@@ -87,18 +87,9 @@ def handle_giant(request: FetchRequest, context: RequestContext, broker: Broker)
     from ottla.broker.dispatch import is_from_follower
     from ottla.replica.giant_fetch import plan_in_slices
 
-    answer: Deferred[FetchResponse] = Deferred()
-
-    def on_planned(planned: Deferred[FetchPlan]) -> None:
-        try:
-            response = handle(request, context, broker, planned.result())
-        except Exception as error:  # noqa: BLE001 - whoever dispatched the request answers it with an error
-            answer.fail(error)
-            return
-        if isinstance(response, Deferred):
-            response.when_done(lambda done: answer.fail(done.error) if done.error else answer.resolve(done.result()))
-        else:
-            answer.resolve(response)
+    def on_planned(plan: FetchPlan) -> Deferred[FetchResponse]:
+        response = handle(request, context, broker, plan)
+        return response if isinstance(response, Deferred) else Deferred.resolved(response)
 
     planning = plan_in_slices(
         broker.replicas.sessions,
@@ -107,8 +98,7 @@ def handle_giant(request: FetchRequest, context: RequestContext, broker: Broker)
         is_follower=is_from_follower(request),
         now_ms=context.received_ms,
     )
-    broker.replicas.slices.run(planning).when_done(on_planned)
-    return answer
+    return broker.replicas.slices.run(planning).and_then(on_planned)
 
 
 def _find_targets(

@@ -62,7 +62,9 @@ def handle(
         committed = committed.then(_own_response)
     if not refused:
         return committed
-    return _or_error(request, context.api_version, committed).then(lambda response: _merge(response, refused))
+    return committed.recover(KafkaError, lambda error: error_response(request, context.api_version, error)).then(
+        lambda response: _merge(response, refused)
+    )
 
 
 def error_response(request: OffsetCommitRequest, version: int, error: KafkaError) -> OffsetCommitResponse:  # noqa: ARG001
@@ -107,23 +109,6 @@ def _refused(
             for partition in partitions
         ],
     )
-
-
-def _or_error(
-    request: OffsetCommitRequest, version: int, committed: Deferred[OffsetCommitResponse]
-) -> Deferred[OffsetCommitResponse]:
-    made: Deferred[OffsetCommitResponse] = Deferred()
-
-    def on_done(done: Deferred[OffsetCommitResponse]) -> None:
-        if isinstance(done.error, KafkaError):
-            made.resolve(error_response(request, version, done.error))
-        elif done.error is not None:
-            made.fail(done.error)
-        else:
-            made.resolve(done.result())
-
-    committed.when_done(on_done)
-    return made
 
 
 def _own_response(response: OffsetCommitResponse) -> OffsetCommitResponse:

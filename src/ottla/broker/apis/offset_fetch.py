@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
-from ottla.model.deferred import Deferred
+from ottla.model.deferred import Deferred, gather
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -66,25 +66,8 @@ def error_response(request: OffsetFetchRequest, version: int, error: KafkaError)
 def _handle_groups(
     request: OffsetFetchRequest, context: RequestContext, broker: Broker
 ) -> OffsetFetchResponse | Deferred[OffsetFetchResponse]:
-    answer: Deferred[OffsetFetchResponse] = Deferred()
     fetched = [_fetch_group(group, request.require_stable, context, broker) for group in request.groups]
-    missing = len(fetched)
-
-    def on_fetched(done: Deferred[OffsetFetchResponseGroup]) -> None:
-        nonlocal missing
-        missing -= 1
-        if answer.done:
-            return
-        if done.error is not None:
-            answer.fail(done.error)
-        elif missing == 0:
-            answer.resolve(OffsetFetchResponse(groups=[each.result() for each in fetched]))
-
-    if not fetched:
-        return OffsetFetchResponse()
-    for each in fetched:
-        each.when_done(on_fetched)
-    return answer
+    return gather(fetched).then(lambda groups: OffsetFetchResponse(groups=groups))
 
 
 def _fetch_group(
@@ -109,26 +92,20 @@ def _fetch_group(
         )
     else:
         asked = group
-    answer: Deferred[OffsetFetchResponseGroup] = Deferred()
 
-    def on_fetched(done: Deferred[OffsetFetchResponseGroup]) -> None:
-        if isinstance(done.error, KafkaError):
-            code = done.error.code
-            # Old consumers do not know the other code here.
-            is_away = code is ErrorCode.COORDINATOR_NOT_AVAILABLE
-            answer.resolve(_failed(group, ErrorCode.NOT_COORDINATOR if is_away else code))
-            return
-        if done.error is not None:
-            answer.fail(done.error)
-            return
-        response = done.result()
+    def visible(response: OffsetFetchResponseGroup) -> OffsetFetchResponseGroup:
         if group.topics is None:
             response.topics = _visible(response.topics, topics, context, by_id=by_id)
         response.topics.extend(refused)
-        answer.resolve(response)
+        return response
 
-    broker.groups.fetch_offsets(asked, require_stable=require_stable).when_done(on_fetched)
-    return answer
+    def failed(error: KafkaError) -> OffsetFetchResponseGroup:
+        # Old consumers do not know the other code here.
+        is_away = error.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return _failed(group, ErrorCode.NOT_COORDINATOR if is_away else error.code)
+
+    fetched = broker.groups.fetch_offsets(asked, require_stable=require_stable)
+    return fetched.then(visible).recover(KafkaError, failed)
 
 
 def _check_topic(topic: OffsetFetchRequestTopics, topics: TopicsImage, context: RequestContext) -> ErrorCode:

@@ -90,7 +90,9 @@ def handle(
         )
 
     committed = broker.groups.commit_offsets_in_transaction(request, context.api_version, verify)
-    return _answered(request, context.api_version, committed, refused)
+    return committed.recover(KafkaError, lambda error: error_response(request, context.api_version, error)).then(
+        lambda response: _merge(response, refused)
+    )
 
 
 def error_response(request: TxnOffsetCommitRequest, version: int, error: KafkaError) -> TxnOffsetCommitResponse:
@@ -99,28 +101,6 @@ def error_response(request: TxnOffsetCommitRequest, version: int, error: KafkaEr
     if version < _LOADING_VERSION and code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     return TxnOffsetCommitResponse(topics=[_refused(topic, topic.partitions, code) for topic in request.topics])
-
-
-def _answered(
-    request: TxnOffsetCommitRequest,
-    version: int,
-    committed: Deferred[TxnOffsetCommitResponse],
-    refused: list[TxnOffsetCommitResponseTopic],
-) -> Deferred[TxnOffsetCommitResponse]:
-    answer: Deferred[TxnOffsetCommitResponse] = Deferred()
-
-    def on_done(done: Deferred[TxnOffsetCommitResponse]) -> None:
-        if isinstance(done.error, KafkaError):
-            response = error_response(request, version, done.error)
-        elif done.error is not None:
-            answer.fail(done.error)
-            return
-        else:
-            response = done.result()
-        answer.resolve(_merge(response, refused))
-
-    committed.when_done(on_done)
-    return answer
 
 
 def _refused(

@@ -170,19 +170,15 @@ class GroupCoordinator:
     def leave(self, request: LeaveGroupRequest) -> Deferred[LeaveGroupResponse]:
         if not request.group_id:
             return Deferred.failed(KafkaError(ErrorCode.INVALID_GROUP_ID))
-        answer: Deferred[LeaveGroupResponse] = Deferred()
 
-        def on_left(left: Deferred[LeaveGroupResponse]) -> None:
-            if isinstance(left.error, KafkaError) and left.error.code is ErrorCode.UNKNOWN_MEMBER_ID:
-                # There is no such group, and so none of its members.
-                answer.resolve(LeaveGroupResponse(members=[_unknown_member(each) for each in request.members]))
-            elif left.error is not None:
-                answer.fail(left.error)
-            else:
-                answer.resolve(left.result())
+        def on_error(error: KafkaError) -> LeaveGroupResponse:
+            if error.code is not ErrorCode.UNKNOWN_MEMBER_ID:
+                raise error
+            # The group does not exist, so none of its members does.
+            return LeaveGroupResponse(members=[_unknown_member(identity) for identity in request.members])
 
-        self.submit(request.group_id, lambda shard, now_ms: decide_leave(shard, request, now_ms)).when_done(on_left)
-        return answer
+        left = self.submit(request.group_id, lambda shard, now_ms: decide_leave(shard, request, now_ms))
+        return left.recover(KafkaError, on_error)
 
     # The consumer protocol.
 
@@ -218,7 +214,9 @@ class GroupCoordinator:
                 return Deferred.failed(KafkaError(ErrorCode.INVALID_GROUP_ID))
             return self.runtime.ask(group_id, lambda shard: describe_consumer_group(shard, group_id))
 
-        return gather([_or_else(describe_one(group_id), partial(undescribed, group_id)) for group_id in group_ids])
+        return gather(
+            [describe_one(group_id).recover(KafkaError, partial(undescribed, group_id)) for group_id in group_ids]
+        )
 
     # Offsets.
 
@@ -248,7 +246,7 @@ class GroupCoordinator:
         except KafkaError as error:
             return Deferred.failed(error)
 
-        def commit() -> Deferred[TxnOffsetCommitResponse]:
+        def commit(_verified: None) -> Deferred[TxnOffsetCommitResponse]:
             # Much may have happened while the coordinator was asked.
             try:
                 shard = self.runtime.shard_of(request.group_id)
@@ -260,7 +258,7 @@ class GroupCoordinator:
                 producer_epoch=request.producer_epoch,
             )
 
-        return _and_then(verify(partition), commit)
+        return verify(partition).and_then(commit)
 
     def complete_transaction(self, index: int, marker: EndMarker) -> Deferred[None]:
         """A transaction ends in one partition of the offsets topic."""
@@ -282,14 +280,19 @@ class GroupCoordinator:
         def describe_one(group_id: str) -> Deferred[DescribedGroup]:
             return self.runtime.ask(group_id, lambda shard: describe_classic(shard, group_id, api_version))
 
-        return gather([_or_else(describe_one(group_id), partial(_undescribed, group_id)) for group_id in group_ids])
+        return gather(
+            [describe_one(group_id).recover(KafkaError, partial(_undescribed, group_id)) for group_id in group_ids]
+        )
 
     def delete_groups(self, group_ids: Iterable[str]) -> Deferred[list[DeletableGroupResult]]:
         def delete_one(group_id: str) -> Deferred[DeletableGroupResult]:
             return self.submit(group_id, lambda shard, _: decide_delete(shard, group_id))
 
         return gather(
-            [_or_else(delete_one(group_id), partial(_undeleted, group_id)) for group_id in dict.fromkeys(group_ids)]
+            [
+                delete_one(group_id).recover(KafkaError, partial(_undeleted, group_id))
+                for group_id in dict.fromkeys(group_ids)
+            ]
         )
 
     def lags(self) -> Iterator[GroupLag]:
@@ -389,38 +392,3 @@ def _pass_failure_on(answer: Deferred[Any], submitted: Deferred[Any]) -> None:
         if isinstance(error, KafkaError) and error.code in _TOO_LARGE:
             error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, error.message)
         answer.fail(error)
-
-
-def _and_then(first: Deferred[None], second: Callable[[], Deferred[R]]) -> Deferred[R]:
-    made: Deferred[R] = Deferred()
-
-    def pass_on(done: Deferred[R]) -> None:
-        if done.error is not None:
-            made.fail(done.error)
-        else:
-            made.resolve(done.result())
-
-    def on_first(done: Deferred[None]) -> None:
-        if done.error is not None:
-            made.fail(done.error)
-        else:
-            second().when_done(pass_on)
-
-    first.when_done(on_first)
-    return made
-
-
-def _or_else(deferred: Deferred[R], recover: Callable[[KafkaError], R]) -> Deferred[R]:
-    """The value, or what is made of a protocol error."""
-    made: Deferred[R] = Deferred()
-
-    def on_done(done: Deferred[R]) -> None:
-        if isinstance(done.error, KafkaError):
-            made.resolve(recover(done.error))
-        elif done.error is not None:
-            made.fail(done.error)
-        else:
-            made.resolve(done.result())
-
-    deferred.when_done(on_done)
-    return made

@@ -107,19 +107,11 @@ class CoordinatorRuntime(Generic[S]):
         Whoever asks all coordinators has none to look for: COORDINATOR_NOT_AVAILABLE says that this one cannot tell.
         """
         asked = [shard.ask(question) for shard in self.shards() if shard.status in _WITH_ANSWERS]
-        gathered: Deferred[list[R]] = Deferred()
 
-        def on_answered(done: Deferred[list[R]]) -> None:
-            error = done.error
-            if error is None:
-                gathered.resolve(done.result())
-            elif isinstance(error, KafkaError) and error.code is ErrorCode.NOT_COORDINATOR:
-                gathered.fail(KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
-            else:
-                gathered.fail(error)
+        def on_error(error: KafkaError) -> list[R]:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE) if error.code is ErrorCode.NOT_COORDINATOR else error
 
-        gather(asked).when_done(on_answered)
-        return gathered
+        return gather(asked).recover(KafkaError, on_error)
 
     def submit_to(self, index: int, decide: Decide[S, R]) -> Deferred[R]:
         shard = self._shards.get(index)

@@ -131,7 +131,6 @@ class TransactionCoordinator:
             attempt = self._check_init(request)
         except KafkaError as error:
             return Deferred.failed(error)
-        answer: Deferred[ProducerIdentity] = Deferred()
 
         def on_decided(identity: ProducerIdentity) -> ProducerIdentity:
             if identity is ABORTS_FIRST:
@@ -141,10 +140,7 @@ class TransactionCoordinator:
         def decide(fresh_id: int | None) -> TransactionDecide[ProducerIdentity]:
             return lambda shard, now_ms: decide_init(shard, attempt, fresh_id, now_ms)
 
-        self._with_producer_id(attempt.transactional_id, decide, NEEDS_PRODUCER_ID).then(on_decided).when_done(
-            partial(_pass_on, answer)
-        )
-        return answer
+        return self._with_producer_id(attempt.transactional_id, decide, NEEDS_PRODUCER_ID).then(on_decided)
 
     def add_partitions(
         self, transaction: AddPartitionsToTxnTransaction, partitions: frozenset[TopicPartition], *, client_version: int
@@ -260,22 +256,14 @@ class TransactionCoordinator:
         self, transactional_id: str, make_decide: Callable[[int | None], TransactionDecide[R]], needs_id: R
     ) -> Deferred[R]:
         """Decides without a new producer id, and once more with one if the answer says that it is needed."""
-        answer: Deferred[R] = Deferred()
 
-        def on_first(first: Deferred[R]) -> None:
-            if first.error is None and first.result() is needs_id:
-                self._new_producer_id().when_done(on_id)
-            else:
-                _pass_on(answer, first)
+        def with_id(producer_id: int) -> Deferred[R]:
+            return self.runtime.submit(transactional_id, make_decide(producer_id))
 
-        def on_id(given: Deferred[int]) -> None:
-            if given.error is not None:
-                answer.fail(given.error)
-            else:
-                self.runtime.submit(transactional_id, make_decide(given.result())).when_done(partial(_pass_on, answer))
+        def on_first(first: R) -> Deferred[R]:
+            return self._new_producer_id().and_then(with_id) if first is needs_id else Deferred.resolved(first)
 
-        self.runtime.submit(transactional_id, make_decide(None)).when_done(on_first)
-        return answer
+        return self.runtime.submit(transactional_id, make_decide(None)).and_then(on_first)
 
     def _submit_after_the_end(
         self, transactional_id: str, decide: TransactionDecide[None], wait_ms: int
@@ -298,7 +286,7 @@ class TransactionCoordinator:
             if is_waiting:
                 is_waiting = False
                 timer.cancel()
-                self.runtime.submit(transactional_id, decide).when_done(partial(_pass_on, answer))
+                self.runtime.submit(transactional_id, decide).pass_to(answer)
 
         # At the end of the turn, for the record that ends it is just being replayed.
         waiting.append(lambda: self._world.scheduler.call_soon(on_end_or_time))
@@ -353,13 +341,6 @@ def _timeout_decide(transactional_id: str, fresh_id: int | None) -> TransactionD
 
 def _decide_expiry(transactional_id: str, shard: TransactionShard, now_ms: int) -> Decision[None]:
     return decide_expiry(shard, transactional_id, now_ms)
-
-
-def _pass_on(answer: Deferred[R], done: Deferred[R]) -> None:
-    if done.error is not None:
-        answer.fail(done.error)
-    else:
-        answer.resolve(done.result())
 
 
 def _log_failure(done: Deferred[Any]) -> None:
