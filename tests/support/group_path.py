@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
-from ottla.broker.apis import HANDLERS
+from ottla.broker.apis import HANDLERS, load
 from ottla.broker.error_responses import generic_error_response
 from ottla.broker.quick_commit import RECOGNISED_VERSION_MIN, recognise
 from ottla.coordinator.group.service import GroupCoordinator
@@ -115,7 +114,7 @@ class GroupPath(DataPath):
     def begin(self, request: Any, version: int | None = None) -> Deferred[Any]:
         """Sends a request; the answer comes when it comes, errors as the response that says them."""
         spec = HANDLERS[request.API_KEY]
-        module = import_module(f"ottla.broker.apis.{spec.module}")
+        module = load(request.API_KEY, spec)
         used = spec.max_version if version is None else version
         answer: Deferred[Any] = Deferred()
 

@@ -32,7 +32,11 @@ def test_every_module_has_a_docstring_and_says_what_it_offers() -> None:
     assert {path: what for path, what in found.items() if what} == {}
 
 
-@pytest.mark.parametrize("specification", HANDLERS.values(), ids=lambda specification: specification.module)
+@pytest.mark.parametrize(
+    "specification",
+    [specification for specification in HANDLERS.values() if specification.module != "switched_off"],
+    ids=lambda specification: specification.module,
+)
 def test_an_api_module_opens_with_its_versions(specification: HandlerSpec) -> None:
     path = SOURCE / "broker" / "apis" / f"{specification.module}.py"
     docstring = ast.get_docstring(parsed(path)) or ""

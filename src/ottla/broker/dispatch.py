@@ -20,10 +20,9 @@ import logging
 import struct
 from collections.abc import Callable, Mapping
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.apis import HANDLERS, HandlerSpec
+from ottla.broker.apis import HANDLERS, HandlerSpec, load
 from ottla.broker.context import CloseConnection, ConnectionContext, RequestContext
 from ottla.broker.error_responses import generic_error_response
 from ottla.broker.pending import Part, PendingResponse, ResponseWaiter
@@ -203,7 +202,7 @@ class Dispatcher:
                 f"where this broker speaks versions {lowest} to {spec.max_version}"
             )
         try:
-            module = import_module(f"ottla.broker.apis.{spec.module}")
+            module = load(api_key, spec)
         except ModuleNotFoundError:
             logger.exception("the handler of API key %d cannot be imported", api_key)
             raise CloseConnection(f"a request of API key {api_key}, which this broker cannot serve") from None

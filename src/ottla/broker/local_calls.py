@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ottla.broker.apis import HANDLERS
+from ottla.broker.apis import HANDLERS, load
 from ottla.broker.cluster_view import endpoint_of
 from ottla.broker.context import ConnectionContext, RequestContext
 from ottla.model.deferred import Deferred
@@ -41,7 +40,7 @@ def _ask_oneself(broker: Broker, request: Message) -> Deferred[Message]:
     spec = HANDLERS.get(request.API_KEY)
     if spec is None:
         return Deferred.failed(PeerUnreachable(f"this broker does not serve {type(request).__name__}"))
-    handler = import_module(f"ottla.broker.apis.{spec.module}")
+    handler = load(request.API_KEY, spec)
     listener = broker.listeners.get(broker.config.inter_broker_listener_name)
     if listener is None:
         return Deferred.failed(PeerUnreachable("this broker does not listen yet"))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.apis import HANDLERS
+from ottla.broker.apis import HANDLERS, load
 from ottla.broker.error_responses import generic_error_response
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import Uuid
@@ -72,7 +72,7 @@ def codes_of(message: Any) -> set[int]:
 def test_no_error_gets_lost(api_key: int) -> None:
     spec = API_SPECS[ApiKey(api_key)]
     request = filled(spec.request_class, import_module(spec.request_class.__module__))
-    handler = import_module(f"ottla.broker.apis.{HANDLERS[api_key].module}")
+    handler = load(api_key, HANDLERS[api_key])
     version = HANDLERS[api_key].max_version
     if api_key == ApiKey.PRODUCE:
         # Who wants no answer gets none.

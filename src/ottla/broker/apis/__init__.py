@@ -12,14 +12,19 @@ A handler module offers
 for what `handle` raises; without one, dispatch fills the error code in wherever the response class has a field for it.
 A handler may also raise `CloseConnection` (ottla.broker.context): a produce request with acks=0 that failed must.
 
+APIs that are only refused are rows of one table, `switched_off`.
+
 Modules are imported on first use, so that a node which never sees an API never pays for it.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from importlib import import_module
+from typing import Any, NamedTuple
 
-__all__ = ["CONTROLLER_HANDLERS", "FORWARDABLE", "HANDLERS", "HandlerSpec"]
+from ottla.broker.apis import switched_off
+
+__all__ = ["CONTROLLER_HANDLERS", "FORWARDABLE", "HANDLERS", "HandlerSpec", "load"]
 
 
 class HandlerSpec(NamedTuple):
@@ -28,6 +33,17 @@ class HandlerSpec(NamedTuple):
     module: str
     min_version: int
     max_version: int
+
+
+def load(api_key: int, spec: HandlerSpec) -> Any:
+    """Where `handle` and perhaps `error_response` of an API are; imported with the first call."""
+    module = import_module(f"ottla.broker.apis.{spec.module}")
+    return module.APIS[api_key] if module is switched_off else module
+
+
+def _refused(*api_keys: int) -> dict[int, HandlerSpec]:
+    rows = [switched_off.APIS[api_key] for api_key in api_keys]
+    return {row.api_key: HandlerSpec("switched_off", row.min_version, row.max_version) for row in rows}
 
 
 # By the number of the API key: this table is needed before any message module is.
@@ -45,7 +61,6 @@ HANDLERS: dict[int, HandlerSpec] = {
     14: HandlerSpec("sync_group", 0, 5),
     15: HandlerSpec("describe_groups", 0, 6),
     16: HandlerSpec("list_groups", 0, 5),
-    17: HandlerSpec("sasl_handshake", 0, 1),
     18: HandlerSpec("api_versions", 0, 4),
     19: HandlerSpec("create_topics", 2, 7),
     20: HandlerSpec("delete_topics", 1, 6),
@@ -57,19 +72,11 @@ HANDLERS: dict[int, HandlerSpec] = {
     26: HandlerSpec("end_txn", 0, 5),
     27: HandlerSpec("write_txn_markers", 1, 2),
     28: HandlerSpec("txn_offset_commit", 0, 5),
-    29: HandlerSpec("describe_acls", 1, 3),
-    30: HandlerSpec("create_acls", 1, 3),
-    31: HandlerSpec("delete_acls", 1, 3),
     32: HandlerSpec("describe_configs", 1, 4),
     33: HandlerSpec("alter_configs", 0, 2),
     34: HandlerSpec("alter_replica_log_dirs", 1, 2),
     35: HandlerSpec("describe_log_dirs", 1, 5),
-    36: HandlerSpec("sasl_authenticate", 0, 2),
     37: HandlerSpec("create_partitions", 0, 3),
-    38: HandlerSpec("create_delegation_token", 1, 3),
-    39: HandlerSpec("renew_delegation_token", 1, 2),
-    40: HandlerSpec("expire_delegation_token", 1, 2),
-    41: HandlerSpec("describe_delegation_token", 1, 3),
     42: HandlerSpec("delete_groups", 0, 2),
     43: HandlerSpec("elect_leaders", 0, 2),
     44: HandlerSpec("incremental_alter_configs", 0, 1),
@@ -91,42 +98,20 @@ HANDLERS: dict[int, HandlerSpec] = {
     69: HandlerSpec("consumer_group_describe", 0, 1),
     74: HandlerSpec("list_config_resources", 0, 1),
     75: HandlerSpec("describe_topic_partitions", 0, 0),
-    76: HandlerSpec("share_group_heartbeat", 1, 1),
-    77: HandlerSpec("share_group_describe", 1, 1),
-    78: HandlerSpec("share_fetch", 1, 2),
-    79: HandlerSpec("share_acknowledge", 1, 2),
     80: HandlerSpec("add_raft_voter", 0, 1),
     81: HandlerSpec("remove_raft_voter", 0, 0),
-    83: HandlerSpec("initialize_share_group_state", 0, 0),
-    84: HandlerSpec("read_share_group_state", 0, 0),
-    85: HandlerSpec("write_share_group_state", 0, 1),
-    86: HandlerSpec("delete_share_group_state", 0, 0),
-    87: HandlerSpec("read_share_group_state_summary", 0, 1),
-    88: HandlerSpec("streams_group_heartbeat", 0, 0),
-    89: HandlerSpec("streams_group_describe", 0, 0),
-    90: HandlerSpec("describe_share_group_offsets", 0, 1),
-    91: HandlerSpec("alter_share_group_offsets", 0, 0),
-    92: HandlerSpec("delete_share_group_offsets", 0, 0),
+    **_refused(*switched_off.APIS),
 }
 
 # What brokers ask of the controller, and what administrators may ask of it directly (KIP-919).
 CONTROLLER_HANDLERS: dict[int, HandlerSpec] = {
     1: HandlerSpec("fetch_metadata_log", 4, 18),
-    17: HandlerSpec("sasl_handshake", 0, 1),
     18: HandlerSpec("api_versions", 0, 4),
     19: HandlerSpec("create_topics", 2, 7),
     20: HandlerSpec("delete_topics", 1, 6),
-    29: HandlerSpec("describe_acls", 1, 3),
-    30: HandlerSpec("create_acls", 1, 3),
-    31: HandlerSpec("delete_acls", 1, 3),
     32: HandlerSpec("describe_configs", 1, 4),
     33: HandlerSpec("alter_configs", 0, 2),
-    36: HandlerSpec("sasl_authenticate", 0, 2),
     37: HandlerSpec("create_partitions", 0, 3),
-    38: HandlerSpec("create_delegation_token", 1, 3),
-    39: HandlerSpec("renew_delegation_token", 1, 2),
-    40: HandlerSpec("expire_delegation_token", 1, 2),
-    41: HandlerSpec("describe_delegation_token", 1, 3),
     43: HandlerSpec("elect_leaders", 0, 2),
     44: HandlerSpec("incremental_alter_configs", 0, 1),
     45: HandlerSpec("alter_partition_reassignments", 0, 1),
@@ -152,6 +137,7 @@ CONTROLLER_HANDLERS: dict[int, HandlerSpec] = {
     80: HandlerSpec("add_raft_voter", 0, 1),
     81: HandlerSpec("remove_raft_voter", 0, 0),
     82: HandlerSpec("update_raft_voter", 0, 0),
+    **_refused(17, 29, 30, 31, 36, 38, 39, 40, 41),
 }
 
 # What a broker may send on in an Envelope, in the name of a client (KIP-590).

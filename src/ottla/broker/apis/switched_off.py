@@ -1,0 +1,218 @@
+"""The APIs that this broker serves only to refuse: one table says which they are and how each of them is answered.
+
+- SASL (keys 17, 36): no listener authenticates clients. The connection stays open.
+- ACLs (29 to 31, KIP-290): there is no authorizer to keep them. A rule or filter of an unknown kind closes the
+  connection, as in Apache Kafka.
+- Delegation tokens (38 to 41, KIP-48, KIP-373): tokens are for authenticated clients only.
+- Share groups (76 to 79, 83 to 87, 90 to 92, KIP-932): the answers are those of a cluster whose `share.version` is 0.
+  Such a cluster has no share coordinator, so the requests to the coordinator are answered with NOT_COORDINATOR.
+- Streams groups (88, 89, KIP-1071): the answers are those of a cluster whose `streams.version` is 0.
+
+Each of these APIs gets a module of its own when it is built; then its row here goes. Importing this module imports no
+message: the advertised versions are needed when the node starts.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ottla.model.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.context import RequestContext
+
+__all__ = ["APIS", "RefusedApi"]
+
+_NO_AUTHENTICATION = "This listener asks nobody to authenticate."
+_NO_AUTHORIZER = "No authorizer is configured, so there are no access rules."
+_NO_SHARE_GROUPS = "Share groups are not switched on."
+_NO_TIME = -1
+_TOKEN_REQUESTER_VERSION = 3
+
+
+class RefusedApi(NamedTuple):
+    """An API whose every request is answered with the same error."""
+
+    api_key: int
+    min_version: int
+    max_version: int
+    code: ErrorCode
+    # Builds the response that says the error.
+    answer: Callable[[int, Any, KafkaError], Any]
+    # The error's message, where it is not that of the code.
+    message: str | None = None
+    # Raises CloseConnection for a request that is not answered at all.
+    check: Callable[[Any], None] | None = None
+    # Adds to the response what depends on who asks.
+    complete: Callable[[Any, Any, RequestContext], None] | None = None
+
+    def handle(self, request: Any, context: RequestContext, broker: Broker) -> Any:  # noqa: ARG002
+        if self.check is not None:
+            self.check(request)
+        response = self.error_response(request, context.api_version, KafkaError(self.code, self.message))
+        if self.complete is not None:
+            self.complete(response, request, context)
+        return response
+
+    def error_response(self, request: Any, version: int, error: KafkaError) -> Any:  # noqa: ARG002
+        return self.answer(self.api_key, request, error)
+
+
+def _code_alone(api_key: int, request: Any, error: KafkaError) -> Any:  # noqa: ARG001
+    """The code at the top of an otherwise empty response."""
+    return _response_class(api_key)(error_code=error.code)
+
+
+def _code_and_message(api_key: int, request: Any, error: KafkaError) -> Any:  # noqa: ARG001
+    return _response_class(api_key)(error_code=error.code, error_message=error.message)
+
+
+def _generic(api_key: int, request: Any, error: KafkaError) -> Any:
+    """The error wherever the response has a place for it."""
+    from ottla.broker.error_responses import generic_error_response
+
+    return generic_error_response(api_key, request, error)
+
+
+def _token_never_expires(api_key: int, request: Any, error: KafkaError) -> Any:  # noqa: ARG001
+    return _response_class(api_key)(error_code=error.code, expiry_timestamp_ms=_NO_TIME)
+
+
+def _token_without_times(api_key: int, request: Any, error: KafkaError) -> Any:  # noqa: ARG001
+    return _response_class(api_key)(
+        error_code=error.code, issue_timestamp_ms=_NO_TIME, expiry_timestamp_ms=_NO_TIME, max_timestamp_ms=_NO_TIME
+    )
+
+
+def _acl_creations(api_key: int, request: Any, error: KafkaError) -> Any:
+    result = _element(api_key, "AclCreationResult")(error_code=error.code, error_message=error.message)
+    return _response_class(api_key)(results=[result] * len(request.creations))
+
+
+def _acl_filters(api_key: int, request: Any, error: KafkaError) -> Any:
+    result = _element(api_key, "DeleteAclsFilterResult")(error_code=error.code, error_message=error.message)
+    return _response_class(api_key)(filter_results=[result] * len(request.filters))
+
+
+def _described_groups(api_key: int, request: Any, error: KafkaError) -> Any:
+    group_class = _element(api_key, "DescribedGroup")
+    groups = [group_class(group_id=group_id, error_code=error.code) for group_id in request.group_ids]
+    return _response_class(api_key)(groups=groups)
+
+
+def _share_group_offsets(api_key: int, request: Any, error: KafkaError) -> Any:
+    group_class = _element(api_key, "DescribeShareGroupOffsetsResponseGroup")
+    groups = [group_class(group_id=group.group_id, error_code=error.code) for group in request.groups]
+    return _response_class(api_key)(groups=groups)
+
+
+def _share_partitions(api_key: int, request: Any, error: KafkaError) -> Any:
+    """Every partition of the request, with the error. Only the name of the class for a topic differs between APIs."""
+    response_class = _response_class(api_key)
+    ((_, kind, *_),) = [field for field in response_class.FIELDS if field[0] == "results"]
+    topic_class, partition_class = _element(api_key, kind[1:-1]), _element(api_key, "PartitionResult")
+    return response_class(
+        results=[
+            topic_class(
+                topic_id=topic.topic_id,
+                partitions=[
+                    partition_class(partition=data.partition, error_code=error.code, error_message=error.message)
+                    for data in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _check_acl_creations(request: Any) -> None:
+    for rule in request.creations:
+        _check_acl_kinds(rule.resource_type, rule.resource_pattern_type, rule.operation, rule.permission_type)
+
+
+def _check_acl_filters(request: Any) -> None:
+    for rule_filter in request.filters:
+        _check_acl_filter(rule_filter)
+
+
+def _check_acl_filter(rule_filter: Any) -> None:
+    _check_acl_kinds(
+        rule_filter.resource_type_filter,
+        rule_filter.pattern_type_filter,
+        rule_filter.operation,
+        rule_filter.permission_type,
+    )
+
+
+def _check_acl_kinds(*kinds: int) -> None:
+    """0 stands for a kind that the client itself does not know."""
+    if not all(kinds):
+        from ottla.broker.context import CloseConnection
+
+        raise CloseConnection("a request about access rules of an unknown kind")
+
+
+def _name_token_owner(response: Any, request: Any, context: RequestContext) -> None:
+    requester = context.principal
+    response.principal_type, response.principal_name = requester.type, requester.name
+    if context.api_version >= _TOKEN_REQUESTER_VERSION:
+        response.token_requester_principal_type = requester.type
+        response.token_requester_principal_name = requester.name
+        if request.owner_principal_name:
+            response.principal_type = request.owner_principal_type or ""
+            response.principal_name = request.owner_principal_name
+
+
+def _response_class(api_key: int) -> Any:
+    from ottla.wire.api import API_SPECS, ApiKey
+
+    return API_SPECS[ApiKey(api_key)].response_class
+
+
+def _element(api_key: int, name: str) -> Any:
+    """The class of an array's elements: it stands beside the response class."""
+    return getattr(sys.modules[_response_class(api_key).__module__], name)
+
+
+_NOT_ALLOWED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+_UNSUPPORTED = ErrorCode.UNSUPPORTED_VERSION
+_SECURITY_DISABLED = ErrorCode.SECURITY_DISABLED
+
+_ROWS = (
+    # SaslHandshake, SaslAuthenticate. The latter does not send the client's own secret back.
+    RefusedApi(17, 0, 1, ErrorCode.ILLEGAL_SASL_STATE, _generic),
+    RefusedApi(36, 0, 2, ErrorCode.ILLEGAL_SASL_STATE, _code_and_message, _NO_AUTHENTICATION),
+    # DescribeAcls, CreateAcls, DeleteAcls.
+    RefusedApi(29, 1, 3, _SECURITY_DISABLED, _generic, _NO_AUTHORIZER, check=_check_acl_filter),
+    RefusedApi(30, 1, 3, _SECURITY_DISABLED, _acl_creations, _NO_AUTHORIZER, check=_check_acl_creations),
+    RefusedApi(31, 1, 3, _SECURITY_DISABLED, _acl_filters, _NO_AUTHORIZER, check=_check_acl_filters),
+    # CreateDelegationToken, RenewDelegationToken, ExpireDelegationToken, DescribeDelegationToken.
+    RefusedApi(38, 1, 3, _NOT_ALLOWED, _token_without_times, complete=_name_token_owner),
+    RefusedApi(39, 1, 2, _NOT_ALLOWED, _token_never_expires),
+    RefusedApi(40, 1, 2, _NOT_ALLOWED, _token_never_expires),
+    RefusedApi(41, 1, 3, _NOT_ALLOWED, _generic),
+    # ShareGroupHeartbeat, ShareGroupDescribe, ShareFetch, ShareAcknowledge.
+    RefusedApi(76, 1, 1, _UNSUPPORTED, _code_alone),
+    RefusedApi(77, 1, 1, _UNSUPPORTED, _described_groups),
+    RefusedApi(78, 1, 2, _UNSUPPORTED, _code_alone),
+    RefusedApi(79, 1, 2, _UNSUPPORTED, _code_alone),
+    # InitializeShareGroupState, ReadShareGroupState, WriteShareGroupState, DeleteShareGroupState,
+    # ReadShareGroupStateSummary.
+    RefusedApi(83, 0, 0, ErrorCode.NOT_COORDINATOR, _share_partitions),
+    RefusedApi(84, 0, 0, ErrorCode.NOT_COORDINATOR, _share_partitions),
+    RefusedApi(85, 0, 1, ErrorCode.NOT_COORDINATOR, _share_partitions),
+    RefusedApi(86, 0, 0, ErrorCode.NOT_COORDINATOR, _share_partitions),
+    RefusedApi(87, 0, 1, ErrorCode.NOT_COORDINATOR, _share_partitions),
+    # StreamsGroupHeartbeat, StreamsGroupDescribe.
+    RefusedApi(88, 0, 0, _UNSUPPORTED, _code_alone),
+    RefusedApi(89, 0, 0, _UNSUPPORTED, _described_groups),
+    # DescribeShareGroupOffsets, AlterShareGroupOffsets, DeleteShareGroupOffsets.
+    RefusedApi(90, 0, 1, _UNSUPPORTED, _share_group_offsets),
+    RefusedApi(91, 0, 0, _UNSUPPORTED, _generic, _NO_SHARE_GROUPS),
+    RefusedApi(92, 0, 0, _UNSUPPORTED, _generic, _NO_SHARE_GROUPS),
+)
+
+APIS = {row.api_key: row for row in _ROWS}
