@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 import urllib.request
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -18,11 +19,17 @@ from ottla.model.errors import ErrorCode
 from ottla.model.ids import Uuid
 from ottla.testing import Cluster, cluster
 from ottla.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, OpData, RequestEntryData
+from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.wire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+from ottla.wire.messages.describe_cluster import DescribeClusterRequest
+from ottla.wire.messages.describe_configs import DescribeConfigsRequest
 from ottla.wire.messages.fetch import FetchRequest
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
+from ottla.wire.messages.list_groups import ListGroupsRequest
+from ottla.wire.messages.list_offsets import ListOffsetsRequest
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.wire.messages.produce import ProduceRequest, ProduceResponse
 from tests.integration.data_path import batch, create_topic, fetch_request, new_name, produce_request, values
@@ -140,12 +147,28 @@ def test_a_fetch_that_is_too_much_is_empty_and_comes_again(running: Cluster, adm
     pytest.fail("it was never too much")
 
 
-def test_time_is_a_quota_too_for_every_kind_of_request(running: Cluster, admin: RawClient) -> None:
+@pytest.mark.parametrize(
+    ("request_", "version"),
+    [
+        (MetadataRequest(topics=None), 12),
+        (ApiVersionsRequest(client_software_name="a", client_software_version="1"), 4),
+        (FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=1, topics=[]), 12),
+        (ListOffsetsRequest(replica_id=-1, topics=[]), 7),
+        (FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4),
+        (DescribeConfigsRequest(resources=[]), 4),
+        (DescribeClusterRequest(), 1),
+        (ListGroupsRequest(), 4),
+        (DescribeClientQuotasRequest(components=[], strict=False), 1),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_time_is_a_quota_too_for_every_kind_of_request(
+    running: Cluster, admin: RawClient, request_: Any, version: int
+) -> None:
     client_id = new_name("asker")
-    alter(admin, {"client-id": client_id}, {"request_percentage": 0.0001})
+    alter(admin, {"client-id": client_id}, {"request_percentage": 0.000001})
     with RawClient(running.bootstrap, client_id=client_id) as client:
-        answers = [client.call(MetadataRequest(topics=None), 12) for _ in range(2)]
-        assert 0 < answers[0].throttle_time_ms <= 1_000
+        assert 0 < client.call(request_, version).throttle_time_ms <= 1_000
 
 
 def test_a_quota_that_is_gone_holds_no_more(running: Cluster, admin: RawClient) -> None:

@@ -76,6 +76,27 @@ class TestConfluent:
         assert [message.value().decode() for message in messages] == texts
         assert [message.offset() for message in messages] == list(range(1_000))
 
+    def test_order_is_kept_inside_each_partition(self, running: Cluster, raw: RawClient) -> None:
+        """A record sent later to a partition has a greater offset there and is read later."""
+        topic, partitions, count = create_topic(raw, partitions=3), range(3), 3_000
+        producer = Producer({"bootstrap.servers": running.bootstrap, "batch.num.messages": 50})
+        for number in range(count):
+            producer.produce(topic, value=str(number), partition=number % len(partitions))
+        assert producer.flush(60) == 0
+        consumer = Consumer({"bootstrap.servers": running.bootstrap, "group.id": "none", "enable.auto.commit": False})
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+        read: dict[int, list[tuple[int, int]]] = {partition: [] for partition in partitions}
+        while sum(map(len, read.values())) < count:
+            message = consumer.poll(30)
+            assert message is not None
+            assert message.error() is None, message.error()
+            read[message.partition()].append((message.offset(), int(message.value())))
+        consumer.close()
+        # Offsets count for each partition from 0.
+        assert read == {
+            partition: list(enumerate(range(partition, count, len(partitions)))) for partition in partitions
+        }
+
     @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
     def test_codecs(self, running: Cluster, raw: RawClient, codec: str) -> None:
         topic = create_topic(raw)

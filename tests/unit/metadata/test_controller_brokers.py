@@ -405,3 +405,29 @@ def test_the_next_controller_asks_for_that_metadata_too(harness: ControllerHarne
     fenced = harness.image.offset
     assert harness.beat(1, current_metadata_offset=before).is_fenced
     assert not harness.beat(1, current_metadata_offset=fenced).is_fenced
+
+
+def test_a_controller_that_starts_knows_all_replicas_before_it_elects(harness: ControllerHarness) -> None:
+    """Broker 2 is the next replica of the list but not in sync: its election would lose records."""
+    assert alter(harness, 1, [1, 3]).error_code == ErrorCode.NONE
+    before = partition(harness)
+    harness.reopen()
+    # The start itself elects no leader.
+    assert partition(harness) == before
+    harness.virtual.clock.ms += 8000
+    harness.beat(2)
+    harness.beat(3)
+    harness.virtual.clock.ms += 2000
+    assert done(harness.controller.fence_silent_brokers()) == [1]
+    assert (partition(harness).leader, partition(harness).isr) == (3, (3,))
+    # The last replica in sync leaves, so no replica may lead until it joins again.
+    harness.virtual.clock.ms += 8000
+    harness.beat(2)
+    harness.virtual.clock.ms += 2000
+    assert done(harness.controller.fence_silent_brokers()) == [3]
+    assert partition(harness).leader == -1
+    harness.reopen()
+    harness.beat(2)
+    assert partition(harness).leader == -1
+    harness.beat(3)
+    assert partition(harness).leader == 3
