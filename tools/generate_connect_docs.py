@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ottla.connect.api import ConfigDefinition, Connector
-from ottla.connect.config_definitions import as_text
+from ottla.connect.api.config_definitions import as_text
 from ottla.connect.plugins import FoundPlugin, Plugins
 
 ROOT = Path(__file__).resolve().parent.parent

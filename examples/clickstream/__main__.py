@@ -26,9 +26,9 @@ from examples.clickstream.watch import LOOK_SECONDS, Watch
 from ottla.client.admin import AdminClient
 from ottla.client.admin.topics import NewTopic
 from ottla.client.settings import ClientSettings, parse_bootstrap
-from ottla.connect.runtime.spark_engine import SparkEngine
+from ottla.connect.configuration.worker_config import WorkerConfig
+from ottla.connect.work.spark_engine import SparkEngine
 from ottla.connect.worker import Worker
-from ottla.connect.worker_config import WorkerConfig
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ottla.connect.api import ConfigError, ConnectError
-from ottla.connect.schema import schema_of
+from ottla.connect.api.schema import schema_of
 from tests.support.connect_frames import chain_of, records
 
 if TYPE_CHECKING:

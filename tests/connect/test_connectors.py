@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet
 import pytest
 
-from ottla.connect.connectors.generator import GeneratorReader, GeneratorSourceConnector
+from ottla.connect.plugins.connectors.generator import GeneratorReader, GeneratorSourceConnector
 from ottla.model.errors import KafkaError
 from ottla.testing import cluster
 from tests.support.connect_live import LiveWorker, visible_files, worker_properties

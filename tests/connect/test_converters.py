@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import fastavro
 import pytest
 
-from ottla.connect import converters, failures
-from ottla.connect.api import ConfigError, ConnectError
-from ottla.connect.converters.base import ColumnConverter
-from ottla.connect.schema import is_schemaless, schema_of
+from ottla.connect.api import ConfigError, ConnectError, record_failures
+from ottla.connect.api.schema import is_schemaless, schema_of
+from ottla.connect.plugins import converters
+from ottla.connect.plugins.converters.base import ColumnConverter
 from tests.support.connect_frames import records
 
 if TYPE_CHECKING:
@@ -33,13 +33,13 @@ def configured(converter: ColumnConverter, **config: str) -> ColumnConverter:
 
 
 def decoded(spark: SparkSession, converter: ColumnConverter, *values: bytes | None) -> DataFrame:
-    frame = failures.with_failures(records(spark, [{"value": value} for value in values]))
+    frame = record_failures.with_failures(records(spark, [{"value": value} for value in values]))
     return converter.from_bytes(frame, "value")
 
 
 def values_of(frame: DataFrame) -> list[Any]:
     """The values; a record that failed is the word `failed`."""
-    rows = frame.select("value", failures.FAILURE).collect()
+    rows = frame.select("value", record_failures.FAILURE).collect()
     return ["failed" if row[1] is not None else row[0] for row in rows]
 
 

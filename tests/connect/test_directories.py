@@ -15,9 +15,9 @@ import pyarrow.parquet
 import pytest
 
 from ottla.connect.api import Batch, ConnectError, ReadLimit, Task
-from ottla.connect.connectors import directory_sink
-from ottla.connect.connectors.directory_sink import DirectorySinkConnector, DirectoryWriter
-from ottla.connect.connectors.directory_source import DirectoryReader, DirectorySourceConnector
+from ottla.connect.plugins.connectors import directory_sink
+from ottla.connect.plugins.connectors.directory_sink import DirectorySinkConnector, DirectoryWriter
+from ottla.connect.plugins.connectors.directory_source import DirectoryReader, DirectorySourceConnector
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

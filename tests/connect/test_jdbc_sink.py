@@ -13,8 +13,8 @@ import psycopg
 import pytest
 
 from ottla.connect.api import Batch, OffsetRange, Task
-from ottla.connect.config_definitions import ConfigValue
-from ottla.connect.connectors.databases.jdbc_sink import JdbcSinkConnector, JdbcWriter
+from ottla.connect.api.config_definitions import ConfigValue
+from ottla.connect.plugins.connectors.databases.jdbc_sink import JdbcSinkConnector, JdbcWriter
 from tests.support.postgres import PostgresServer
 
 if TYPE_CHECKING:

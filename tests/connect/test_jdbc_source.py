@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from ottla.connect.api import ConnectError, ReadLimit, RetriableError, SourceOffset, Task
-from ottla.connect.connectors.databases.jdbc_source import JdbcReader, JdbcSourceConnector
+from ottla.connect.plugins.connectors.databases.jdbc_source import JdbcReader, JdbcSourceConnector
 from tests.support.postgres import PostgresServer
 
 if TYPE_CHECKING:

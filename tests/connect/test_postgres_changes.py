@@ -14,12 +14,13 @@ import psycopg
 import pytest
 
 from ottla.connect.api import ConnectError, ReadLimit, RetriableError, Task
-from ottla.connect.connectors.databases.postgres_source import PostgresReader, PostgresSourceConnector
+from ottla.connect.plugins.connectors.databases.postgres_source import PostgresReader, PostgresSourceConnector
 from tests.support.postgres import PostgresServer
 
 pytestmark = pytest.mark.spark
 
 NUMBERS = itertools.count(1)
+DATABASES = "ottla.connect.plugins.connectors.databases"
 
 
 class Capture:
@@ -279,7 +280,7 @@ def test_a_large_transaction_is_one_batch(capture: Capture, database: psycopg.Co
 def test_new_tables_are_read_and_a_lost_slot_is_said(
     capture: Capture, database: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ottla.connect.connectors.databases.postgres_source.TABLES_SECONDS", 0.0)
+    monkeypatch.setattr(f"{DATABASES}.postgres_source.TABLES_SECONDS", 0.0)
     database.execute("CREATE TABLE t (id int PRIMARY KEY)")
     capture.round()
     capture.round()
@@ -299,7 +300,7 @@ def test_new_tables_are_read_and_a_lost_slot_is_said(
 def test_a_log_that_grows_by_other_things_is_let_go_and_nothing_else(
     postgres: PostgresServer, database: psycopg.Connection[Any], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ottla.connect.connectors.databases.postgres_source.LET_GO_BYTES", 1000)
+    monkeypatch.setattr(f"{DATABASES}.postgres_source.LET_GO_BYTES", 1000)
     database.execute("CREATE TABLE t (id int PRIMARY KEY)")
     database.execute("CREATE TABLE other (id int)")
     found = Capture(postgres, name, table_include_list=r"public\.t", slot_drop_on_stop="true")
@@ -327,7 +328,7 @@ def test_a_slot_that_forgot_is_told_again(
     for number in range(20):
         database.execute("INSERT INTO t VALUES (%s)", (number,))
     with monkeypatch.context() as patch:
-        patch.setattr("ottla.connect.connectors.databases.postgres_slot.ReplicationSlot.advance", lambda *_: None)
+        patch.setattr(f"{DATABASES}.postgres_slot.ReplicationSlot.advance", lambda *_: None)
         capture.rounds(20)
         database.execute("INSERT INTO t VALUES (20)")
         # What is peeked at is all old, and there is more behind it.
@@ -405,7 +406,7 @@ def test_a_new_table_waits_for_those_who_have_changed_it_and_others_do_not(
     name: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ottla.connect.connectors.databases.postgres_source.TABLES_SECONDS", 0.0)
+    monkeypatch.setattr(f"{DATABASES}.postgres_source.TABLES_SECONDS", 0.0)
     database.execute("CREATE TABLE t (id int PRIMARY KEY)")
     settled(capture)
     database.execute("CREATE TABLE later (id int PRIMARY KEY)")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ottla.connect.transforms.records import RegexRouter
+from ottla.connect.plugins.transforms.records import RegexRouter
 from ottla.testing import Cluster, cluster
 from tests.support.connect_workers import Api, fake_worker, plugins_for_tests
 

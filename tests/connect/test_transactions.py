@@ -10,7 +10,7 @@ import pytest
 from ottla.client.cluster import Cluster as Connections
 from ottla.client.producer import Producer, ProducerSettings
 from ottla.client.settings import ClientSettings, parse_bootstrap
-from ottla.connect.runtime.transactions import FencedError, TaskTransactions
+from ottla.connect.work.transactions import FencedError, TaskTransactions
 from ottla.testing import Cluster, cluster
 from tests.support.connect_reading import committed_values
 

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ottla.connect import failures, transforms
-from ottla.connect.converters import JsonConverter
-from ottla.connect.transforms.base import ExpressionTransform
+from ottla.connect.api import record_failures
+from ottla.connect.plugins import transforms
+from ottla.connect.plugins.converters import JsonConverter
+from ottla.connect.plugins.transforms.base import ExpressionTransform
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -83,7 +84,7 @@ def _outcome_frame(spark: SparkSession, case: dict[str, Any]) -> DataFrame:
         sql.lit(42).cast("bigint").alias("offset"),
         sql.timestamp_millis(sql.lit(case.get("timestamp")).cast("bigint")).alias("timestamp"),
     )
-    frame = failures.with_failures(frame)
+    frame = record_failures.with_failures(frame)
     for column in ("key", "value"):
         frame = _reader(case[column], schemas).from_bytes(frame, column)
     transform = _transform(case["transform"])
@@ -97,7 +98,7 @@ def _outcome_frame(spark: SparkSession, case: dict[str, Any]) -> DataFrame:
         sql.col("key").cast("string").alias("key"),
         sql.col("value").cast("string").alias("value"),
         sql.transform("headers", lambda each: sql.struct(each["key"], each["value"].cast("string"))).alias("headers"),
-        failures.FAILURE,
+        record_failures.FAILURE,
     )
 
 
@@ -131,7 +132,7 @@ def _transform(name: str) -> ExpressionTransform:
 
 
 def _plain(row: Any) -> dict[str, Any]:
-    if row[failures.FAILURE] is not None:
+    if row[record_failures.FAILURE] is not None:
         return {"failed": True}
     return {
         "topic": row["topic"],

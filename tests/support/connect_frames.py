@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ottla.connect.chain import ConnectorChain, build_chain
 from ottla.connect.plugins import Plugins
+from ottla.connect.work.chain import ConnectorChain, build_chain
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from ottla.connect.runtime.spark_engine import SparkEngine
+from ottla.connect.configuration.worker_config import WorkerConfig
+from ottla.connect.work.spark_engine import SparkEngine
 from ottla.connect.worker import Worker
-from ottla.connect.worker_config import WorkerConfig
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

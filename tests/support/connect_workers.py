@@ -24,11 +24,11 @@ from ottla.connect.api import (
     SourceConnector,
     Task,
 )
-from ottla.connect.engine import TaskEvents, TaskProgress, TaskSpec
+from ottla.connect.configuration.worker_config import WorkerConfig
 from ottla.connect.plugins import Plugins
-from ottla.connect.stores.offsets import OffsetStore
+from ottla.connect.work.engine import TaskEvents, TaskProgress, TaskSpec
+from ottla.connect.work.source_offsets import OffsetStore
 from ottla.connect.worker import Worker
-from ottla.connect.worker_config import WorkerConfig
 from ottla.model.ids import TopicPartition
 
 __all__ = ["Api", "FakeEngine", "LineSink", "LineSource", "fake_worker", "plugins_for_tests", "until"]

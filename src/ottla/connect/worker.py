@@ -18,18 +18,19 @@ from typing import Self
 
 from ottla.client.cluster import Cluster
 from ottla.client.consumer import ConsumedRecord
-from ottla.connect.config_definitions import ConfigError
-from ottla.connect.engine import Engine
-from ottla.connect.herder import Herder
+from ottla.connect.api.config_definitions import ConfigError
+from ottla.connect.configuration.secrets import Mask, hide_in_logs, make_providers, resolve
+from ottla.connect.configuration.worker_config import WorkerConfig
+from ottla.connect.control.herder import Herder
+from ottla.connect.control.rest.server import RestServer
+from ottla.connect.control.states import TargetState
+from ottla.connect.control.stores.config import ConfigStore, MemoryConfigStore, TopicConfigStore
+from ottla.connect.control.stores.offsets import FileOffsetStore, TopicOffsetStore
+from ottla.connect.control.stores.status import MemoryStatusStore, StatusStore, TopicStatusStore
+from ottla.connect.control.stores.topic_log import TopicLog
 from ottla.connect.plugins import Plugins
-from ottla.connect.rest.server import RestServer
-from ottla.connect.secrets import Mask, hide_in_logs, make_providers, resolve
-from ottla.connect.states import TargetState
-from ottla.connect.stores.config import ConfigStore, MemoryConfigStore, TopicConfigStore
-from ottla.connect.stores.offsets import FileOffsetStore, OffsetStore, TopicOffsetStore
-from ottla.connect.stores.status import MemoryStatusStore, StatusStore, TopicStatusStore
-from ottla.connect.stores.topic_log import TopicLog
-from ottla.connect.worker_config import WorkerConfig
+from ottla.connect.work.engine import Engine
+from ottla.connect.work.source_offsets import OffsetStore
 from ottla.model.config.parse import parse_properties
 
 __all__ = ["Worker", "read_connector_file", "run_worker"]
@@ -167,7 +168,7 @@ def read_connector_file(path: Path) -> tuple[dict[str, str], TargetState | None]
 
 
 def _spark_engine(config: WorkerConfig, plugins: Plugins, offsets: OffsetStore, cluster: Cluster) -> Engine:
-    from ottla.connect.runtime.spark_engine import SparkEngine
+    from ottla.connect.work.spark_engine import SparkEngine
 
     return SparkEngine(config, plugins, offsets, cluster)
 

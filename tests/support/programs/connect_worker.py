@@ -11,8 +11,8 @@ import logging
 import sys
 from pathlib import Path
 
+from ottla.connect.configuration.worker_config import WorkerConfig
 from ottla.connect.worker import Worker
-from ottla.connect.worker_config import WorkerConfig
 
 
 async def main() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.connect.distributed.assignor import Division, Ownership, assign
-from ottla.connect.states import TaskId
+from ottla.connect.control.distributed.assignor import Division, Ownership, assign
+from ottla.connect.control.states import TaskId
 
 CONNECTORS = [f"c{number}" for number in range(4)]
 TASKS = [TaskId("c0", number) for number in range(10)]

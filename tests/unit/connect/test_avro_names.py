@@ -7,9 +7,9 @@ from typing import Any
 
 import fastavro
 
-from ottla.connect.converters.avro import plain
-from ottla.connect.converters.avro_schema import avro_from_schema
-from ottla.connect.schema import Field, Schema
+from ottla.connect.api.schema import Field, Schema
+from ottla.connect.plugins.converters.avro import plain
+from ottla.connect.plugins.converters.avro_schema import avro_from_schema
 
 
 def test_what_is_under_a_name_that_avro_does_not_allow_is_written() -> None:

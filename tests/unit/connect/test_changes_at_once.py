@@ -12,13 +12,13 @@ import pytest
 from aiohttp import ClientError as HttpClientError
 from yarl import URL
 
-from ottla.connect.herder import Herder
+from ottla.connect.configuration.secrets import Mask, make_providers, resolve
+from ottla.connect.control.herder import Herder
+from ottla.connect.control.request_errors import RequestError
+from ottla.connect.control.rest.server import RestServer
+from ottla.connect.control.stores.config import MemoryConfigStore, Record
+from ottla.connect.control.stores.offsets import TopicOffsetStore
 from ottla.connect.plugins import Plugins
-from ottla.connect.problems import RequestError
-from ottla.connect.rest.server import RestServer
-from ottla.connect.secrets import Mask, make_providers, resolve
-from ottla.connect.stores.config import MemoryConfigStore, Record
-from ottla.connect.stores.offsets import TopicOffsetStore
 
 CONFIG: Mapping[str, str | None] = {"name": "c", "connector.class": "FileStreamSource", "file": "f", "topic": "t"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.connect.config_definitions import (
+from ottla.connect.api.config_definitions import (
     ConfigDefinitions,
     ConfigError,
     ConfigType,

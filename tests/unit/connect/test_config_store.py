@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.connect.states import ConfigState, TargetState, TaskId
-from ottla.connect.stores.config import replay
+from ottla.connect.control.states import ConfigState, TargetState, TaskId
+from ottla.connect.control.stores.config import replay
 
 
 def state_of(*records: tuple[str, dict[str, Any] | None]) -> ConfigState:

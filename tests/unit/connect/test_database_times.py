@@ -8,8 +8,8 @@ import re
 import pytest
 
 from ottla.connect.api import ConnectError
-from ottla.connect.connectors.databases import columns
-from ottla.connect.connectors.databases.dialect import open_database
+from ottla.connect.plugins.connectors.databases import columns
+from ottla.connect.plugins.connectors.databases.dialect import open_database
 
 MOMENT = datetime.datetime(2024, 7, 1, 10, 0, tzinfo=datetime.UTC)
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ottla.connect.api import Batch, OffsetRange, RetriableError, Task
-from ottla.connect.runtime import sink_task
-from ottla.connect.runtime.sink_task import SinkTask
+from ottla.connect.work import sink_task
+from ottla.connect.work.sink_task import SinkTask
 
 
 class Writer:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ottla.connect.api import Batch, Task
-from ottla.connect.connectors import directory_sink, durable
-from ottla.connect.connectors.directory_sink import DirectorySinkConnector, DirectoryWriter
+from ottla.connect.plugins.connectors import directory_sink, durable
+from ottla.connect.plugins.connectors.directory_sink import DirectorySinkConnector, DirectoryWriter
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.client.settings import ClientSettings, parse_bootstrap
-from ottla.connect.runtime.spark_engine import SparkEngine
+from ottla.connect.work.spark_engine import SparkEngine
 
 
 def test_who_asks_learns_that_it_was_not_done() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ottla.connect.api import ConnectError, ReadLimit, SourceOffset
-from ottla.connect.connectors.file import LineReader, LineWriter
+from ottla.connect.plugins.connectors.file import LineReader, LineWriter
 
 PARTITION: Mapping[str, Any] = {"filename": "x"}
 
@@ -161,7 +161,7 @@ def test_what_was_in_the_file_before_stays(path: Path) -> None:
 def test_texts_become_lines_without_being_touched_one_by_one() -> None:
     import pyarrow
 
-    from ottla.connect.connectors.file import _as_lines
+    from ottla.connect.plugins.connectors.file import _as_lines
 
     texts = pyarrow.array(["a", "", "ü", "long" * 100])
     assert bytes(_as_lines(texts)).decode() == "a\n\nü\n" + "long" * 100 + "\n"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ottla.connect.api import ConfigError, ReadLimit
-from ottla.connect.connectors.generator import TEMPLATES, GeneratorReader, GeneratorSourceConnector
+from ottla.connect.plugins.connectors.generator import TEMPLATES, GeneratorReader, GeneratorSourceConnector
 
 PARTITION: Mapping[str, Any] = {"generator": "t", "task": 0}
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ottla.connect.api import ConfigValue, ConnectError, RetriableError
-from ottla.connect.connectors.http import HttpSinkConnector, HttpWriter
+from ottla.connect.plugins.connectors.http import HttpSinkConnector, HttpWriter
 
 
 class Service:

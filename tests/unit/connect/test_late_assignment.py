@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from ottla.connect.distributed.assignor import Ownership
-from ottla.connect.distributed.group import Membership
-from ottla.connect.herder import Herder
+from ottla.connect.control.distributed.assignor import Ownership
+from ottla.connect.control.distributed.group import Membership
+from ottla.connect.control.herder import Herder
 
 
-class Runner:
+class Reconciler:
     def __init__(self) -> None:
         self.told: list[str] = []
 
@@ -27,11 +27,11 @@ class Runner:
 
 @pytest.mark.parametrize(("is_put_out", "told"), [(True, ["lost"]), (False, ["assigned"])])
 def test_what_was_given_before_is_not_taken_up_after_it_was_lost(is_put_out: bool, told: list[str]) -> None:
-    runner = Runner()
+    reconciler = Reconciler()
 
     async def whole() -> None:
         herder: Any = Herder.__new__(Herder)
-        herder.runner, herder.ready, herder._group = runner, asyncio.Event(), None
+        herder.reconciler, herder.ready, herder._group = reconciler, asyncio.Event(), None
         herder._store = SimpleNamespace(state=SimpleNamespace(offset=0))
 
         async def refreshed() -> None:
@@ -45,4 +45,4 @@ def test_what_was_given_before_is_not_taken_up_after_it_was_lost(is_put_out: boo
         assert not await herder._on_assigned(membership)
 
     asyncio.run(whole())
-    assert runner.told == told
+    assert reconciler.told == told

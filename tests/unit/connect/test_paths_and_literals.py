@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from ottla.connect.api import ConfigError
-from ottla.connect.connectors.ddl import parse_ddl
-from ottla.connect.transforms.literals import parse_literal
-from ottla.connect.transforms.paths import parse_path
+from ottla.connect.plugins.connectors.ddl import parse_ddl
+from ottla.connect.plugins.transforms.literals import parse_literal
+from ottla.connect.plugins.transforms.paths import parse_path
 
 
 @pytest.mark.parametrize(

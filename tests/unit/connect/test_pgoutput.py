@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from ottla.connect.connectors.databases.pgoutput import (
+from ottla.connect.plugins.connectors.databases.pgoutput import (
     UNCHANGED,
     Begin,
     Change,

@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ottla.connect import runner as module
 from ottla.connect.api import ConnectError, RetriableError, SinkConnector, SinkWriter, Task
-from ottla.connect.runner import Runner
-from ottla.connect.states import State
-from ottla.connect.stores.config import MemoryConfigStore
-from ottla.connect.stores.status import MemoryStatusStore
+from ottla.connect.control import reconciler as module
+from ottla.connect.control.reconciler import Reconciler
+from ottla.connect.control.states import State
+from ottla.connect.control.stores.config import MemoryConfigStore
+from ottla.connect.control.stores.status import MemoryStatusStore
 from ottla.model.errors import ErrorCode, KafkaError
 
 
@@ -44,19 +44,19 @@ class Story:
             "engine": None,
             "resolve": dict,
         }
-        self.runner = Runner(worker_id="w", store=self.store, status=self.status, **given)
+        self.reconciler = Reconciler(worker_id="w", store=self.store, status=self.status, **given)
         # Only what is planned is looked at.
-        self.runner._reconcile_tasks = self._nothing  # type: ignore[method-assign]
-        self.runner.assign_everything()
-        self.runner.is_leader = False
+        self.reconciler._reconcile_tasks = self._nothing  # type: ignore[method-assign]
+        self.reconciler.assign_everything()
+        self.reconciler.is_leader = False
 
     async def _nothing(self, _assigned: object) -> None:
         pass
 
     async def look(self) -> tuple[State | None, int]:
         """One round: the connector's state after it, and how many tasks there are."""
-        await self.runner.reconcile()
-        await asyncio.gather(*self.runner._background)
+        await self.reconciler.reconcile()
+        await asyncio.gather(*self.reconciler._background)
         state = self.status.connector("c")
         return None if state is None else state.state, len(self.store.state.tasks.get("c", ()))
 

@@ -74,3 +74,11 @@ def test_our_own_are_found_without_being_told() -> None:
     assert issubclass(plugins.connector("FileStreamSource"), SourceConnector)
     assert issubclass(plugins.connector("org.apache.kafka.connect.file.FileStreamSinkConnector"), Connector)
     assert plugins.find("org.apache.kafka.connect.json.JsonConverter", Converter) is not None  # type: ignore[type-abstract]
+
+
+def test_full_names_of_earlier_versions_are_known() -> None:
+    """A stored configuration may name the package that the plug-in was in before it moved."""
+    plugins = Plugins()
+    former = plugins.connector("ottla.connect.connectors.databases.jdbc_sink.JdbcSinkConnector")
+    assert former is plugins.connector("JdbcSinkConnector")
+    assert plugins.find("ottla.connect.converters.json.JsonConverter", Converter) is not None  # type: ignore[type-abstract]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ottla.client.admin.groups import CommittedOffset
 from ottla.connect.api import OffsetRange
-from ottla.connect.runtime.positions import committed_note, share_of, standing_of, started_note
+from ottla.connect.work.positions import committed_note, share_of, standing_of, started_note
 from ottla.model.ids import TopicPartition
 
 ONE, TWO = TopicPartition("t", 0), TopicPartition("t", 1)

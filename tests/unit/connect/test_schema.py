@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.connect.schema import (
+from ottla.connect.api.schema import (
     DECIMAL,
     PRECISION,
     Field,

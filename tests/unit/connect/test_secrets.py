@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ottla.connect.api import ConfigProvider, ConnectError
+from ottla.connect.configuration.secrets import Mask, hide_in_logs, make_providers, resolve
 from ottla.connect.plugins import Plugins
-from ottla.connect.secrets import Mask, hide_in_logs, make_providers, resolve
 
 
 class Fixed(ConfigProvider):

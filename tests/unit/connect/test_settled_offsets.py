@@ -9,10 +9,10 @@ import pytest
 
 from ottla.client.errors import TimedOut
 from ottla.client.settings import ClientSettings
-from ottla.connect.runtime.transactions import FencedError, TaskTransactions
-from ottla.connect.stores import topic_log
-from ottla.connect.stores.offsets import TopicOffsetStore
-from ottla.connect.stores.topic_log import TopicLog
+from ottla.connect.control.stores import topic_log
+from ottla.connect.control.stores.offsets import TopicOffsetStore
+from ottla.connect.control.stores.topic_log import TopicLog
+from ottla.connect.work.transactions import FencedError, TaskTransactions
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 

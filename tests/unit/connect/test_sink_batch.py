@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow
 
 from ottla.connect.api import OffsetRange, Task
-from ottla.connect.connectors.databases.columns import Column, primitive, struct_of
-from ottla.connect.connectors.databases.jdbc_sink import JdbcSinkConnector, JdbcWriter
-from ottla.connect.connectors.databases.sink_batch import BatchPlan, write_batch
+from ottla.connect.plugins.connectors.databases.columns import Column, primitive, struct_of
+from ottla.connect.plugins.connectors.databases.jdbc_sink import JdbcSinkConnector, JdbcWriter
+from ottla.connect.plugins.connectors.databases.sink_batch import BatchPlan, write_batch
 
 KEYS = struct_of([Column(name=name, schema=primitive("int64")) for name in ("left", "right")])
 

@@ -6,9 +6,9 @@ import pyarrow
 import pytest
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
-from ottla.connect.chain import build_chain
 from ottla.connect.plugins import Plugins
-from ottla.connect.runtime.jobs import _as_bytes
+from ottla.connect.work.chain import build_chain
+from ottla.connect.work.jobs import _as_bytes
 
 STRING, BYTES, JSON = "StringConverter", "ByteArrayConverter", "JsonConverter"
 UPPER = {"transforms": "t", "transforms.t.type": "InsertField$Value", "transforms.t.static.field": "a",

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 from ottla.client.errors import ConnectionLost
 from ottla.connect.api import ReadLimit, RetriableError, SinkConnector, SinkWriter, Task
-from ottla.connect.engine import TaskSpec
-from ottla.connect.runtime.jobs import LostAttemptError
-from ottla.connect.runtime.loop import LOST_ATTEMPTS_MAX, TaskLoop, TaskStart
-from ottla.connect.runtime.transactions import FencedError
+from ottla.connect.work.engine import TaskSpec
+from ottla.connect.work.jobs import LostAttemptError
+from ottla.connect.work.task_loop import LOST_ATTEMPTS_MAX, TaskLoop, TaskStart
+from ottla.connect.work.transactions import FencedError
 from ottla.model.errors import ErrorCode, KafkaError
 
 
@@ -95,7 +95,7 @@ def test_what_may_pass_is_tried_again_and_then_it_goes_on() -> None:
             RetriableError("the database restarts"),
             ConnectionLost("no broker"),
             KafkaError(ErrorCode.NOT_COORDINATOR, "moved"),
-            RuntimeError("in an executor: ottla.connect.api.RetriableError: come back"),
+            RuntimeError(f"in an executor: {RetriableError.__module__}.RetriableError: come back"),
         ]
         task = Scripted(events, [works, *map(fails, passing), works], errors_retry_delay_max_ms="1")
         task.start()
@@ -131,7 +131,7 @@ def test_a_batch_that_ends_every_process_ends_the_task() -> None:
         task = Scripted(events, [*some, works, *some, works, *some, lost, works], errors_retry_delay_max_ms="1")
         task.start()
         await until(lambda: len(events.heard) == 2)
-        assert events.heard[1].startswith("failed: ottla.connect.runtime.jobs.LostAttemptError: This batch has cost")
+        assert events.heard[1].startswith("failed: ottla.connect.work.jobs.LostAttemptError: This batch has cost")
         assert (task.done, task.progress.retries) == (2, 3 * (LOST_ATTEMPTS_MAX - 1))
         assert task.closed
 

@@ -11,9 +11,9 @@ import pytest
 from ottla.client.admin.groups import CommittedOffset
 from ottla.client.metadata import MetadataCache, PartitionInfo, TopicInfo
 from ottla.connect.api import OffsetRange, ReadLimit
-from ottla.connect.runtime import sink_task
-from ottla.connect.runtime.positions import committed_note
-from ottla.connect.runtime.sink_task import SinkTask
+from ottla.connect.work import sink_task
+from ottla.connect.work.positions import committed_note
+from ottla.connect.work.sink_task import SinkTask
 from ottla.model.ids import TopicPartition, Uuid
 from ottla.spark.options import EARLIEST
 

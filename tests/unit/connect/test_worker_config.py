@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ottla.connect.config_definitions import ConfigError
-from ottla.connect.runtime.spark_engine import creation_rules
-from ottla.connect.states import TargetState
+from ottla.connect.api.config_definitions import ConfigError
+from ottla.connect.configuration.worker_config import WorkerConfig
+from ottla.connect.control.states import TargetState
+from ottla.connect.work.spark_engine import creation_rules
 from ottla.connect.worker import read_connector_file
-from ottla.connect.worker_config import WorkerConfig
 
 CONVERTERS = {"key.converter": "StringConverter", "value.converter": "StringConverter"}
 STANDALONE = {**CONVERTERS, "offset.storage.file.filename": "offsets"}

@@ -15,7 +15,7 @@ from ottla.cli.table import COMMANDS
 from ottla.cli.verbs import VerbGroup
 
 if TYPE_CHECKING:
-    from ottla.connect.worker_config import WorkerConfig
+    from ottla.connect.configuration.worker_config import WorkerConfig
 
 __all__ = ["connect"]
 
@@ -48,7 +48,7 @@ def distributed(worker: Path, overrides: tuple[str, ...]) -> None:
 @click.option("--directory", type=click.Path(path_type=Path), default=Path(), help="Where; here if not said.")
 def new(name: str, kind: str, directory: Path) -> None:
     _needs_extra()
-    from ottla.connect.scaffold import ScaffoldError, write_connector
+    from ottla.connect.api.scaffold import ScaffoldError, write_connector
 
     try:
         written = write_connector(name, kind=kind, directory=directory)
@@ -82,8 +82,8 @@ def _needs_extra() -> None:
 
 def _run(worker: Path, connectors: tuple[Path, ...], overrides: tuple[str, ...], *, distributed: bool) -> None:
     _needs_extra()
-    from ottla.connect.config_definitions import ConfigError
-    from ottla.connect.problems import RequestError
+    from ottla.connect.api.config_definitions import ConfigError
+    from ottla.connect.control.request_errors import RequestError
     from ottla.connect.worker import read_connector_file, run_worker
 
     config = _worker_config(worker, overrides, distributed=distributed)
@@ -97,8 +97,8 @@ def _run(worker: Path, connectors: tuple[Path, ...], overrides: tuple[str, ...],
 
 
 def _worker_config(worker: Path, overrides: tuple[str, ...], *, distributed: bool) -> WorkerConfig:
-    from ottla.connect.config_definitions import ConfigError
-    from ottla.connect.worker_config import WorkerConfig
+    from ottla.connect.api.config_definitions import ConfigError
+    from ottla.connect.configuration.worker_config import WorkerConfig
     from ottla.model.config.parse import parse_properties
 
     properties = dict(parse_properties(worker.read_text()))

@@ -1,0 +1,1 @@
+"""Control of a Connect cluster: REST, the group of workers, the stores, and what runs on this worker."""

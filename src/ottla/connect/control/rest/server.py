@@ -1,0 +1,429 @@
+"""The REST interface: Kafka Connect's paths, bodies and status codes, on aiohttp.
+
+`routes` is the whole interface as a table. Handlers translate between HTTP and `Herder` and decide nothing; whatever a
+herder raises becomes `{"error_code": ..., "message": ...}`. A request that another worker has to answer is passed on to
+it, at most twice, as in Kafka: `forward` counts the hops (absent, then true, then false).
+
+What is not in Kafka Connect: `GET /connectors/{name}/tasks/{n}/progress` and `GET /metrics` (Prometheus).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from aiohttp import ClientError as HttpClientError
+from aiohttp import ClientSession, ClientTimeout, web
+from yarl import URL
+
+from ottla.connect.api import ConnectError
+from ottla.connect.control.loggers import LEVELS
+from ottla.connect.control.request_errors import Elsewhere, RequestError, bad_request, not_found
+from ottla.connect.control.rest.metrics import metrics_page
+from ottla.connect.control.states import RestartRequest, TargetState, TaskId
+
+if TYPE_CHECKING:
+    from ottla.connect.control.herder import Herder
+
+__all__ = ["RestServer"]
+
+logger = logging.getLogger(__name__)
+
+_FORWARD_SECONDS = 90
+# How long a change waits for the group to have a leader.
+_READY_SECONDS = 30
+_BODY_BYTES_MAX = 16 * 1024 * 1024
+# The version whose interface this is.
+VERSION = "4.3.1"
+COMMIT = "ottla"
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class RestServer:
+    """Serves before the herder has started, so that `/health` can say so."""
+
+    def __init__(self, host: str, port: int, *, allow_origin: str = "", allow_methods: str = "") -> None:
+        self._host = host
+        self._port = port
+        self._allow_origin = allow_origin
+        self._allow_methods = allow_methods
+        self._herder: Herder | None = None
+        self._runner: web.AppRunner | None = None
+        self._session: ClientSession | None = None
+        self.port = 0
+
+    async def start(self) -> None:
+        app = web.Application(middlewares=[self._around], client_max_size=_BODY_BYTES_MAX)
+        for method, path, handler in self._routes():
+            app.router.add_route(method, path, handler)
+        self._runner = web.AppRunner(app, access_log=None, handle_signals=False)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, self._host or None, self._port)
+        await site.start()
+        self.port = self._runner.addresses[0][1]
+        self._session = ClientSession(timeout=ClientTimeout(total=_FORWARD_SECONDS))
+
+    def serve(self, herder: Herder) -> None:
+        self._herder = herder
+
+    async def stop(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    def _routes(self) -> list[tuple[str, str, Handler]]:
+        one, task = "/connectors/{name}", "/connectors/{name}/tasks/{task:[0-9]+}"
+        return [
+            ("GET", "/", self._root),
+            ("GET", "/health", self._health),
+            ("GET", "/metrics", self._metrics),
+            ("GET", "/connectors", self._list),
+            ("POST", "/connectors", self._create),
+            ("GET", one, self._info),
+            ("DELETE", one, self._delete),
+            ("GET", one + "/config", self._config),
+            ("PUT", one + "/config", self._put_config),
+            ("PATCH", one + "/config", self._patch_config),
+            ("GET", one + "/status", self._status),
+            ("GET", one + "/tasks", self._tasks),
+            ("GET", task + "/status", self._task_status),
+            ("GET", task + "/progress", self._task_progress),
+            ("POST", task + "/restart", self._restart_task),
+            ("POST", one + "/restart", self._restart),
+            ("PUT", one + "/pause", self._pause),
+            ("PUT", one + "/resume", self._resume),
+            ("PUT", one + "/stop", self._stop),
+            ("GET", one + "/offsets", self._offsets),
+            ("PATCH", one + "/offsets", self._alter_offsets),
+            ("DELETE", one + "/offsets", self._reset_offsets),
+            ("GET", one + "/topics", self._topics),
+            ("PUT", one + "/topics/reset", self._reset_topics),
+            ("GET", "/connector-plugins", self._plugins),
+            ("GET", "/connector-plugins/{plugin}/config", self._plugin_config),
+            ("PUT", "/connector-plugins/{plugin}/config/validate", self._validate),
+            ("GET", "/admin/loggers", self._loggers),
+            ("GET", "/admin/loggers/{logger}", self._logger),
+            ("PUT", "/admin/loggers/{logger}", self._set_logger),
+        ]
+
+    # Around every request.
+
+    @web.middleware
+    async def _around(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            if self._herder is not None and request.method != "GET" and not self._herder.ready.is_set():
+                await self._herder.wait_until_ready(_READY_SECONDS)
+            response = await handler(request)
+        except Elsewhere as error:
+            response = await self._forward(request, error.url)
+        except RequestError as error:
+            response = _error(error.status, self._hidden(str(error)))
+        except web.HTTPException as error:
+            response = _error(error.status, f"HTTP {error.status} {error.reason}")
+        except Exception as error:
+            logger.exception("%s %s failed", request.method, request.path)
+            response = _error(500, self._hidden(str(error)) or type(error).__name__)
+        if self._allow_origin:
+            response.headers["Access-Control-Allow-Origin"] = self._allow_origin
+            if self._allow_methods:
+                response.headers["Access-Control-Allow-Methods"] = self._allow_methods
+        return response
+
+    async def _forward(self, request: web.Request, url: str | None) -> web.StreamResponse:
+        """Passes a request on to the worker that has to answer it."""
+        hop = request.query.get("forward")
+        if hop == "false":
+            return _error(409, "The worker that could answer was not found; work is being divided anew. Try again.")
+        if url is None:
+            return _error(409, "There is no leader at the moment: the workers are dividing their work. Try again.")
+        assert self._session is not None
+        query = {**request.query, "forward": "true" if hop is None else "false"}
+        try:
+            async with self._session.request(
+                request.method,
+                # As it was written: a name may have a slash or a question mark.
+                URL(url.rstrip("/") + request.rel_url.raw_path, encoded=True),
+                params=query,
+                data=await request.read(),
+                headers={"Content-Type": request.headers.get("Content-Type", "application/json")},
+            ) as answer:
+                content = await answer.read()
+                headers = {name: answer.headers[name] for name in ("Location",) if name in answer.headers}
+                return web.Response(
+                    status=answer.status,
+                    body=content or None,
+                    headers=headers,
+                    content_type="application/json" if content else None,
+                )
+        except (HttpClientError, TimeoutError) as error:
+            return _error(500, f"The request could not be passed on to {url}: {error}")
+
+    def _hidden(self, text: str) -> str:
+        """What plug-ins complain about may have been a secret."""
+        return text if self._herder is None else self._herder.hide(text)
+
+    def _at(self) -> Herder:
+        if self._herder is None:
+            raise RequestError(503, "The worker is starting.")
+        return self._herder
+
+    # The worker.
+
+    async def _root(self, request: web.Request) -> web.Response:
+        del request
+        return _json({"version": VERSION, "commit": COMMIT, "kafka_cluster_id": self._at().cluster_id})
+
+    async def _health(self, request: web.Request) -> web.Response:
+        del request
+        if self._herder is None or not self._herder.ready.is_set():
+            return _json({"status": "starting", "message": "The worker has not joined its group yet."}, 503)
+        return _json({"status": "healthy", "message": "The worker answers and works."})
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        del request
+        return web.Response(text=metrics_page(self._at()), content_type="text/plain")
+
+    # Connectors.
+
+    async def _list(self, request: web.Request) -> web.Response:
+        herder = self._at()
+        if "expand" not in request.query:
+            return _json(herder.connectors())
+        found: dict[str, Any] = {}
+        for name in herder.connectors():
+            expanded: dict[str, Any] = {}
+            try:
+                for expansion in request.query.getall("expand"):
+                    if expansion == "status":
+                        expanded["status"] = herder.connector_status(name)
+                    elif expansion == "info":
+                        expanded["info"] = herder.connector_info(name)
+            except RequestError:
+                # It was removed in this moment, or has just been created.
+                continue
+            found[name] = expanded
+        return _json(found)
+
+    async def _create(self, request: web.Request) -> web.Response:
+        body = await _object(request)
+        unknown = set(body) - {"name", "config", "initial_state"}
+        if unknown or not isinstance(body.get("config"), dict):
+            raise RequestError(500, "A connector is created from an object with name, config and initial_state.")
+        name = (body.get("name") or "").strip()
+        config = _named(name, _settings(body["config"]))
+        _, info = await self._at().put_connector(name, config, target=_initial_target(body), replace=False)
+        return _json(info, 201, {"Location": _location(request, name)})
+
+    async def _info(self, request: web.Request) -> web.Response:
+        return _json(self._at().connector_info(_name(request)))
+
+    async def _delete(self, request: web.Request) -> web.Response:
+        await self._at().delete_connector(_name(request))
+        return web.Response(status=204)
+
+    async def _config(self, request: web.Request) -> web.Response:
+        return _json(self._at().connector_config(_name(request)))
+
+    async def _put_config(self, request: web.Request) -> web.Response:
+        name = _name(request)
+        config = _named(name, _settings(await _object(request)))
+        created, info = await self._at().put_connector(name, config, target=None, replace=True)
+        return _json(info, 201, {"Location": _location(request, name)}) if created else _json(info)
+
+    async def _patch_config(self, request: web.Request) -> web.Response:
+        return _json(await self._at().patch_connector(_name(request), _settings(await _object(request))))
+
+    async def _status(self, request: web.Request) -> web.Response:
+        return _json(self._at().connector_status(_name(request)))
+
+    async def _pause(self, request: web.Request) -> web.Response:
+        await self._at().set_target(_name(request), TargetState.PAUSED)
+        return web.Response(status=202)
+
+    async def _resume(self, request: web.Request) -> web.Response:
+        await self._at().set_target(_name(request), TargetState.STARTED)
+        return web.Response(status=202)
+
+    async def _stop(self, request: web.Request) -> web.Response:
+        await self._at().stop_connector(_name(request))
+        return web.Response(status=204)
+
+    async def _restart(self, request: web.Request) -> web.Response:
+        name = _name(request)
+        include_tasks, only_failed = _flag(request, "includeTasks"), _flag(request, "onlyFailed")
+        if not include_tasks and not only_failed:
+            await self._at().restart_connector(name)
+            return web.Response(status=204)
+        return _json(await self._at().restart_parts(RestartRequest(name, include_tasks, only_failed)), 202)
+
+    # Tasks.
+
+    async def _tasks(self, request: web.Request) -> web.Response:
+        return _json(self._at().task_configs(_name(request)))
+
+    async def _task_status(self, request: web.Request) -> web.Response:
+        return _json(self._at().task_status(_task(request)))
+
+    async def _task_progress(self, request: web.Request) -> web.Response:
+        return _json(self._at().task_progress(_task(request)))
+
+    async def _restart_task(self, request: web.Request) -> web.Response:
+        await self._at().restart_task(_task(request))
+        return web.Response(status=204)
+
+    # Offsets and topics.
+
+    async def _offsets(self, request: web.Request) -> web.Response:
+        return _json(await self._at().describe_offsets(_name(request)))
+
+    async def _alter_offsets(self, request: web.Request) -> web.Response:
+        body = await _object(request)
+        if set(body) - {"offsets"}:
+            raise RequestError(500, "Offsets are altered by an object with the one field offsets.")
+        offsets = body.get("offsets")
+        if not offsets or not isinstance(offsets, list):
+            raise bad_request("There is no partition with an offset in the request.")
+        if not all(isinstance(each, dict) and isinstance(each.get("partition"), dict) for each in offsets):
+            raise bad_request("Every entry has a partition and an offset, both objects; the offset may be null.")
+        return _json(await self._at().alter_offsets(_name(request), offsets))
+
+    async def _reset_offsets(self, request: web.Request) -> web.Response:
+        return _json(await self._at().reset_offsets(_name(request)))
+
+    async def _topics(self, request: web.Request) -> web.Response:
+        self._check_tracking()
+        return _json(self._at().active_topics(_name(request)))
+
+    async def _reset_topics(self, request: web.Request) -> web.Response:
+        self._check_tracking()
+        if not self._at().config.settings.flag("topic.tracking.allow.reset"):
+            raise RequestError(403, "The list of topics may not be reset here (topic.tracking.allow.reset).")
+        await self._at().reset_topics(_name(request))
+        return web.Response(status=202)
+
+    def _check_tracking(self) -> None:
+        if not self._at().config.settings.flag("topic.tracking.enable"):
+            raise RequestError(403, "Topics are not tracked here (topic.tracking.enable).")
+
+    # Plug-ins.
+
+    async def _plugins(self, request: web.Request) -> web.Response:
+        connectors_only = request.query.get("connectorsOnly", "true").lower() == "true"
+        return _json(self._at().plugin_list(connectors_only=connectors_only))
+
+    async def _plugin_config(self, request: web.Request) -> web.Response:
+        return _json(self._at().plugin_config(request.match_info["plugin"]))
+
+    async def _validate(self, request: web.Request) -> web.Response:
+        herder, named = self._at(), request.match_info["plugin"]
+        config = _settings(await _object(request))
+        try:
+            given = config.get("connector.class")
+            if given is not None and herder.plugins.connector(given) is not herder.plugins.connector(named):
+                raise bad_request(f"The configuration is one of {given}, but the request is about {named}.")
+            return _json(await herder.validate(config))
+        except ConnectError as error:
+            # Kafka answers with 500 here, where creating a connector is answered with 400.
+            raise RequestError(500, str(error)) from None
+
+    # Loggers.
+
+    async def _loggers(self, request: web.Request) -> web.Response:
+        del request
+        return _json(self._at().loggers.all())
+
+    async def _logger(self, request: web.Request) -> web.Response:
+        name = request.match_info["logger"]
+        found = self._at().loggers.get(name)
+        if found is None:
+            raise not_found(f"There is no logger {name}.")
+        return _json(found)
+
+    async def _set_logger(self, request: web.Request) -> web.Response:
+        name, level = request.match_info["logger"], (await _object(request)).get("level")
+        if level is None:
+            raise bad_request("The request does not say which level.")
+        if str(level).upper() not in LEVELS:
+            raise not_found(f"There is no level {level}.")
+        if request.query.get("scope", "worker").lower() == "cluster":
+            await self._at().set_cluster_logger(name, str(level).upper())
+            return web.Response(status=204)
+        return _json(self._at().loggers.set(name, str(level)))
+
+
+def _json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
+    return web.Response(
+        body=json.dumps(value, separators=(",", ":")).encode(),
+        status=status,
+        headers=headers,
+        content_type="application/json",
+    )
+
+
+def _error(status: int, message: str) -> web.Response:
+    return _json({"error_code": status, "message": message}, status)
+
+
+def _name(request: web.Request) -> str:
+    return request.match_info["name"]
+
+
+def _task(request: web.Request) -> TaskId:
+    return TaskId(_name(request), int(request.match_info["task"]))
+
+
+def _flag(request: web.Request, name: str) -> bool:
+    return request.query.get(name, "false").lower() == "true"
+
+
+def _location(request: web.Request, name: str) -> str:
+    return str(request.url.origin().joinpath("connectors", name))
+
+
+async def _object(request: web.Request) -> dict[str, Any]:
+    if request.content_type not in ("application/json", "application/octet-stream"):
+        raise web.HTTPUnsupportedMediaType
+    try:
+        value = json.loads(await request.read())
+    except ValueError as error:
+        raise RequestError(500, f"The body is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise RequestError(500, "The body is not a JSON object.")
+    return value
+
+
+def _settings(value: dict[str, Any]) -> dict[str, str | None]:
+    """Settings are text; numbers and words of JSON are taken as their text, as Kafka does."""
+    found: dict[str, str | None] = {}
+    for key, each in value.items():
+        if each is None or isinstance(each, str):
+            found[key] = each
+        elif isinstance(each, bool):
+            found[key] = "true" if each else "false"
+        elif isinstance(each, int | float):
+            found[key] = str(each)
+        else:
+            raise RequestError(500, f"{key} is neither text nor a number.")
+    return found
+
+
+def _named(name: str, config: dict[str, str | None]) -> dict[str, str | None]:
+    included = config.get("name")
+    if included is not None and included != name:
+        raise bad_request(f"The configuration is one of {included}, but the request is about {name}.")
+    config["name"] = name
+    return config
+
+
+def _initial_target(body: dict[str, Any]) -> TargetState | None:
+    given = body.get("initial_state")
+    if given is None:
+        return None
+    words = {"RUNNING": TargetState.STARTED, "PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
+    if str(given).upper() not in words:
+        raise RequestError(500, f"initial_state is {given}, but it must be one of {', '.join(words)}.")
+    return words[str(given).upper()]

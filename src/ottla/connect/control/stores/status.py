@@ -1,0 +1,182 @@
+"""What connectors and tasks do, and which topics they use, as records of the status topic.
+
+Kafka Connect's own records: `status-connector-<name>`, `status-task-<name>-<n>`,
+`status-topic-<topic>:connector-<name>`. Every worker reads them all, so that each can answer for the whole cluster. A
+worker that gives up a task writes UNASSIGNED only while nobody else has reported about it since (`safe`).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ottla.client.consumer import ConsumedRecord
+from ottla.connect.control.states import ConnectorState, State, TaskId, TopicUse
+from ottla.connect.control.stores.topic_log import TopicLog
+
+__all__ = ["MemoryStatusStore", "StatusStore", "TopicStatusStore"]
+
+logger = logging.getLogger(__name__)
+
+_TASK, _CONNECTOR, _TOPIC, _USED_BY = "status-task-", "status-connector-", "status-topic-", ":connector-"
+
+
+class StatusStore:
+    """The same for every place; subclasses say where records go."""
+
+    def __init__(self) -> None:
+        self._connectors: dict[str, ConnectorState] = {}
+        self._tasks: dict[str, dict[int, ConnectorState]] = {}
+        self._topics: dict[str, dict[str, TopicUse]] = {}
+
+    async def start(self) -> None:
+        """Everything that is stored is known when this returns."""
+
+    async def stop(self) -> None:
+        """The end."""
+
+    async def write(self, records: Sequence[tuple[str, dict[str, Any] | None]]) -> None:
+        """Stores and replays records."""
+        raise NotImplementedError
+
+    # Reading.
+
+    def connector(self, name: str) -> ConnectorState | None:
+        return self._connectors.get(name)
+
+    def connectors(self) -> list[str]:
+        return list(self._connectors)
+
+    def task(self, task: TaskId) -> ConnectorState | None:
+        return self._tasks.get(task.connector, {}).get(task.task)
+
+    def tasks(self, connector: str) -> dict[int, ConnectorState]:
+        return dict(sorted(self._tasks.get(connector, {}).items()))
+
+    def topics(self, connector: str) -> list[str]:
+        return sorted(self._topics.get(connector, {}))
+
+    # Writing.
+
+    async def put(self, what: str | TaskId, state: ConnectorState, *, safe: bool = False) -> None:
+        """Reports about a connector (a name) or a task."""
+        known = self.connector(what) if isinstance(what, str) else self.task(what)
+        if safe and known is not None and not _may_replace(known, state):
+            return
+        key = _CONNECTOR + what if isinstance(what, str) else f"{_TASK}{what}"
+        await self.write([(key, None if state.state is State.DESTROYED else _value(state))])
+
+    async def remove(self, connector: str) -> None:
+        """Forgets a connector and its tasks."""
+        records: list[tuple[str, dict[str, Any] | None]] = [
+            (f"{_TASK}{connector}-{number}", None) for number in self.tasks(connector)
+        ]
+        await self.write([*records, (_CONNECTOR + connector, None)])
+
+    async def remove_tasks(self, tasks: Sequence[TaskId]) -> None:
+        if tasks:
+            await self.write([(f"{_TASK}{task}", None) for task in tasks])
+
+    async def put_topic(self, use: TopicUse) -> None:
+        if use.topic in self._topics.get(use.connector, {}):
+            return
+        value = {
+            "topic": {
+                "name": use.topic,
+                "connector": use.connector,
+                "task": use.task,
+                "discoverTimestamp": use.discovered_ms,
+            }
+        }
+        await self.write([(f"{_TOPIC}{use.topic}{_USED_BY}{use.connector}", value)])
+
+    async def reset_topics(self, connector: str) -> None:
+        topics = self.topics(connector)
+        if topics:
+            await self.write([(f"{_TOPIC}{topic}{_USED_BY}{connector}", None) for topic in topics])
+
+    def _replay(self, key: str, value: dict[str, Any] | None) -> None:
+        if key.startswith(_CONNECTOR):
+            name = key.removeprefix(_CONNECTOR)
+            if value is None:
+                self._connectors.pop(name, None)
+                self._tasks.pop(name, None)
+                self._topics.pop(name, None)
+            else:
+                self._connectors[name] = _state(value)
+        elif key.startswith(_TASK):
+            connector, _, number = key.removeprefix(_TASK).rpartition("-")
+            if value is None:
+                self._tasks.get(connector, {}).pop(int(number), None)
+            else:
+                self._tasks.setdefault(connector, {})[int(number)] = _state(value)
+        elif key.startswith(_TOPIC):
+            topic, _, connector = key.removeprefix(_TOPIC).partition(_USED_BY)
+            if value is None:
+                self._topics.get(connector, {}).pop(topic, None)
+            else:
+                found = value["topic"]
+                self._topics.setdefault(connector, {})[topic] = TopicUse(
+                    topic, connector, int(found["task"]), int(found["discoverTimestamp"])
+                )
+
+
+class MemoryStatusStore(StatusStore):
+    async def write(self, records: Sequence[tuple[str, dict[str, Any] | None]]) -> None:
+        for key, value in records:
+            self._replay(key, value)
+
+
+class TopicStatusStore(StatusStore):
+    def __init__(self, log: Callable[[Callable[[ConsumedRecord], None]], TopicLog]) -> None:
+        super().__init__()
+        self._log = log(self._on_record)
+
+    async def start(self) -> None:
+        await self._log.start()
+
+    async def stop(self) -> None:
+        await self._log.stop()
+
+    async def write(self, records: Sequence[tuple[str, dict[str, Any] | None]]) -> None:
+        # Known here at once; what others write in between comes from the topic, in the topic's order.
+        for key, value in records:
+            self._replay(key, value)
+        await self._log.send(
+            [
+                (key.encode(), None if value is None else json.dumps(value, separators=(",", ":")).encode())
+                for key, value in records
+            ]
+        )
+
+    def _on_record(self, record: ConsumedRecord) -> None:
+        try:
+            self._replay((record.key or b"").decode(), None if record.value is None else json.loads(record.value))
+        except (ValueError, KeyError):
+            logger.warning("a record of the status topic at offset %d cannot be read; it is skipped", record.offset)
+
+
+def _may_replace(known: ConnectorState, state: ConnectorState) -> bool:
+    return known.worker_id == state.worker_id or known.generation <= state.generation
+
+
+def _value(state: ConnectorState) -> dict[str, Any]:
+    return {
+        "state": state.state.value,
+        "trace": state.trace,
+        "worker_id": state.worker_id,
+        "generation": state.generation,
+        "version": state.version,
+    }
+
+
+def _state(value: dict[str, Any]) -> ConnectorState:
+    return ConnectorState(
+        state=State(value["state"]),
+        trace=value.get("trace"),
+        worker_id=value["worker_id"],
+        generation=int(value["generation"]),
+        version=value.get("version"),
+    )

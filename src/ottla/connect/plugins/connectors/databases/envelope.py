@@ -1,0 +1,214 @@
+"""Records of change data capture: Debezium's envelope of the row before and after, and where it comes from.
+
+A delete is followed by a tombstone, so that compaction forgets the key. An update that changes the key is a delete of
+the old one and a create of the new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ottla.connect.api.schema import Field, Schema
+from ottla.connect.plugins.connectors.databases import columns
+from ottla.connect.plugins.connectors.databases.columns import Column, arrow_array, described, primitive, struct_of
+from ottla.connect.plugins.connectors.databases.pgoutput import UNCHANGED, Relation
+from ottla.connect.plugins.connectors.databases.postgres_types import column_of_type, text_parser
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql.types import StructType
+
+__all__ = ["CapturedTable", "Envelopes", "columns_of_relations"]
+
+SOURCE = {
+    "version": "string",
+    "connector": "string",
+    "name": "string",
+    "ts_ms": "int64",
+    "snapshot": "string",
+    "db": "string",
+    "schema": "string",
+    "table": "string",
+    "txId": "int64",
+    "lsn": "int64",
+}
+Row = Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapturedTable:
+    """A table as one batch has it."""
+
+    server: str
+    database: str
+    schema: str
+    name: str
+    columns: tuple[Column, ...]
+
+    @property
+    def topic(self) -> str:
+        return f"{self.server}.{self.schema}.{self.name}"
+
+    @property
+    def keys(self) -> list[Column]:
+        return [each for each in self.columns if each.is_key]
+
+    def value_schema(self) -> Schema:
+        row = struct_of(self.columns, optional=True)
+        source = Schema(type="struct", fields=tuple(Field(name, primitive(kind)) for name, kind in SOURCE.items()))
+        return Schema(
+            type="struct",
+            optional=True,
+            fields=(
+                Field("before", row),
+                Field("after", row),
+                Field("source", source),
+                Field("op", primitive("string", optional=False)),
+                Field("ts_ms", primitive("int64")),
+            ),
+        )
+
+    def frame_schema(self) -> StructType:
+        from pyspark.sql.types import StringType, StructField, StructType
+
+        fields = [StructField("topic", StringType()), described("value", self.value_schema())]
+        if self.keys:
+            fields.append(described("key", struct_of(self.keys, optional=True)))
+        return StructType(fields)
+
+
+def columns_of_relations(relations: Sequence[Relation], keys: Sequence[str]) -> tuple[Column, ...]:
+    """The columns of all that a table was in one batch; a column that had two types comes as text.
+
+    `keys` are the columns of the primary key; where the table is another one by now, its own word is taken.
+    """
+    latest = relations[-1]
+    names = {each.name for each in latest.columns}
+    if not keys or not set(keys) <= names:
+        keys = [each.name for each in latest.columns if each.is_identity and latest.identity != "f"]
+    found: dict[str, Column] = {}
+    for relation in reversed(relations):
+        for each in relation.columns:
+            is_key = each.name in keys
+            column = column_of_type(each.name, each.type, each.modifier, optional=not is_key, is_key=is_key)
+            known = found.setdefault(each.name, column)
+            if known.schema != column.schema:
+                found[each.name] = Column(
+                    name=each.name, schema=columns.primitive("string", optional=not is_key), is_key=is_key, as_text=True
+                )
+    return tuple(found.values())
+
+
+class Envelopes:
+    """Collects the records of one table and makes Arrow of them."""
+
+    def __init__(self, table: CapturedTable, *, tombstones: bool, placeholder: str, version: str) -> None:
+        self._table = table
+        self._tombstones = tombstones
+        self._version = version
+        self._key_places = [place for place, each in enumerate(table.columns) if each.is_key]
+        self._parsers = [text_parser(each.schema) for each in table.columns]
+        # What stands for a large value that is not told: null would say that it is gone.
+        known: dict[str, Any] = {"string": placeholder, "bytes": placeholder.encode()}
+        self._placeholders = [None if each.schema.name else known.get(each.schema.type) for each in table.columns]
+        # Key, before, after, operation (None: a tombstone), time, and (time, transaction, LSN, snapshot) of the source.
+        self._records: list[tuple[Row | None, Row | None, Row | None, str | None, int, tuple[Any, ...]]] = []
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def places(self, relation: Relation) -> list[int | None]:
+        """Where each of our columns is in the rows of a relation."""
+        known = {each.name: place for place, each in enumerate(relation.columns)}
+        return [known.get(each.name) for each in self._table.columns]
+
+    def row(self, values: Sequence[Any], places: Sequence[int | None], *, old: Row | None = None) -> list[Any]:
+        """Values of a message, which are text, in our order and types; what did not change is taken from `old`."""
+        found: list[Any] = []
+        for number, place in enumerate(places):
+            value = None if place is None else values[place]
+            if value is UNCHANGED:
+                known = None if old is None else old[number]
+                value = known if known is not None else self._placeholders[number]
+            elif value is not None and (parser := self._parsers[number]) is not None:
+                value = parser(value)
+            found.append(value)
+        return found
+
+    def add(self, operation: str, before: Row | None, after: Row | None, at_ms: int, source: tuple[Any, ...]) -> None:
+        """One row, by Debezium's letter: c, u, d, r, t. `source` is time, transaction, LSN and snapshot."""
+        key = self._key(after if after is not None else before)
+        if operation == "u" and before is not None and (old := self._key(before)) != key and old is not None:
+            self.add("d", before, None, at_ms, source)
+            self.add("c", None, after, at_ms, source)
+            return
+        self._records.append((key, before, after, operation, at_ms, source))
+        if operation == "d" and self._tombstones and key is not None:
+            self._records.append((key, None, None, None, at_ms, source))
+
+    def rekey(self, old_key: Row | None, after: Row | None, at_ms: int, source: tuple[Any, ...]) -> None:
+        """An update of which the old key is known because it changed."""
+        if self._key(old_key) == self._key(after):
+            self.add("u", None, after, at_ms, source)
+            return
+        self.add("d", old_key, None, at_ms, source)
+        self.add("c", None, after, at_ms, source)
+
+    def take(self) -> pyarrow.RecordBatch:
+        """All that was collected."""
+        import pyarrow
+
+        records, self._records = self._records, []
+        keys, before, after, operations, times, sources = (list(part) for part in zip(*records, strict=True))
+        source = self._source(sources)
+        missing = pyarrow.array([operation is None for operation in operations])
+        value = pyarrow.StructArray.from_arrays(
+            [
+                self._struct(before, self._table.columns),
+                self._struct(after, self._table.columns),
+                source,
+                pyarrow.array([operation or "" for operation in operations], pyarrow.string()),
+                pyarrow.array(times, pyarrow.int64()),
+            ],
+            ["before", "after", "source", "op", "ts_ms"],
+            mask=missing,
+        )
+        arrays = [pyarrow.array([self._table.topic] * len(records), pyarrow.string()), value]
+        names = ["topic", "value"]
+        if self._key_places:
+            arrays.append(self._struct(keys, self._table.keys))
+            names.append("key")
+        return pyarrow.RecordBatch.from_arrays(arrays, names)
+
+    def _key(self, row: Row | None) -> Row | None:
+        if row is None or not self._key_places:
+            return None
+        return [row[place] for place in self._key_places]
+
+    def _source(self, sources: Sequence[tuple[Any, ...]]) -> pyarrow.Array:
+        import pyarrow
+
+        count = len(sources)
+        times, transactions, places, snapshots = (list(part) for part in zip(*sources, strict=True))
+        table = self._table
+        constant = {
+            "version": self._version, "connector": "postgresql", "name": table.server,
+            "db": table.database, "schema": table.schema, "table": table.name,
+        }  # fmt: skip
+        given = {"ts_ms": times, "txId": transactions, "lsn": places, "snapshot": snapshots}
+        arrays = [
+            arrow_array(given[name] if name in given else [constant[name]] * count, primitive(kind))
+            for name, kind in SOURCE.items()
+        ]
+        return pyarrow.StructArray.from_arrays(arrays, list(SOURCE))
+
+    def _struct(self, rows: Sequence[Row | None], wanted: Sequence[Column]) -> pyarrow.Array:
+        import pyarrow
+
+        nothing = [None] * len(wanted)
+        parts = list(zip(*(nothing if row is None else row for row in rows), strict=True))
+        arrays = [arrow_array(part, each.schema) for part, each in zip(parts, wanted, strict=True)]
+        mask = pyarrow.array([row is None for row in rows])
+        return pyarrow.StructArray.from_arrays(arrays, [each.name for each in wanted], mask=mask)

@@ -1,0 +1,65 @@
+"""Offsets of a sink in its target: which record of each topic partition comes next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ottla.connect.api import OffsetRange, RetriableError
+from ottla.connect.plugins.connectors.databases.dialect import Database
+
+__all__ = ["SinkOffsets"]
+
+
+class SinkOffsets:
+    """The rows of one connector in the table of offsets. Every call is a part of the caller's transaction."""
+
+    def __init__(self, database: Database, *, table: str, connector: str) -> None:
+        self._database = database
+        self._connector = connector
+        self._table = database.table_name(table)
+        self._quoted = database.quote_table(self._table)
+        self._mark = database.placeholder
+
+    def create(self, cursor: Any) -> None:
+        self._database.lock(cursor, f"ottla:{self._quoted}")
+        cursor.execute(
+            f"CREATE TABLE IF NOT EXISTS {self._quoted} (connector VARCHAR(255) NOT NULL, topic VARCHAR(255) NOT NULL, "
+            "kafka_partition INTEGER NOT NULL, next_offset BIGINT NOT NULL, "
+            "PRIMARY KEY (connector, topic, kafka_partition))"
+        )
+
+    def all(self, cursor: Any) -> dict[tuple[str, int], int]:
+        cursor.execute(
+            f"SELECT topic, kafka_partition, next_offset FROM {self._quoted} WHERE connector = {self._mark}",
+            (self._connector,),
+        )
+        return {(topic, partition): offset for topic, partition, offset in cursor.fetchall()}
+
+    def is_written(self, cursor: Any, ranges: Sequence[OffsetRange]) -> bool:
+        """Whether these ranges are in the target already. Until the transaction ends nobody else gets to know."""
+        for one in sorted(ranges):
+            self._database.lock(cursor, f"ottla:{self._quoted}:{self._connector}:{one.topic}:{one.partition}")
+        stored = self.all(cursor)
+        there = [stored.get((one.topic, one.partition), -1) for one in ranges]
+        if all(next_offset >= one.end for next_offset, one in zip(there, ranges, strict=True)):
+            return True
+        if any(next_offset > one.start for next_offset, one in zip(there, ranges, strict=True)):
+            raise RetriableError("somebody else has written a part of this batch; the task finds out where it is")
+        return False
+
+    def advance(self, cursor: Any, ranges: Sequence[OffsetRange]) -> None:
+        self.change(cursor, {(one.topic, one.partition): one.end for one in ranges})
+
+    def change(self, cursor: Any, offsets: Mapping[tuple[str, int], int | None]) -> None:
+        names = ("connector", "topic", "kafka_partition", "next_offset")
+        statement = self._database.upsert(self._table, names, names[:3])
+        for (topic, partition), offset in offsets.items():
+            if offset is None:
+                cursor.execute(
+                    f"DELETE FROM {self._quoted} WHERE connector = {self._mark} AND topic = {self._mark} "
+                    f"AND kafka_partition = {self._mark}",
+                    (self._connector, topic, partition),
+                )
+            else:
+                cursor.execute(statement, (self._connector, topic, partition, offset))

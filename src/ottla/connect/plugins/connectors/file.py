@@ -1,0 +1,289 @@
+"""Files of lines: one record for each line, and one line for each record.
+
+**Source.** The offset is the position behind the last line that was read, and which file that was: its inode and a
+checksum of its first bytes. So a file that was cut, or that `logrotate` put another in the place of, is recognised and
+read from its beginning; what was not yet read of a file that was only renamed is found under its new name in the same
+directory. A line counts when its newline is there.
+
+**Sink.** Before a batch is appended, its identity and the size of the file are noted beside it (`<file>.batch`). When
+the same batch comes again after a crash, the file is cut back to that size first: each record is there exactly once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ottla.connect.api import (
+    Batch,
+    ConfigDefinitions,
+    ConfigType,
+    ConnectError,
+    Delivery,
+    DeliveryClaim,
+    Importance,
+    NonEmpty,
+    ReadLimit,
+    SinkConnector,
+    SinkWriter,
+    SourceConnector,
+    SourceOffset,
+    SourcePartition,
+    SourceReader,
+    Task,
+)
+from ottla.connect.plugins.connectors.durable import write_durably
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql import DataFrame
+
+__all__ = ["FileStreamSinkConnector", "FileStreamSourceConnector", "LineReader", "LineWriter"]
+
+JAVA = "org.apache.kafka.connect.file"
+# How much of a file's beginning says which file it is.
+FINGERPRINT_BYTES = 256
+# A line that is longer than this is refused rather than waited for without end.
+LINE_BYTES_MAX = 64 * 1024 * 1024
+
+
+class FileStreamSourceConnector(SourceConnector):
+    """Each line of a file becomes a record, as long as the file grows."""
+
+    aliases = (f"{JAVA}.FileStreamSourceConnector",)
+    claim = DeliveryClaim(Delivery.EXACTLY_ONCE, "lines are only appended, or the file is replaced as a whole")
+
+    @classmethod
+    def config_definitions(cls) -> ConfigDefinitions:
+        return (
+            ConfigDefinitions()
+            .define("file", ConfigType.STRING, importance=Importance.HIGH, validator=NonEmpty(),
+                    documentation="The file to read. It may appear later.")
+            .define("topic", ConfigType.STRING, importance=Importance.HIGH, validator=NonEmpty(),
+                    documentation="The topic to write to.")
+            .define("batch.size", ConfigType.INT, default=0, importance=Importance.LOW,
+                    documentation="How many lines a batch may have at most; 0 leaves it to the worker.")
+        )  # fmt: skip
+
+    def plan(self, config: Mapping[str, str], max_tasks: int) -> list[dict[str, str]]:
+        # A file is read from its beginning to its end: by one.
+        return [dict(config)]
+
+    def reader(self, task: Task) -> SourceReader:
+        return LineReader(Path(task.config["file"]), batch_size=int(task.config.get("batch.size", "0")))
+
+
+class LineReader(SourceReader):
+    """Reads ranges of lines."""
+
+    def __init__(self, path: Path, *, batch_size: int = 0) -> None:
+        self._path = path
+        self._batch_size = batch_size
+
+    def partitions(self) -> Sequence[SourcePartition]:
+        return [{"filename": str(self._path)}]
+
+    def schema(self, partition: SourcePartition) -> str:
+        return "value string"
+
+    def latest(self, partition: SourcePartition, start: SourceOffset | None, limit: ReadLimit) -> SourceOffset | None:
+        unfinished = self._unfinished(start)
+        if unfinished is not None:
+            # The file was renamed before all of it was read: first the rest of that one.
+            end = self._lines_end(unfinished, _position(start), limit)
+            if end > _position(start):
+                return _offset(end, unfinished)
+        if not self._path.exists():
+            return start
+        begin = _position(start) if _is_same(self._path, start) else 0
+        end = self._lines_end(self._path, begin, limit)
+        if end == begin:
+            return start
+        return _offset(end, self._path)
+
+    def read(
+        self, partition: SourcePartition, start: SourceOffset | None, end: SourceOffset
+    ) -> Iterator[pyarrow.RecordBatch]:
+        import pyarrow
+        import pyarrow.compute
+
+        path = self._file_of(end)
+        begin = _position(start) if _is_same(path, start) else 0
+        with path.open("rb") as file:
+            file.seek(begin)
+            data = file.read(_position(end) - begin)
+        if len(data) != _position(end) - begin:
+            raise ConnectError(f"{path} became shorter while it was read")
+        text = pyarrow.array([data.decode("utf-8", "replace")], pyarrow.large_string())
+        lines = pyarrow.compute.split_pattern(text, "\n").values[:-1]
+        if b"\r" in data:
+            lines = pyarrow.compute.replace_substring_regex(lines, "\r$", "")
+        yield pyarrow.RecordBatch.from_arrays([lines.cast(pyarrow.string())], ["value"])
+
+    def _lines_end(self, path: Path, begin: int, limit: ReadLimit) -> int:
+        """Behind the last whole line that a batch may have."""
+        most = min(limit.records, self._batch_size) if self._batch_size else limit.records
+        wanted = max(limit.bytes, 1)
+        with path.open("rb") as file:
+            while True:
+                file.seek(begin)
+                data = file.read(wanted)
+                end = data.rfind(b"\n") + 1
+                if end or len(data) < wanted:
+                    break
+                if wanted >= LINE_BYTES_MAX:
+                    raise ConnectError(f"{path} has a line of more than {LINE_BYTES_MAX} bytes at {begin}")
+                wanted = min(wanted * 4, LINE_BYTES_MAX)
+        if data.count(b"\n", 0, end) > most:
+            end = 0
+            for _ in range(most):
+                end = data.index(b"\n", end) + 1
+        return begin + end
+
+    def _unfinished(self, start: SourceOffset | None) -> Path | None:
+        """The file that was read last, where it has another name now."""
+        if start is None or start.get("inode") is None or _is_same(self._path, start):
+            return None
+        return self._renamed(start)
+
+    def _renamed(self, offset: SourceOffset) -> Path | None:
+        try:
+            candidates = list(self._path.parent.iterdir())
+        except OSError:
+            return None
+        return next((each for each in candidates if each.is_file() and _is_same(each, offset)), None)
+
+    def _file_of(self, offset: SourceOffset) -> Path:
+        if _is_same(self._path, offset):
+            return self._path
+        found = self._renamed(offset)
+        if found is None:
+            raise ConnectError(f"{self._path} was replaced, and what had to be read of it is not there any more")
+        return found
+
+
+class FileStreamSinkConnector(SinkConnector):
+    """Each record becomes a line of a file."""
+
+    aliases = (f"{JAVA}.FileStreamSinkConnector",)
+    claim = DeliveryClaim(Delivery.EXACTLY_ONCE, "nobody else writes to the file")
+
+    @classmethod
+    def config_definitions(cls) -> ConfigDefinitions:
+        return ConfigDefinitions().define(
+            "file", ConfigType.STRING, importance=Importance.HIGH, validator=NonEmpty(),
+            documentation="The file to append to.",
+        )  # fmt: skip
+
+    def plan(self, config: Mapping[str, str], max_tasks: int) -> list[dict[str, str]]:
+        return [dict(config)]
+
+    def writer(self, task: Task) -> SinkWriter:
+        return LineWriter(Path(task.config["file"]))
+
+
+class LineWriter(SinkWriter):
+    """Appends batches of lines."""
+
+    columns = ("value",)
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._note = path.with_name(path.name + ".batch")
+
+    def write(self, frame: DataFrame, batch: Batch) -> None:
+        from ottla.connect.api import schema
+        from ottla.connect.api.spark_functions import sql
+        from ottla.connect.plugins.converters.text import text_of
+
+        given = schema.schema_of(frame, "value")
+        looks = given or schema.schema_from_spark(frame.schema["value"].dataType)
+        text = sql.coalesce(text_of(sql.col("value"), looks, schemaless=given is None), sql.lit("null"))
+        table = frame.select(text.alias("line")).toArrow()
+        self.append_bytes([_as_lines(chunk) for chunk in table.column("line").chunks], batch.identity)
+
+    def append(self, lines: Sequence[str], identity: str) -> None:
+        """Adds the lines of a batch."""
+        self.append_bytes(["".join(f"{line}\n" for line in lines).encode()], identity)
+
+    def append_bytes(self, data: Sequence[bytes | memoryview], identity: str) -> None:
+        """Adds the content of a batch; what a batch of the same identity left behind goes away first."""
+        with self._path.open("ab") as file:
+            size = file.seek(0, os.SEEK_END)
+            noted = self._noted()
+            if noted.get("identity") == identity:
+                size = min(size, int(noted["size"]))
+                file.truncate(size)
+            else:
+                write_durably(self._note, json.dumps({"identity": identity, "size": size}))
+            file.seek(size)
+            file.writelines(data)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _noted(self) -> dict[str, Any]:
+        try:
+            noted = json.loads(self._note.read_text())
+        except FileNotFoundError:
+            return {}
+        except ValueError as error:
+            raise ConnectError(
+                f"{self._note} says which batch was written last, and cannot be read: {error}"
+            ) from error
+        assert isinstance(noted, dict)
+        return noted
+
+
+def _as_lines(texts: pyarrow.Array) -> memoryview:
+    """The texts with a newline behind each, as one piece of memory: nothing is done line by line."""
+    import pyarrow
+    import pyarrow.compute
+
+    kind = pyarrow.large_string()
+    joined = pyarrow.compute.binary_join_element_wise(
+        texts.cast(kind), pyarrow.scalar("", kind), pyarrow.scalar("\n", kind)
+    )
+    _, offsets, data = joined.buffers()
+    if data is None or not len(joined):
+        return memoryview(b"")
+    ends = memoryview(offsets).cast("b").cast("q")
+    return memoryview(data)[ends[joined.offset] : ends[joined.offset + len(joined)]]
+
+
+def _position(offset: SourceOffset | None) -> int:
+    return 0 if offset is None else int(offset.get("position") or 0)
+
+
+def _offset(position: int, path: Path) -> SourceOffset:
+    length = min(position, FINGERPRINT_BYTES)
+    return {
+        "position": position,
+        "inode": path.stat().st_ino,
+        "length": length,
+        "checksum": _checksum(path, length),
+    }
+
+
+def _is_same(path: Path, offset: SourceOffset | None) -> bool:
+    """Whether an offset is of this file: same inode, not shorter, same beginning.
+
+    Offsets that a person has set have only a position; they are of whatever file is there.
+    """
+    if offset is None or offset.get("inode") is None:
+        return True
+    try:
+        found = path.stat()
+        if found.st_ino != offset["inode"] or found.st_size < _position(offset):
+            return False
+        return _checksum(path, int(offset.get("length") or 0)) == offset.get("checksum")
+    except OSError:
+        return False
+
+
+def _checksum(path: Path, length: int) -> int:
+    with path.open("rb") as file:
+        return zlib.crc32(file.read(length))

@@ -1,0 +1,30 @@
+"""Between typed values and the bytes in topics: `key.converter`, `value.converter` and `header.converter`."""
+
+from __future__ import annotations
+
+from ottla.connect.plugins.converters.avro import AvroConverter
+from ottla.connect.plugins.converters.json import JsonConverter
+from ottla.connect.plugins.converters.primitives import (
+    BooleanConverter,
+    ByteArrayConverter,
+    DoubleConverter,
+    FloatConverter,
+    IntegerConverter,
+    LongConverter,
+    ShortConverter,
+)
+from ottla.connect.plugins.converters.text import SimpleHeaderConverter, StringConverter
+
+__all__ = [
+    "AvroConverter",
+    "BooleanConverter",
+    "ByteArrayConverter",
+    "DoubleConverter",
+    "FloatConverter",
+    "IntegerConverter",
+    "JsonConverter",
+    "LongConverter",
+    "ShortConverter",
+    "SimpleHeaderConverter",
+    "StringConverter",
+]

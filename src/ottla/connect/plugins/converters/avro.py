@@ -1,0 +1,172 @@
+"""Avro: each message is the plain binary form of one value, of a schema that the configuration names.
+
+`value.converter.schema` holds the schema itself and `value.converter.schema.file` a file with it. With a registry of
+schemas each message would name its own; such messages begin with a zero byte and are not read here.
+
+Spark's own Avro functions are no part of its package, so fastavro does the work, a column at a time.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from struct import error as struct_error
+from typing import TYPE_CHECKING, Any
+
+from ottla.connect.api import ConfigDefinitions, ConfigError, ConfigType, ConnectError, Importance, schema
+from ottla.connect.api.spark_functions import arrow_function, sql
+from ottla.connect.plugins.converters.avro_schema import avro_from_schema, field_name, readable_avro, schema_from_avro
+from ottla.connect.plugins.converters.base import STAGED, ColumnConverter, Converted, java_names
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql import Column, DataFrame
+
+__all__ = ["AvroConverter", "plain"]
+
+
+class AvroConverter(ColumnConverter):
+    """Avro's binary form, without the header of a registry."""
+
+    aliases = java_names("io.confluent.connect.avro.AvroConverter")
+
+    @classmethod
+    def config_definitions(cls) -> ConfigDefinitions:
+        return (
+            ConfigDefinitions()
+            .define(
+                "schema",
+                ConfigType.STRING,
+                default=None,
+                importance=Importance.HIGH,
+                documentation="The Avro schema of all messages, as JSON. Sources may leave it out: "
+                "what they write then follows from their own schema.",
+            )
+            .define(
+                "schema.file",
+                ConfigType.STRING,
+                default=None,
+                importance=Importance.HIGH,
+                documentation="A file with the Avro schema, instead of `schema`.",
+            )
+        )
+
+    def configure(self, config: Mapping[str, str], *, is_key: bool) -> None:
+        super().configure(config, is_key=is_key)
+        text, file = self.settings.text_or_none("schema"), self.settings.text_or_none("schema.file")
+        if text and file:
+            raise ConfigError("schema and schema.file exclude each other.", name="schema.file")
+        if file:
+            try:
+                text = Path(file).read_text()
+            except OSError as error:
+                raise ConfigError(f"schema.file cannot be read: {error}", name="schema.file") from error
+        self._avro = _parsed(text) if text else None
+
+    def encode(self, column: Column, given: schema.Schema, *, schemaless: bool) -> Converted:
+        avro = self._avro if self._avro is not None else avro_from_schema(given)
+        text = json.dumps(avro)
+        both = sql.col(STAGED)
+        return Converted(
+            staged=_encoded(column, text),
+            column=both.getField("bytes"),
+            failed=both.getField("problem").isNotNull(),
+            message=both.getField("problem"),
+        )
+
+    def decode(self, frame: DataFrame, column: str) -> Converted:
+        from pyspark.sql import types as spark
+
+        if self._avro is None:
+            raise ConnectError("AvroConverter needs `schema` or `schema.file` to read messages")
+        given = schema_from_avro(self._avro)
+        result = spark.StructType(
+            [
+                spark.StructField("value", schema.spark_type(given)),
+                spark.StructField("problem", spark.StringType()),
+            ]
+        )
+        text = json.dumps(readable_avro(self._avro))
+
+        def decoded(values: pyarrow.Array) -> pyarrow.Array:
+            return _decode(values, text, result)
+
+        both = sql.col(STAGED)
+        return Converted(
+            staged=arrow_function(decoded, result)(sql.col(column)),
+            column=both.getField("value"),
+            schema=given,
+            failed=both.getField("problem").isNotNull(),
+            message=both.getField("problem"),
+        )
+
+
+def _parsed(text: str) -> Any:
+    import fastavro
+
+    try:
+        avro = json.loads(text)
+        schema_from_avro(avro)
+        fastavro.parse_schema(avro)
+    except (ValueError, schema.SchemaError, fastavro.schema.SchemaParseException) as error:
+        raise ConfigError(f"schema is no Avro schema that can be used: {error}", name="schema") from error
+    return avro
+
+
+def _encoded(column: Column, avro_text: str) -> Column:
+    def encoded(values: pyarrow.Array) -> pyarrow.Array:
+        import fastavro
+        import pyarrow
+
+        parsed = fastavro.parse_schema(json.loads(avro_text))
+        result, problems = [], []
+        for value in values.to_pylist():
+            data, problem = None, None
+            if value is not None:
+                buffer = io.BytesIO()
+                try:
+                    fastavro.schemaless_writer(buffer, parsed, plain(value))
+                    data = buffer.getvalue()
+                except (ValueError, TypeError, AttributeError, KeyError, OverflowError) as error:
+                    problem = f"the value does not fit the Avro schema: {error}"
+            result.append(data)
+            problems.append(problem)
+        return pyarrow.StructArray.from_arrays(
+            [pyarrow.array(result, pyarrow.binary()), pyarrow.array(problems, pyarrow.string())], ["bytes", "problem"]
+        )
+
+    return arrow_function(encoded, "struct<bytes:binary,problem:string>")(column)
+
+
+def _decode(values: pyarrow.Array, avro_text: str, result: Any) -> pyarrow.Array:
+    import fastavro
+    import pyarrow
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    parsed = fastavro.parse_schema(json.loads(avro_text))
+    rows = []
+    for data in values.to_pylist():
+        row: dict[str, Any] = {"value": None, "problem": None}
+        if data is not None:
+            buffer = io.BytesIO(data)
+            try:
+                row["value"] = fastavro.schemaless_reader(buffer, parsed, None)
+                if buffer.tell() != len(data):
+                    row = {"value": None, "problem": f"{len(data) - buffer.tell()} bytes follow the Avro value"}
+            except (ValueError, TypeError, EOFError, IndexError, KeyError, OverflowError, struct_error) as error:
+                row["problem"] = f"this is no Avro of the schema: {type(error).__name__} {error}"
+        rows.append(row)
+    return pyarrow.array(rows, type=to_arrow_type(result, timezone="UTC"))
+
+
+def plain(value: Any) -> Any:
+    """Arrow gives maps as lists of pairs, where Avro wants dictionaries, and structs with any names."""
+    if isinstance(value, dict):
+        return {field_name(name): plain(each) for name, each in value.items()}
+    if isinstance(value, list):
+        if value and all(isinstance(each, tuple) and len(each) == 2 for each in value):
+            return {key: plain(each) for key, each in value}
+        return [plain(each) for each in value]
+    return value

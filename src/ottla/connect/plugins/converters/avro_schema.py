@@ -1,0 +1,145 @@
+"""Avro schemas and Connect's, into each other."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ottla.connect.api.schema import (
+    DATE,
+    DECIMAL,
+    TIME,
+    TIMESTAMP,
+    Field,
+    Schema,
+    SchemaError,
+    decimal_precision,
+    decimal_scale,
+)
+
+__all__ = ["avro_from_schema", "field_name", "readable_avro", "schema_from_avro"]
+
+TO_CONNECT = {
+    "boolean": "boolean",
+    "int": "int32",
+    "long": "int64",
+    "float": "float",
+    "double": "double",
+    "bytes": "bytes",
+    "string": "string",
+}
+TO_AVRO = {**{connect: avro for avro, connect in TO_CONNECT.items()}, "int8": "int", "int16": "int"}
+LOGICAL_NAMES = {"date": DATE, "time-millis": TIME, "timestamp-millis": TIMESTAMP, "timestamp-micros": TIMESTAMP}
+# Logical types whose Python values are those of our schemas; other values are taken as what they are underneath.
+READ_AS_THEY_ARE = ("decimal", "date", "timestamp-millis", "timestamp-micros")
+
+
+def schema_from_avro(avro: Any, *, named: dict[str, Schema] | None = None) -> Schema:
+    """The Connect schema of an Avro schema. A union is either an optional type or cannot be used."""
+    named = {} if named is None else named
+    if isinstance(avro, list):
+        others = [each for each in avro if each != "null"]
+        if len(others) != 1:
+            raise SchemaError("of unions only those of null and one type can be one column")
+        return schema_from_avro(others[0], named=named).with_optional("null" in avro)
+    if isinstance(avro, str):
+        if avro in TO_CONNECT:
+            return Schema(type=TO_CONNECT[avro])
+        if avro in named:
+            return named[avro]
+        raise SchemaError(f"there is no Avro type '{avro}' so far (types that contain themselves cannot be used)")
+    if not isinstance(avro, dict) or "type" not in avro:
+        raise SchemaError("an Avro schema is a name, a list or an object with a 'type'")
+    return _from_object(avro, named)
+
+
+def readable_avro(avro: Any) -> Any:
+    """An Avro schema by which fastavro gives what our schemas say: a uuid as its text, a time of day as its number."""
+    if isinstance(avro, list):
+        return [readable_avro(each) for each in avro]
+    if not isinstance(avro, dict):
+        return avro
+    kept = {name: each for name, each in avro.items() if name != "logicalType" or each in READ_AS_THEY_ARE}
+    for name in ("type", "items", "values"):
+        if name in kept:
+            kept[name] = readable_avro(kept[name])
+    if isinstance(kept.get("fields"), list):
+        kept["fields"] = [{**each, "type": readable_avro(each["type"])} for each in kept["fields"]]
+    return kept
+
+
+def avro_from_schema(given: Schema, *, path: str = "Value") -> Any:
+    """The Avro schema of a Connect schema; records are named by their path when they have no name."""
+    avro = _required(given, path)
+    return ["null", avro] if given.optional else avro
+
+
+def _from_object(avro: dict[str, Any], named: dict[str, Schema]) -> Schema:
+    kind = avro["type"]
+    logical = avro.get("logicalType")
+    if logical == "decimal":
+        parameters = {"scale": str(avro.get("scale", 0)), "connect.decimal.precision": str(avro["precision"])}
+        return Schema(type="bytes", name=DECIMAL, version=1, parameters=parameters)
+    if logical in LOGICAL_NAMES:
+        return Schema(type=TO_CONNECT[kind], name=LOGICAL_NAMES[logical], version=1)
+    if kind == "record":
+        fields = tuple(Field(each["name"], schema_from_avro(each["type"], named=named)) for each in avro["fields"])
+        result = Schema(type="struct", fields=fields, name=avro.get("name"), doc=avro.get("doc"))
+    elif kind == "enum":
+        result = Schema(type="string", doc=avro.get("doc"))
+    elif kind == "fixed":
+        result = Schema(type="bytes")
+    elif kind == "array":
+        return Schema(type="array", items=schema_from_avro(avro["items"], named=named))
+    elif kind == "map":
+        return Schema(type="map", keys=Schema(type="string"), values=schema_from_avro(avro["values"], named=named))
+    else:
+        return schema_from_avro(kind, named=named)
+    named[avro["name"]] = result
+    return result
+
+
+def _required(given: Schema, path: str) -> Any:
+    if given.name == DECIMAL:
+        return {
+            "type": "bytes",
+            "logicalType": "decimal",
+            "precision": decimal_precision(given),
+            "scale": decimal_scale(given),
+        }
+    if given.name == DATE:
+        return {"type": "int", "logicalType": "date"}
+    if given.name == TIMESTAMP:
+        return {"type": "long", "logicalType": "timestamp-millis"}
+    if given.is_struct:
+        fields = []
+        for each in given.fields:
+            field: dict[str, Any] = {
+                "name": field_name(each.name),
+                "type": avro_from_schema(each.schema, path=f"{path}_{each.name}"),
+            }
+            if each.schema.optional:
+                field["default"] = None
+            fields.append(field)
+        return {"type": "record", "name": _name(given.name or path), "fields": fields}
+    if given.type == "array":
+        assert given.items is not None
+        return {"type": "array", "items": avro_from_schema(given.items, path=f"{path}_item")}
+    if given.type == "map":
+        assert given.keys is not None
+        assert given.values is not None
+        if given.keys.type != "string":
+            raise SchemaError("keys of Avro's maps are text")
+        return {"type": "map", "values": avro_from_schema(given.values, path=f"{path}_value")}
+    return TO_AVRO[given.type]
+
+
+def field_name(text: str) -> str:
+    """The name of a field as Avro allows it; whoever writes a struct has to use the same."""
+    return _name(text).replace(".", "_")
+
+
+def _name(text: str) -> str:
+    """A name that Avro allows; dots are of namespaces."""
+    name = re.sub(r"[^A-Za-z0-9_.]", "_", text)
+    return f"_{name}" if name[:1].isdigit() else name

@@ -1,0 +1,151 @@
+"""Text: any value as Java would print it, and headers in the form that people write them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.connect.api import ConfigDefinitions, ConfigType, Importance, OneOf, schema
+from ottla.connect.api.spark_functions import sql
+from ottla.connect.plugins.converters.base import ColumnConverter, Converted, java_names
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+__all__ = ["SimpleHeaderConverter", "StringConverter", "date_text", "text_of", "time_text", "timestamp_text"]
+
+ENCODINGS = ("UTF-8", "US-ASCII", "ISO-8859-1", "UTF-16", "UTF-16BE", "UTF-16LE", "UTF-32")
+
+
+class StringConverter(ColumnConverter):
+    """Text in an encoding, UTF-8 unless told otherwise. Values that are no text are written as Java prints them."""
+
+    aliases = java_names("org.apache.kafka.connect.storage.StringConverter")
+
+    @classmethod
+    def config_definitions(cls) -> ConfigDefinitions:
+        return ConfigDefinitions().define(
+            "converter.encoding",
+            ConfigType.STRING,
+            default="UTF-8",
+            importance=Importance.LOW,
+            validator=OneOf(ENCODINGS, any_case=True),
+            documentation="The encoding of text in topics.",
+        )
+
+    def encode(self, column: Column, given: schema.Schema, *, schemaless: bool) -> Converted:
+        text = text_of(column, given, schemaless=schemaless)
+        if self._is_utf8:
+            return Converted(column=text.cast("binary"))
+        return Converted(column=sql.encode(text, self.settings.text("converter.encoding")))
+
+    def decode(self, frame: DataFrame, column: str) -> Converted:
+        given = sql.col(column)
+        if self._is_utf8:
+            # Bytes that are no text become U+FFFD, as in Java.
+            text = sql.make_valid_utf8(given.cast("string"))
+        else:
+            text = sql.decode(given, self.settings.text("converter.encoding"))
+        return Converted(column=text, schema=schema.Schema(type="string", optional=True))
+
+    def keeps(self, kind: str) -> bool:
+        return kind == "string" and self._is_utf8
+
+    @property
+    def _is_utf8(self) -> bool:
+        return self.settings.text("converter.encoding").upper() == "UTF-8"
+
+
+class SimpleHeaderConverter(ColumnConverter):
+    """What a person would write: text as it is, numbers in digits, times in ISO 8601, lists and structs in JSON.
+
+    The default converter of headers. Headers that come in stay text until somebody asks for a type.
+    """
+
+    aliases = java_names("org.apache.kafka.connect.storage.SimpleHeaderConverter")
+
+    def encode(self, column: Column, given: schema.Schema, *, schemaless: bool) -> Converted:
+        if given.type in ("array", "map", "struct"):
+            from ottla.connect.plugins.converters.json import json_text
+
+            return Converted(column=json_text(column, given, numeric_decimals=True).cast("binary"))
+        return Converted(column=text_of(column, given, schemaless=schemaless).cast("binary"))
+
+    def decode(self, frame: DataFrame, column: str) -> Converted:
+        return Converted(column=sql.col(column).cast("string"), schema=schema.Schema(type="string", optional=True))
+
+
+def text_of(column: Column, given: schema.Schema, *, schemaless: bool = False) -> Column:
+    """A value as Java's `toString` gives it; structs, lists and maps as Connect's and Java's own classes do."""
+    if given.name == schema.DATE:
+        return date_text(column)
+    if given.name == schema.TIMESTAMP:
+        return timestamp_text(column)
+    if given.name == schema.TIME:
+        return time_text(column)
+    if given.name == schema.DECIMAL:
+        return column.cast("string")
+    if given.is_struct:
+        return _struct_text(column, given, schemaless=schemaless)
+    if given.type == "array":
+        items = given.items
+        assert items is not None
+        texts = sql.transform(column, lambda each: _or_null(text_of(each, items, schemaless=schemaless)))
+        return sql.when(column.isNotNull(), sql.concat(sql.lit("["), sql.concat_ws(", ", texts), sql.lit("]")))
+    if given.type == "map":
+        return _map_text(column, given, schemaless=schemaless)
+    if given.type == "bytes":
+        return sql.base64(column)
+    if given.type == "variant":
+        return sql.to_json(column)
+    return column.cast("string")
+
+
+def date_text(column: Column) -> Column:
+    return sql.date_format(column, "yyyy-MM-dd")
+
+
+def timestamp_text(column: Column) -> Column:
+    """In UTC, whatever the time zone of the session is."""
+    shifted = sql.to_utc_timestamp(column, sql.current_timezone())
+    return sql.date_format(shifted, "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'")
+
+
+def time_text(column: Column) -> Column:
+    """Milliseconds of a day as a time of day."""
+    seconds = sql.floor(column / 1000)
+    return sql.format_string(
+        "%02d:%02d:%02d.%03dZ",
+        sql.floor(seconds / 3600),
+        sql.floor(seconds / 60) % 60,
+        seconds % 60,
+        column % 1000,
+    )
+
+
+def _struct_text(column: Column, given: schema.Schema, *, schemaless: bool) -> Column:
+    parts = []
+    for each in given.fields:
+        text = text_of(column.getField(each.name), each.schema, schemaless=schemaless)
+        # A Struct leaves out what is null, a Map does not.
+        parts.append(sql.concat(sql.lit(f"{each.name}="), _or_null(text) if schemaless else text))
+    before, separator = ("{", ", ") if schemaless else ("Struct{", ",")
+    return sql.when(column.isNotNull(), sql.concat(sql.lit(before), sql.concat_ws(separator, *parts), sql.lit("}")))
+
+
+def _map_text(column: Column, given: schema.Schema, *, schemaless: bool) -> Column:
+    keys, values = given.keys, given.values
+    assert keys is not None
+    assert values is not None
+    entries = sql.transform(
+        sql.map_entries(column),
+        lambda entry: sql.concat(
+            text_of(entry.getField("key"), keys, schemaless=schemaless),
+            sql.lit("="),
+            _or_null(text_of(entry.getField("value"), values, schemaless=schemaless)),
+        ),
+    )
+    return sql.when(column.isNotNull(), sql.concat(sql.lit("{"), sql.concat_ws(", ", entries), sql.lit("}")))
+
+
+def _or_null(text: Column) -> Column:
+    return sql.coalesce(text, sql.lit("null"))

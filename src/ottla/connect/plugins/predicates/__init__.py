@@ -1,0 +1,7 @@
+"""To which records a transform applies: `predicates.<name>.type`, and `transforms.<x>.predicate` and `.negate`."""
+
+from __future__ import annotations
+
+from ottla.connect.plugins.predicates.records import HasHeaderKey, RecordIsTombstone, TopicNameMatches
+
+__all__ = ["HasHeaderKey", "RecordIsTombstone", "TopicNameMatches"]

@@ -1,0 +1,167 @@
+"""What our transforms share: each says which columns change and what fails; here that is put to work.
+
+A transform in front of which a predicate stands changes some records and leaves others as they are, in one column with
+one type. Where the type changes, the column gets the type that holds both (fields of either, numbers widened); where
+there is none, the configuration is refused.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.connect.api import ConnectError, Settings, Transform, record_failures, schema
+from ottla.connect.api.spark_functions import sql
+from ottla.connect.plugins.converters.base import ColumnConverter
+from ottla.connect.plugins.converters.text import SimpleHeaderConverter
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+__all__ = [
+    "Change",
+    "Changes",
+    "ExpressionTransform",
+    "Failure",
+    "column_or_null",
+    "conform",
+    "failed_where",
+    "java_transform",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A new content of a column. Without a schema it is schemaless; plain columns (topic, headers) have none at all."""
+
+    column: Column
+    schema: schema.Schema | None = None
+    schemaless: bool = False
+
+
+class Failure(NamedTuple):
+    """Records that a transform cannot change, and what is wrong with each."""
+
+    where: Column
+    message: Column
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """What a transform does: new columns, what fails, and whether the record is dropped."""
+
+    columns: Mapping[str, Change] = field(default_factory=dict)
+    failed: tuple[Failure, ...] = ()
+    dropped: bool = False
+
+
+class ExpressionTransform(Transform):
+    """A transform made of expressions."""
+
+    settings: Settings
+    # Makes bytes of the headers that a transform adds.
+    header_converter: ColumnConverter
+
+    def __init__(self) -> None:
+        self.header_converter = SimpleHeaderConverter()
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        self.settings = self.config_definitions().parse(config)
+
+    @abstractmethod
+    def changes(self, frame: DataFrame) -> Changes:
+        """What is to be done to records of this frame."""
+
+    def apply(self, frame: DataFrame) -> DataFrame:
+        return self.apply_where(frame, None)
+
+    def apply_where(self, frame: DataFrame, condition: Column | None) -> DataFrame:
+        """Applies it to records for which the condition holds, and that have not failed yet."""
+        frame = record_failures.with_failures(frame)
+        changes = self.changes(frame)
+        if changes.dropped:
+            keep = ~record_failures.sound()
+            return frame.filter(keep if condition is None else keep | ~condition)
+        for failure in changes.failed:
+            where = failure.where if condition is None else failure.where & condition
+            frame = record_failures.note_failures(
+                frame,
+                sql.coalesce(where, sql.lit(False)),
+                failure.message,
+                stage=record_failures.TRANSFORMATION,
+                plugin=type(self).__name__,
+            )
+        # All columns at once: a change may look at columns that change too.
+        columns: dict[str, Column] = {}
+        schemas: dict[str, schema.Schema | None] = {}
+        for name, change in changes.columns.items():
+            columns[name], described = self._changed(frame, name, change, condition)
+            if change.schema is not None or change.schemaless:
+                schemas[name] = described
+        frame = frame.withColumns(columns)
+        for name, described in schemas.items():
+            frame = schema.attach(frame, name, described)
+        return frame
+
+    def _changed(
+        self, frame: DataFrame, name: str, change: Change, condition: Column | None
+    ) -> tuple[Column, schema.Schema | None]:
+        """The new column, null on records that failed, and its schema."""
+        if name not in frame.columns:
+            where = record_failures.sound() if condition is None else record_failures.sound() & condition
+            return sql.when(where, change.column), change.schema
+        if condition is None:
+            kept = None if change.schema is not None or change.schemaless else sql.col(name)
+            return _either(record_failures.sound(), change.column, kept), None if change.schemaless else change.schema
+        where = record_failures.sound() & condition
+        if change.schema is None and not change.schemaless:
+            return sql.when(where, change.column).otherwise(sql.col(name)), None
+        old = schema.schema_of(frame, name)
+        looks = old if old is not None else schema.schema_from_spark(frame.schema[name].dataType)
+        new = change.schema
+        assert new is not None, "a change of a key or value says what it looks like"
+        try:
+            both = schema.merge(looks, new)
+        except schema.SchemaError as error:
+            raise ConnectError(f"{type(self).__name__} cannot stand behind a predicate here: {error}") from error
+        column = sql.when(where, conform(change.column, new, both)).otherwise(conform(sql.col(name), looks, both))
+        return column, None if change.schemaless or old is None else both
+
+
+def failed_where(condition: Column, message: str) -> Changes:
+    """Nothing changes, and these records fail."""
+    return Changes(failed=(Failure(condition, sql.lit(message)),))
+
+
+def column_or_null(frame: DataFrame, name: str, data_type: str) -> Column:
+    """A column that a source may have left out."""
+    return sql.col(name) if name in frame.columns else sql.lit(None).cast(data_type)
+
+
+def conform(column: Column, given: schema.Schema, wanted: schema.Schema) -> Column:
+    """The same values in the type of a wider schema."""
+    if schema.spark_type(given) == schema.spark_type(wanted):
+        return column
+    if wanted.is_struct:
+        parts = []
+        for each in wanted.fields:
+            known = given.field(each.name)
+            if known is None:
+                part = sql.lit(None).cast(schema.spark_type(each.schema))
+            else:
+                part = conform(column.getField(each.name), known, each.schema)
+            parts.append(part.alias(each.name))
+        return sql.when(column.isNotNull(), sql.struct(*parts))
+    return column.cast(schema.spark_type(wanted))
+
+
+def java_transform(name: str) -> tuple[str, ...]:
+    """The names by which Kafka Connect's configurations ask for a transform."""
+    return (f"org.apache.kafka.connect.transforms.{name}", name)
+
+
+def _either(condition: Column, column: Column, otherwise: Column | None) -> Column:
+    chosen = sql.when(condition, column)
+    return chosen if otherwise is None else chosen.otherwise(otherwise)

@@ -1,7 +1,0 @@
-"""Where `${provider:path:key}` in configurations is looked up: files, environment variables, directories."""
-
-from __future__ import annotations
-
-from ottla.connect.providers.local import DirectoryConfigProvider, EnvVarConfigProvider, FileConfigProvider
-
-__all__ = ["DirectoryConfigProvider", "EnvVarConfigProvider", "FileConfigProvider"]

@@ -1,0 +1,213 @@
+"""Converters, transforms and the policy for failures of one connector, put together from its configuration.
+
+A source's rows go through the transforms and then to bytes; a sink's records become typed values and then go through
+the transforms. A failure is noted beside its record (`api.record_failures`) and evaluated once, at the end of the
+chain. With `errors.tolerance=none` a failed record fails the batch. With `all` it is left out of the batch, and logged
+or sent to the dead-letter topic if the configuration asks for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ottla.connect.api import ConnectError, Converter, Predicate, Transform, record_failures
+from ottla.connect.api.config_definitions import names_in
+from ottla.connect.api.spark_functions import sql
+from ottla.connect.plugins.converters.base import ColumnConverter
+from ottla.connect.plugins.converters.text import SimpleHeaderConverter
+from ottla.connect.plugins.transforms.base import ExpressionTransform, column_or_null
+from ottla.connect.plugins.transforms.records import HEADERS_TYPE
+from ottla.connect.work.chain_interface import ChainResult
+from ottla.connect.work.error_policy import (
+    RAW_HEADERS,
+    RAW_KEY,
+    RAW_TOPIC,
+    RAW_VALUE,
+    ErrorPolicy,
+    dead_letters,
+    log_failures,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from ottla.connect.plugins import Plugins
+
+__all__ = ["ConnectorChain", "Step", "build_chain"]
+
+DEFAULT_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
+DEFAULT_HEADER_CONVERTER = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A transform and the predicate in front of it."""
+
+    transform: Transform
+    predicate: Predicate | None = None
+    negate: bool = False
+
+    def apply(self, frame: DataFrame) -> DataFrame:
+        if self.predicate is None:
+            return self.transform.apply(frame)
+        holds = self.predicate.holds(frame)
+        condition = ~holds if self.negate else holds
+        if isinstance(self.transform, ExpressionTransform):
+            return self.transform.apply_where(frame, condition)
+        # A transform that knows only whole frames gets the part that is meant; the order of records may change.
+        changed = self.transform.apply(frame.filter(condition))
+        return changed.unionByName(frame.filter(~condition), allowMissingColumns=True)
+
+
+class ConnectorChain:
+    """Implements `chain_interface.Chain`."""
+
+    def __init__(
+        self,
+        *,
+        key: Converter,
+        value: Converter,
+        steps: tuple[Step, ...] = (),
+        policy: ErrorPolicy | None = None,
+        connector: str = "",
+        task: int = 0,
+        topic: str | None = None,
+    ) -> None:
+        self.key = key
+        self.value = value
+        self.steps = steps
+        self.policy = policy or ErrorPolicy()
+        self._connector = connector
+        self._task = task
+        self._held: DataFrame | None = None
+        self._topic = topic
+
+    def source(self, frame: DataFrame) -> ChainResult:
+        if "topic" not in frame.columns and self._topic is not None:
+            frame = frame.withColumn("topic", sql.lit(self._topic))
+        frame = record_failures.with_failures(frame)
+        for step in self.steps:
+            frame = step.apply(frame)
+        frame = self.key.to_bytes(frame, "key")
+        frame = self.value.to_bytes(frame, "value")
+        return self._decided(frame)
+
+    def keeps(self, schema: StructType) -> bool:
+        """Whether rows of a source go to their topics with the very bytes that they have, and none of them can fail."""
+        converters = {"key": self.key, "value": self.value}
+        return not self.steps and all(
+            each.name in converters and converters[each.name].keeps(each.dataType.simpleString())
+            for each in schema.fields
+        )
+
+    def needs(self, columns: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        """Which columns of a sink's topics are looked at when its writer looks at these; None is all of them."""
+        return None if self.steps or self.policy.looks_at_failures else columns
+
+    def sink(self, frame: DataFrame) -> ChainResult:
+        if self.policy.looks_at_failures:
+            frame = frame.withColumns(
+                {
+                    RAW_KEY: column_or_null(frame, "key", "binary"),
+                    RAW_VALUE: column_or_null(frame, "value", "binary"),
+                    RAW_HEADERS: column_or_null(frame, "headers", HEADERS_TYPE),
+                    RAW_TOPIC: column_or_null(frame, "topic", "string"),
+                }
+            )
+        if self._reads_often:
+            self.release()
+            self._held = frame = frame.persist()
+        frame = record_failures.with_failures(frame)
+        frame = self.key.from_bytes(frame, "key")
+        frame = self.value.from_bytes(frame, "value")
+        for step in self.steps:
+            frame = step.apply(frame)
+        return self._decided(frame)
+
+    def release(self) -> None:
+        """What was kept of the last batch of a sink is needed no more."""
+        if self._held is not None:
+            self._held.unpersist()
+            self._held = None
+
+    @property
+    def _reads_often(self) -> bool:
+        """Whether a batch is evaluated more than once: then it is kept, or the topics would be read each time."""
+        looking = any(isinstance(each, ColumnConverter) and each.looks_at_batch for each in (self.key, self.value))
+        return looking or self.policy.looks_at_failures
+
+    def _decided(self, frame: DataFrame) -> ChainResult:
+        extra = [name for name in frame.columns if name.startswith("__")]
+        if self.policy.tolerates_all:
+            good = frame.filter(record_failures.sound()).drop(*extra)
+            if not self.policy.looks_at_failures:
+                return ChainResult(good)
+            return self._set_aside(good, frame.filter(~record_failures.sound()))
+        failure = sql.col(record_failures.FAILURE)
+        complaint = sql.concat_ws(
+            " ", failure.getField("stage"), sql.lit("in"), failure.getField("plugin"), sql.lit("failed:"),
+            failure.getField("message"),
+        )  # fmt: skip
+        # raise_error has no type of its own; the condition is true for every record that is sound.
+        sound = sql.when(record_failures.sound(), sql.lit(True)).otherwise(sql.raise_error(complaint).cast("boolean"))
+        return ChainResult(frame.filter(sound).drop(*extra))
+
+    def _set_aside(self, good: DataFrame, failed: DataFrame) -> ChainResult:
+        letters = None
+        if self.policy.dead_letter_topic and RAW_VALUE in failed.columns:
+            letters = dead_letters(failed, self.policy, connector=self._connector, task=self._task)
+        report = None
+        if self.policy.logs:
+            report = partial(log_failures, failed, self.policy, connector=self._connector, task=self._task)
+        return ChainResult(good, letters, report)
+
+
+def build_chain(config: Mapping[str, str], plugins: Plugins, *, task: int = 0) -> ConnectorChain:
+    """The chain of a connector. `config` has the worker's converters where the connector names none."""
+    header = _converter(config, "header.converter", DEFAULT_HEADER_CONVERTER, plugins)
+    return ConnectorChain(
+        key=_converter(config, "key.converter", DEFAULT_CONVERTER, plugins),
+        value=_converter(config, "value.converter", DEFAULT_CONVERTER, plugins),
+        steps=tuple(_steps(config, plugins, header)),
+        policy=ErrorPolicy.from_config(config),
+        connector=config.get("name", ""),
+        task=task,
+        topic=config.get("topic"),
+    )
+
+
+def _converter(config: Mapping[str, str], name: str, default: str, plugins: Plugins) -> Converter:
+    found: Converter = plugins.make(config.get(name) or default, Converter)  # type: ignore[type-abstract]
+    found.configure(_under(config, f"{name}."), is_key=name == "key.converter")
+    return found
+
+
+def _steps(config: Mapping[str, str], plugins: Plugins, header: Converter) -> list[Step]:
+    predicates = {}
+    for name in names_in(config.get("predicates")):
+        given = _under(config, f"predicates.{name}.")
+        predicate: Predicate = plugins.make(given.get("type", ""), Predicate)  # type: ignore[type-abstract]
+        predicate.configure({key: text for key, text in given.items() if key != "type"})
+        predicates[name] = predicate
+    steps = []
+    for name in names_in(config.get("transforms")):
+        given = _under(config, f"transforms.{name}.")
+        transform: Transform = plugins.make(given.get("type", ""), Transform)  # type: ignore[type-abstract]
+        transform.configure({key: text for key, text in given.items() if key not in ("type", "predicate", "negate")})
+        if isinstance(transform, ExpressionTransform):
+            transform.header_converter = header if isinstance(header, ColumnConverter) else SimpleHeaderConverter()
+        wanted = given.get("predicate")
+        if wanted and wanted not in predicates:
+            raise ConnectError(f"transforms.{name}.predicate names {wanted}, which is no predicate of this connector")
+        negate = given.get("negate", "false").lower() == "true"
+        steps.append(Step(transform=transform, predicate=predicates[wanted] if wanted else None, negate=negate))
+    return steps
+
+
+def _under(config: Mapping[str, str], prefix: str) -> dict[str, str]:
+    """Settings below a prefix, without it."""
+    return {key.removeprefix(prefix): text for key, text in config.items() if key.startswith(prefix)}

@@ -1,0 +1,59 @@
+"""Rows of sources as they leave for their topics: which columns they may have, and where those without a topic go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from ottla.connect.api import ConnectError
+from ottla.connect.api.spark_functions import sql
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["outgoing_columns", "together", "with_topic"]
+
+# Once converters have made bytes of keys and values.
+_TYPES = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "timestamp": "timestamp",
+    "headers": "array<struct<key: string, value: binary>>",
+}
+
+
+def outgoing_columns(*frames: DataFrame) -> list[str]:
+    """The columns of a topic's records that any of these frames has."""
+    return [name for name in _TYPES if any(name in frame.columns for frame in frames)]
+
+
+def with_topic(frame: DataFrame, config: Mapping[str, str]) -> DataFrame:
+    """Rows without a topic go to the one that the configuration names."""
+    named = config.get("topic")
+    if "topic" in frame.columns:
+        return frame if not named else frame.withColumn("topic", sql.coalesce(sql.col("topic"), sql.lit(named)))
+    if not named:
+        raise ConnectError("The rows of this source have no topic, and its configuration names none.")
+    return frame.withColumn("topic", sql.lit(named))
+
+
+def together(frames: Sequence[DataFrame]) -> DataFrame:
+    """Frames of different sources as one, with the columns that any of them has.
+
+    Not with all that there could be: on their way to Python, Spark counts the bytes of a batch anew with every row, and
+    lists of structs, such as headers, cost it ten times what everything else does, even where they are null.
+    """
+    wanted = outgoing_columns(*frames)
+    parts = [
+        frame.select(
+            *(
+                (sql.col(name) if name in frame.columns else sql.lit(None)).cast(_TYPES[name]).alias(name)
+                for name in wanted
+            )
+        )
+        for frame in frames
+    ]
+    return reduce(lambda first, second: first.unionByName(second), parts)

@@ -1,0 +1,252 @@
+"""A sink's task: offset ranges of its topics, decoded and transformed, handed to the writer batch by batch.
+
+The theory of what is noted when is in `positions`; that of what a writer may rely on in `api`.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ottla.client.admin.groups import Groups
+from ottla.client.admin.offsets import Offsets
+from ottla.client.cluster import Cluster
+from ottla.connect.api import Batch, OffsetRange, ReadLimit, SinkConnector, SinkWriter
+from ottla.connect.api.config_definitions import names_in
+from ottla.connect.work.chain_interface import Chain
+from ottla.connect.work.fenced_task import FencedTask
+from ottla.connect.work.jobs import WriteTarget, read_topics, write, writing
+from ottla.connect.work.positions import committed_note, share_of, standing_of, started_note
+from ottla.connect.work.task_loop import StoppedError, TaskStart
+from ottla.connect.work.transactions import TaskTransactions
+from ottla.model.ids import TopicPartition
+from ottla.spark.options import EARLIEST, LATEST
+from ottla.spark.source.limits import Lag, limit_offsets
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["SinkTask"]
+
+logger = logging.getLogger(__name__)
+
+# How often topics are looked for that match a pattern, and partitions that came.
+_TOPICS_SECONDS = 5.0
+# For how long a log must end too early to be believed: a leader of yesterday may say so.
+_CUT_OFF_SECONDS = 5.0
+
+
+class SinkTask(FencedTask):
+    def __init__(
+        self,
+        start: TaskStart,
+        *,
+        spark: SparkSession,
+        chain: Chain,
+        transactions: TaskTransactions,
+        is_current: Callable[[FencedTask], bool],
+        cluster: Cluster,
+        client_options: Mapping[str, str],
+        dead_letters: WriteTarget,
+    ) -> None:
+        super().__init__(start, spark=spark, chain=chain, transactions=transactions, is_current=is_current)
+        self._cluster = cluster
+        self._client_options = client_options
+        self._dead_letters = dead_letters
+        self._writer: SinkWriter | None = None
+        self._positions: dict[TopicPartition, int] = {}
+        # Logs that end before the position: since when that is seen, and where they ended then.
+        self._cut_off: dict[TopicPartition, tuple[float, int]] = {}
+        self._unfinished: tuple[OffsetRange, ...] = ()
+        self._batch_id = 0
+        self._epoch = ""
+        self._partitions: list[TopicPartition] = []
+        # The batch whose failed records are in the dead letter queue.
+        self._set_aside: tuple[str, int, Sequence[OffsetRange]] | None = None
+        self._topic_ids: dict[str, str] = {}
+        # Partitions of topics that were made again, of which the target may still keep offsets.
+        self._made_again: set[TopicPartition] = set()
+        self._looked_at = 0.0
+        self._read_committed = client_options.get("isolation.level", "read_committed") == "read_committed"
+
+    def open_plugin(self) -> None:
+        connector = self.spec.connector()
+        assert isinstance(connector, SinkConnector)
+        if self._writer is None:
+            self._writer = connector.writer(self.spec.task)
+
+    def close_plugin(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+    def find_place(self) -> None:
+        assert self._writer is not None
+        stored = self._writer.stored_offsets()
+        self.wait_for(self._find_positions({TopicPartition(*one): offset for one, offset in stored.items()}))
+
+    def batch(self, limit: ReadLimit) -> bool:
+        if not self.placed:
+            self.take_over()
+        again = bool(self._unfinished)
+        ranges = self._unfinished or self.wait_for(self._plan(limit))
+        if not ranges:
+            return False
+        began = time.monotonic()
+        self.placed = False
+        batch = Batch(id=self._batch_id, epoch=self._epoch, ranges=ranges, task=self.spec.task)
+        counted = {"batch_id": batch.id, "epoch": batch.epoch, "task": self.spec.task.number}
+        note = {**counted, "topic_ids": self._topic_ids}
+        self._forget_what_was_made_again()
+        if not again:
+            self.wait_for(self._note(started_note(ranges, **note)))  # type: ignore[arg-type]
+            self._unfinished = ranges
+        self._write(batch)
+        if self.is_stopping and not self.is_current:
+            raise StoppedError
+        self.wait_for(self._note(committed_note(ranges, **note)))  # type: ignore[arg-type]
+        self._unfinished = ()
+        self._batch_id += 1
+        for one in ranges:
+            self._positions[TopicPartition(one.topic, one.partition)] = one.end
+            self.used_topic(one.topic)
+        records = sum(one.end - one.start for one in ranges)
+        self.progress.on_batch(records=records, size=0, seconds=time.monotonic() - began)
+        self.placed = True
+        return True
+
+    def _write(self, batch: Batch) -> None:
+        assert self._writer is not None
+        columns = self.chain.needs(self._writer.columns)
+        frame = read_topics(self.spark, self._client_options, batch.ranges, self._topic_ids, columns)
+        try:
+            result = self.chain.sink(frame)
+            # First, for what a writer has kept is not read again; and once, however often the writer has to try.
+            this = (batch.epoch, batch.id, batch.ranges)
+            if result.failed is not None and self._set_aside != this:
+                written = write(writing(result.failed, self._dead_letters))
+                self.progress.failed_records += written.records
+                self._set_aside = this
+            self._writer.write(result.good, batch)
+            if result.report is not None:
+                result.report()
+        finally:
+            self.chain.release()
+
+    def _forget_what_was_made_again(self) -> None:
+        """Before a batch of the new topic is noted: from then on nothing tells that there was another."""
+        assert self._writer is not None
+        if self._made_again:
+            self._writer.forget(sorted(self._made_again))
+            self._made_again.clear()
+
+    # Where it stands.
+
+    async def _find_positions(self, stored: Mapping[TopicPartition, int]) -> None:
+        await self._find_partitions()
+        committed = await Groups(self._cluster).offsets(self.spec.group_id, stable=True)
+        standing = standing_of(committed, self._partitions, task=self.spec.task.number, topic_ids=self._topic_ids)
+        self._tell_made_again(standing.made_again)
+        stored = {one: offset for one, offset in stored.items() if one not in self._made_again}
+        self._positions = {**standing.positions, **stored}
+        self._batch_id = standing.batch_id
+        # A counting that never was before: no target has seen its names.
+        self._epoch = standing.epoch or f"{int(time.time() * 1000):x}"
+        self._unfinished = ()
+        kept = any(TopicPartition(one.topic, one.partition) in stored for one in standing.unfinished)
+        if standing.unfinished and not kept:
+            self._unfinished = standing.unfinished
+            logger.info("task %s finishes batch %d, which was under way", self.spec.task.id, standing.batch_id)
+        elif standing.unfinished:
+            self._batch_id += 1
+
+    async def _find_partitions(self) -> None:
+        config = self.spec.config
+        pattern = config.get("topics.regex")
+        names = names_in(config.get("topics"))
+        metadata = await self._cluster.refresh(None if pattern else names)
+        if pattern:
+            matches = re.compile(pattern).fullmatch
+            names = [name for name, info in metadata.topics.items() if matches(name) and not info.is_internal]
+        found = []
+        for name in names:
+            info = metadata.topics.get(name)
+            if info is not None and info.error is None:
+                self._know_topic(name, str(info.topic_id) if info.topic_id else "")
+                found += [TopicPartition(name, number) for number in info.partitions]
+        task = self.spec.task
+        self._partitions = share_of(found, task=task.number, count=max(task.count, 1))
+        self._looked_at = time.monotonic()
+
+    def _know_topic(self, name: str, topic_id: str) -> None:
+        """A topic that was deleted and made again is another one: how far the first was read says nothing of it."""
+        if self._topic_ids.get(name, topic_id) != topic_id:
+            self._tell_made_again([one for one in self._positions if one.topic == name])
+            self._positions = {one: offset for one, offset in self._positions.items() if one.topic != name}
+        self._topic_ids[name] = topic_id
+
+    def _tell_made_again(self, partitions: Iterable[TopicPartition]) -> None:
+        for one in sorted(partitions):
+            self._made_again.add(one)
+            text = f"{one} is of a topic that was deleted and made again; it is read as a new one"
+            logger.warning("task %s: %s", self.spec.task.id, text)
+            self.progress.on_error(text)
+
+    async def _plan(self, limit: ReadLimit) -> tuple[OffsetRange, ...]:
+        if time.monotonic() - self._looked_at > _TOPICS_SECONDS:
+            await self._find_partitions()
+        if not self._partitions:
+            return ()
+        offsets = Offsets(self._cluster)
+        new = [one for one in self._partitions if one not in self._positions]
+        if new:
+            where = LATEST if self.spec.config.get("consumer.override.auto.offset.reset") == "latest" else EARLIEST
+            self._positions.update(await offsets.numbers(new, where, committed=self._read_committed))
+        ends = await offsets.numbers(self._partitions, LATEST, committed=self._read_committed)
+        await self._go_back_where_cut_off(offsets, ends)
+        lags = {one: Lag(self._positions[one], end) for one, end in ends.items() if end > self._positions[one]}
+        self.progress.lag = sum(lag.size for lag in lags.values())
+        if not lags:
+            return ()
+        await self._skip_what_is_gone(offsets, lags)
+        until = limit_offsets(lags, limit.records)
+        return tuple(OffsetRange(one.topic, one.partition, lags[one].start, until[one]) for one in sorted(lags))
+
+    async def _go_back_where_cut_off(self, offsets: Offsets, ends: Mapping[TopicPartition, int]) -> None:
+        """A leader that had not all of a log gives offsets anew that were read before: they are to be read again."""
+        behind = [one for one, end in ends.items() if end < self._positions[one]]
+        # An open transaction hides the end from who reads committed records: that is no loss.
+        found = await offsets.numbers(behind, LATEST) if behind else {}
+        now, seen = time.monotonic(), self._cut_off
+        self._cut_off = {one: seen.get(one, (now, end)) for one, end in found.items() if end < self._positions[one]}
+        for one, (since, end) in self._cut_off.items():
+            if now - since >= _CUT_OFF_SECONDS:
+                text = (
+                    f"{one}: the log ends before offset {self._positions[one]}, to which it was read; reading at {end}"
+                )
+                logger.warning("task %s: %s", self.spec.task.id, text)
+                self.progress.on_error(text)
+                self._positions[one] = end
+
+    async def _skip_what_is_gone(self, offsets: Offsets, lags: dict[TopicPartition, Lag]) -> None:
+        earliest = await offsets.numbers(list(lags), EARLIEST, committed=self._read_committed)
+        for one, first in earliest.items():
+            lag = lags[one]
+            if first > lag.start:
+                text = f"{one}: offsets {lag.start} to {first - 1} were deleted before they were read"
+                logger.warning("task %s: %s", self.spec.task.id, text)
+                self.progress.on_error(text)
+                self._positions[one] = first
+                lags[one] = Lag(first, lag.end)
+
+    async def _note(self, offsets: Mapping[TopicPartition, object]) -> None:
+        await self.transactions.begin()
+        try:
+            await self.transactions.send_offsets(self.spec.group_id, offsets)  # type: ignore[arg-type]
+            await self.transactions.commit()
+        except BaseException:
+            # A batch that cannot be noted begins by taking the task over anew, unless somebody else has it.
+            await self.transactions.give_up()
+            raise

@@ -1,0 +1,78 @@
+"""Source offsets as tasks use them: Kafka Connect's record format, and the interface of the store that holds them.
+
+A record's key is `["<connector>",{partition}]`. Its value is `{offset}`, or null after the offset was removed. Source
+tasks write these records in the transaction of their rows (`offset_record`). `control.stores.offsets` has the stores.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from ottla.connect.api import SourceOffset, SourcePartition
+
+__all__ = ["OffsetStore", "offset_record", "partition_key"]
+
+logger = logging.getLogger(__name__)
+
+
+def partition_key(partition: SourcePartition) -> str:
+    """Equal partitions have equal keys, whatever the order of their fields."""
+    return json.dumps(partition, sort_keys=True, separators=(",", ":"))
+
+
+def offset_record(
+    connector: str, partition: SourcePartition, offset: SourceOffset | None
+) -> tuple[bytes, bytes | None]:
+    """The key and value that the offset topic has for a source partition."""
+    key = json.dumps([connector, dict(partition)], separators=(",", ":")).encode()
+    value = None if offset is None else json.dumps(dict(offset), separators=(",", ":")).encode()
+    return key, value
+
+
+class OffsetStore:
+    """The reading half; subclasses say where offsets are."""
+
+    # The topic to which tasks write their offsets, in their transactions; None where `put` is used instead.
+    topic: str | None = None
+
+    def __init__(self) -> None:
+        self._offsets: dict[str, dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {}
+
+    async def start(self) -> None:
+        """Everything that is stored is known when this returns."""
+
+    async def stop(self) -> None:
+        """The end."""
+
+    async def refresh(self) -> None:
+        """What is committed by now is known when this returns."""
+
+    async def put(self, connector: str, offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]) -> None:
+        """Stores offsets outside of a task's transaction."""
+        raise NotImplementedError
+
+    def of(self, connector: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        """Source partitions and their offsets, those of one connector."""
+        return list(self._offsets.get(connector, {}).values())
+
+    def get(self, connector: str, partition: SourcePartition) -> dict[str, Any] | None:
+        found = self._offsets.get(connector, {}).get(partition_key(partition))
+        return None if found is None else found[1]
+
+    def _replay(self, key: bytes, value: bytes | None) -> None:
+        try:
+            connector, partition = json.loads(key)
+            offset = None if value is None else json.loads(value)
+        except (ValueError, TypeError):
+            logger.warning("an offset is not in Connect's format; it is skipped: %r", key[:200])
+            return
+        if not isinstance(partition, dict):
+            return
+        known = self._offsets.setdefault(connector, {})
+        if offset is None:
+            known.pop(partition_key(partition), None)
+        else:
+            known[partition_key(partition)] = (partition, offset)

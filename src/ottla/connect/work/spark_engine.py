@@ -1,0 +1,243 @@
+"""The engine: one Spark session for all tasks of a worker, a thread for each task.
+
+Spark's jobs of many tasks share the session's cores fairly. What a task needs of the cluster it asks on the worker's
+event loop, through the connections that are there already; only rows travel between Spark's executors and the brokers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ottla.client.cluster import Cluster
+from ottla.client.errors import ClientError
+from ottla.client.producer import Producer, ProducerSettings
+from ottla.connect.api import ConnectError, SinkConnector, SourceConnector
+from ottla.connect.api.config_definitions import names_in
+from ottla.connect.configuration.worker_config import WorkerConfig
+from ottla.connect.plugins import Plugins
+from ottla.connect.work.chain import build_chain
+from ottla.connect.work.engine import RunningTask, TaskEvents, TaskSpec
+from ottla.connect.work.jobs import ConnectorReference, CreationRule, WriteTarget
+from ottla.connect.work.sink_task import SinkTask
+from ottla.connect.work.source_offsets import OffsetStore
+from ottla.connect.work.source_task import SourceTask
+from ottla.connect.work.stream_task import StreamTask
+from ottla.connect.work.task_loop import TaskLoop, TaskStart
+from ottla.connect.work.transactions import TaskTransactions
+from ottla.model.errors import KafkaError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["SparkEngine", "creation_rules"]
+
+logger = logging.getLogger(__name__)
+
+_SESSION_ATTEMPTS = 3
+# Settings of producers that sources may have (`producer.`, `producer.override.`) and the sink of rows knows.
+_PRODUCER_KEYS = (
+    "compression.type",
+    "compression.level",
+    "batch.size",
+    "buffer.memory",
+    "delivery.timeout.ms",
+    "request.timeout.ms",
+)
+_CONSUMER_KEYS = ("isolation.level", "fetch.max.bytes", "request.timeout.ms")
+
+
+class SparkEngine:
+    def __init__(
+        self,
+        config: WorkerConfig,
+        plugins: Plugins,
+        offsets: OffsetStore,
+        cluster: Cluster,
+        *,
+        spark: SparkSession | None = None,
+    ) -> None:
+        self._config = config
+        self._plugins = plugins
+        self._offsets = offsets
+        self._cluster = cluster
+        self._spark = spark
+        self._given = spark is not None
+        self._running: dict[str, TaskLoop] = {}
+
+    async def start(self) -> None:
+        if self._spark is None:
+            self._spark = await asyncio.to_thread(self._session)
+
+    async def stop(self) -> None:
+        if self._spark is not None and not self._given:
+            await asyncio.to_thread(self._spark.stop)
+            self._spark = None
+
+    def run(self, spec: TaskSpec, events: TaskEvents, *, paused: bool) -> RunningTask:
+        assert self._spark is not None, "the engine was not started"
+        spec = self._with_defaults(spec)
+        start = TaskStart(spec, events, asyncio.get_running_loop(), paused=paused)
+        task: TaskLoop
+        if issubclass(spec.connector, SinkConnector):
+            task = self._sink(start)
+        else:
+            assert issubclass(spec.connector, SourceConnector)
+            streams = spec.connector.stream is not SourceConnector.stream
+            task = (self._stream if streams else self._source)(start)
+        self._running[spec.task.id] = task
+        task.start()
+        return task
+
+    async def fence(self, transactional_ids: list[str]) -> None:
+        failure: KafkaError | ClientError | None = None
+        for each in transactional_ids:
+            producer = Producer(self._cluster, ProducerSettings(transactional_id=each))
+            try:
+                await producer.init_transactions()
+            except (KafkaError, ClientError) as error:
+                logger.warning("%s could not be fenced: %s", each, error)
+                failure = error
+            finally:
+                await producer.close()
+        if failure is not None:
+            raise failure
+
+    def _session(self) -> SparkSession:
+        import ottla.spark
+
+        settings = self._config.settings
+        for attempt in range(_SESSION_ATTEMPTS):
+            try:
+                return ottla.spark.session(
+                    f"connect-{self._config.group_id}",
+                    master=settings.text_or_none("spark.master"),
+                    remote=settings.text_or_none("spark.remote"),
+                    # Tasks share the cores fairly, whoever was first.
+                    settings={"spark.scheduler.mode": "FAIR", **self._config.spark_settings()},
+                )
+            except Exception:
+                if attempt == _SESSION_ATTEMPTS - 1:
+                    raise
+                logger.exception("Spark did not start; trying again")
+        raise AssertionError("not reached")
+
+    def _source(self, start: TaskStart) -> SourceTask:
+        assert self._spark is not None
+        spec = start.spec
+
+        def target(transactions: TaskTransactions) -> WriteTarget:
+            producer_id, epoch = transactions.share()
+            return WriteTarget(
+                client=self._config.client_settings(spec.task.id),
+                transactional_id=transactions.transactional_id,
+                producer_id=producer_id,
+                epoch=epoch,
+                options=self._client_options(spec.config, "producer", _PRODUCER_KEYS),
+                rules=creation_rules(spec.config) if self._config.settings.flag("topic.creation.enable") else (),
+            )
+
+        return SourceTask(
+            start,
+            spark=self._spark,
+            chain=build_chain(spec.config, self._plugins, task=spec.task.number),
+            transactions=TaskTransactions(self._cluster, spec.transactional_id),
+            is_current=self._is_current,
+            offsets=self._offsets,
+            target=target,
+            reference=ConnectorReference.of(spec.connector, self._plugins.paths),
+        )
+
+    def _stream(self, start: TaskStart) -> StreamTask:
+        assert self._spark is not None
+        spec = start.spec
+        base = spec.config.get("checkpoint.location") or self._config.settings.text_or_none("checkpoint.location")
+        if not base:
+            raise ConnectError(
+                f"{spec.connector.__name__} keeps its offsets in a directory: set checkpoint.location of the connector "
+                "or of the worker to one that every worker reaches."
+            )
+        return StreamTask(
+            start,
+            spark=self._spark,
+            chain=build_chain(spec.config, self._plugins, task=spec.task.number),
+            options=self._client_options(spec.config, "producer", _PRODUCER_KEYS),
+            checkpoint=f"{base.rstrip('/')}/{spec.task.id}",
+        )
+
+    def _sink(self, start: TaskStart) -> SinkTask:
+        assert self._spark is not None
+        spec = start.spec
+        options = {
+            "onDataLoss": "earliest",
+            **self._client_options(spec.config, "consumer", _CONSUMER_KEYS),
+        }
+        return SinkTask(
+            start,
+            spark=self._spark,
+            chain=build_chain(spec.config, self._plugins, task=spec.task.number),
+            transactions=TaskTransactions(self._cluster, spec.transactional_id),
+            is_current=self._is_current,
+            cluster=self._cluster,
+            client_options=options,
+            dead_letters=WriteTarget(
+                client=self._config.client_settings(spec.task.id),
+                options=self._client_options(spec.config, "producer", _PRODUCER_KEYS),
+                rules=(_dead_letter_rule(spec.config),),
+            ),
+        )
+
+    def _is_current(self, task: TaskLoop) -> bool:
+        """Whether a task is the one that runs here under its name, and is wanted."""
+        return self._running.get(task.spec.task.id) is task and not task.is_stopping
+
+    def _with_defaults(self, spec: TaskSpec) -> TaskSpec:
+        """What the worker says where the connector says nothing."""
+        settings = self._config.settings
+        defaults = {
+            name: str(settings.integer(name))
+            for name in ("trigger.interval.ms", "batch.max.records", "batch.max.bytes")
+        }
+        return TaskSpec(
+            task=spec.task,
+            connector=spec.connector,
+            config={**defaults, **spec.config},
+            transactional_id=spec.transactional_id,
+            group_id=spec.group_id,
+        )
+
+    def _client_options(self, config: Mapping[str, str], kind: str, keys: tuple[str, ...]) -> dict[str, str]:
+        """`producer.x` of the worker and `producer.override.x` of the connector, as options of source and sink."""
+        found = {"bootstrap.servers": self._config.settings.text("bootstrap.servers")}
+        for key in keys:
+            for given, name in ((self._config.original, f"{kind}.{key}"), (config, f"{kind}.override.{key}")):
+                if name in given:
+                    found[key] = given[name]
+        return found
+
+
+def creation_rules(config: Mapping[str, str]) -> tuple[CreationRule, ...]:
+    """`topic.creation.<group>.…` as rules, the default group last (KIP-158)."""
+    rules = []
+    for group in [*names_in(config.get("topic.creation.groups")), "default"]:
+        prefix = f"topic.creation.{group}."
+        given = {key.removeprefix(prefix): text for key, text in config.items() if key.startswith(prefix)}
+        if not given:
+            continue
+        rules.append(
+            CreationRule(
+                include=(".*",) if group == "default" else tuple(names_in(given.pop("include", ""))),
+                exclude=tuple(names_in(given.pop("exclude", ""))),
+                partitions=int(given.pop("partitions", "-1")),
+                replication_factor=int(given.pop("replication.factor", "-1")),
+                configs=given,
+            )
+        )
+    return tuple(rules)
+
+
+def _dead_letter_rule(config: Mapping[str, str]) -> CreationRule:
+    replicas = int(config.get("errors.deadletterqueue.topic.replication.factor", "3"))
+    return CreationRule(partitions=1, replication_factor=replicas, configs={})

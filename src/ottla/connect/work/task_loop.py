@@ -1,0 +1,250 @@
+"""The life of a task, whatever it does: batch after batch in a thread of its own, until it is told to stop.
+
+A subclass says how to open, what a batch is, and how to close. Everything else is here: the trigger, pausing, trying
+again, reporting, and the end. `batch` does nothing when there is nothing to do and says so; then the loop waits for the
+next trigger, so that an idle task costs a question in a second.
+
+What fails ends the task, with three exceptions. A `RetriableError`, or brokers that are away, is tried again for as
+long as the task lives, with growing pauses: a database that restarts is no reason to call somebody. A batch whose
+process was lost is tried again a few times: a process may be lost for any reason, but a batch that costs each one is
+the reason itself. And `errors.retry.timeout` says for how long anything else is tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ottla.client.errors import ClusterUnreachable, ConnectionLost, TimedOut
+from ottla.connect.api import ReadLimit, RetriableError
+from ottla.connect.work.engine import TaskEvents, TaskProgress, TaskSpec
+from ottla.connect.work.jobs import LostAttemptError
+from ottla.model.errors import KafkaError
+
+__all__ = ["LOST_ATTEMPTS_MAX", "StoppedError", "TaskLoop", "TaskStart"]
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_RETRY_SECONDS_FIRST = 0.3
+# So often one batch may lose the process that writes it.
+LOST_ATTEMPTS_MAX = 3
+# The cluster does not answer at the moment.
+_AWAY = (ClusterUnreachable, ConnectionLost, TimedOut)
+
+
+class StoppedError(Exception):
+    """The task is being stopped: what was under way is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStart:
+    """What every task is started with: what it is, whom it tells, the worker's event loop."""
+
+    spec: TaskSpec
+    events: TaskEvents
+    loop: asyncio.AbstractEventLoop
+    paused: bool = False
+
+
+class TaskLoop(ABC):
+    def __init__(self, start: TaskStart) -> None:
+        self.spec = start.spec
+        self.progress = TaskProgress()
+        self._events = start.events
+        self._loop = start.loop
+        self._wake = threading.Condition()
+        self._stopping = False
+        self._paused = start.paused
+        self._topics: set[str] = set()
+        self._ended = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name=f"task-{self.spec.task.id}", daemon=True)
+
+    # What a kind of task does, in its thread.
+
+    @abstractmethod
+    def open(self) -> None:
+        """Everything that is needed for the first batch."""
+
+    @abstractmethod
+    def batch(self, limit: ReadLimit) -> bool:
+        """One batch; False when there was nothing to do."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """After the last batch, or after a failure."""
+
+    def on_pause(self) -> None:  # noqa: B027 - most tasks keep everything open
+        """A pause begins."""
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """Called from outside when a batch takes too long to stop."""
+
+    # What the worker asks for, on the event loop.
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def pause(self) -> None:
+        with self._wake:
+            self._paused = True
+            self._wake.notify_all()
+
+    def resume(self) -> None:
+        with self._wake:
+            self._paused = False
+            self._wake.notify_all()
+
+    async def stop(self, timeout_ms: int) -> None:
+        with self._wake:
+            self._stopping = True
+            self._wake.notify_all()
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self._ended.wait()
+        except TimeoutError:
+            logger.warning("task %s takes too long to stop; its batch is cancelled", self.spec.task.id)
+            await asyncio.to_thread(self.cancel)
+            try:
+                async with asyncio.timeout(timeout_ms / 1000):
+                    await self._ended.wait()
+            except TimeoutError:
+                # It can do no harm: whoever runs the task next has fenced it.
+                logger.warning("task %s is left behind", self.spec.task.id)
+
+    # For subclasses.
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._stopping
+
+    def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
+        """Runs something on the worker's event loop and waits for it."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def used_topic(self, topic: str) -> None:
+        if topic not in self._topics:
+            self._topics.add(topic)
+            self._tell(lambda: self._events.on_topic(topic))
+
+    def setting(self, name: str, default: int) -> int:
+        return int(self.spec.config.get(name) or default)
+
+    # The thread.
+
+    def _run(self) -> None:
+        failure: str | None = None
+        try:
+            self._retrying(self.open)
+            self._work()
+        except StoppedError:
+            pass
+        except BaseException as error:  # noqa: BLE001 - whatever ends a task becomes its trace
+            if not self._stopping:
+                failure = "".join(traceback.format_exception(error))
+                self.progress.on_error(_sentence(error))
+        try:
+            self.close()
+        except Exception:
+            logger.exception("task %s could not be closed cleanly", self.spec.task.id)
+        self._tell(self._ended.set)
+        if failure is not None:
+            text = failure
+            self._tell(lambda: self._events.on_failed(text))
+
+    def _work(self) -> None:
+        trigger = self.setting("trigger.interval.ms", 1_000) / 1000
+        limit = ReadLimit(
+            records=self.setting("batch.max.records", ReadLimit().records),
+            bytes=self.setting("batch.max.bytes", ReadLimit().bytes),
+        )
+        self._tell(self._events.on_paused if self._paused else self._events.on_running)
+        while True:
+            self._wait_while_paused()
+            began = time.monotonic()
+            worked = self._retrying(lambda: self.batch(limit))
+            left = trigger - (time.monotonic() - began)
+            # After a batch there is often more: the next one is looked for at once, once the trigger allows.
+            self._sleep(max(left, 0.0) if worked else max(left, trigger / 2))
+
+    def _wait_while_paused(self) -> None:
+        with self._wake:
+            if self._stopping:
+                raise StoppedError
+            if not self._paused:
+                return
+        # Without the lock, for it may take long, and whoever resumes or stops the task is the worker's event loop.
+        self.on_pause()
+        self._tell(self._events.on_paused)
+        with self._wake:
+            while self._paused and not self._stopping:
+                self._wake.wait()
+            if self._stopping:
+                raise StoppedError
+        self._tell(self._events.on_running)
+
+    def _sleep(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        with self._wake:
+            while not self._stopping and not self._paused and (left := end - time.monotonic()) > 0:
+                self._wake.wait(left)
+            if self._stopping:
+                raise StoppedError
+
+    def _retrying(self, work: Callable[[], T]) -> T:
+        timeout_ms = self.setting("errors.retry.timeout", 0)
+        pause_max = self.setting("errors.retry.delay.max.ms", 60_000) / 1000
+        began, pause, lost = time.monotonic(), _RETRY_SECONDS_FIRST, 0
+        while True:
+            try:
+                return work()
+            except StoppedError:
+                raise
+            except Exception as error:
+                if self._stopping:
+                    raise StoppedError from error
+                spent_ms = (time.monotonic() - began) * 1000
+                if getattr(error, "is_final", False):
+                    raise
+                may_pass = _is_retriable(error)
+                if isinstance(error, LostAttemptError):
+                    lost += 1
+                    may_pass = lost < LOST_ATTEMPTS_MAX
+                if not may_pass and 0 <= timeout_ms <= spent_ms:
+                    if lost >= LOST_ATTEMPTS_MAX:
+                        raise LostAttemptError(
+                            f"This batch has cost the process that writes it {lost} times."
+                        ) from error
+                    raise
+                self.progress.retries += 1
+                self.progress.on_error(_sentence(error))
+                logger.warning("task %s tries again in %.1f s: %s", self.spec.task.id, pause, _sentence(error))
+            self._sleep(pause)
+            pause = min(pause * 2, pause_max)
+
+    def _tell(self, what: Callable[[], None]) -> None:
+        self._loop.call_soon_threadsafe(what)
+
+
+def _is_retriable(error: BaseException) -> bool:
+    """What may pass by itself: what a plug-in says of its side, and a cluster that is away or busy on ours."""
+    if isinstance(error, KafkaError):
+        return error.code.retriable
+    if isinstance(error, (RetriableError, *_AWAY)):
+        return True
+    # From Spark's executors an exception comes as text.
+    return any(f"{kind.__module__}.{kind.__name__}: " in str(error) for kind in (RetriableError, *_AWAY))
+
+
+def _sentence(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[-1] if lines else ''}"[:500]
