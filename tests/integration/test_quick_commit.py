@@ -1,4 +1,4 @@
-"""A commit that is recognised is answered as any other: see `ottla.broker.quick_commit`.
+"""A commit that is recognised is answered as any other: see `ottla.broker.apis.offset_commit.shortcut`.
 
 The same request with a tagged field that nobody knows is not recognised, and goes the usual way.
 """

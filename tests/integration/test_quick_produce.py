@@ -1,4 +1,4 @@
-"""A produce request of the usual shape is answered as any other: see `ottla.broker.quick_produce`.
+"""A produce request of the usual shape is answered as any other: see `ottla.broker.apis.produce.shortcut`.
 
 The same request with a tagged field that nobody knows is not of that shape, and goes the usual way.
 """

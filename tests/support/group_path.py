@@ -10,8 +10,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from ottla.broker.apis import HANDLERS, load
+from ottla.broker.apis.offset_commit.shortcut import RECOGNISED_VERSION_MIN, recognise
 from ottla.broker.error_responses import generic_error_response
-from ottla.broker.quick_commit import RECOGNISED_VERSION_MIN, recognise
 from ottla.coordinator.group.service import GroupCoordinator
 from ottla.coordinator.group.state import GroupShard
 from ottla.metadata.delta import MetadataDelta

@@ -36,8 +36,8 @@ from ottla.wire.codec import MalformedMessage, decoder, encoder
 from ottla.wire.framing import parse_request_header, response_parts
 
 if TYPE_CHECKING:
+    from ottla.broker.apis.produce.uncommitted import Written
     from ottla.broker.broker import Broker
-    from ottla.broker.quick_waiting import Written
     from ottla.broker.statistics import ApiStatistics
 
 __all__ = ["Dispatcher", "described", "is_from_follower"]
@@ -53,7 +53,7 @@ _FLEXIBLE_RESPONSE_HEADER = struct.Struct(">iix")
 # What is larger is read in slices, where its API can also be handled so: about as many partitions of a fetch as can be
 # served in one turn of the loop without anybody noticing.
 GIANT_BYTES_MIN = 160 * 1024
-# The first version of Produce that `quick_produce` reads.
+# The first version of Produce that its shortcut reads.
 QUICK_PRODUCE_VERSION_MIN = 9
 
 
@@ -139,7 +139,7 @@ class Dispatcher:
         waiter: ResponseWaiter,
     ) -> PendingResponse:
         """What does it is loaded with the first of them, which most nodes never see."""
-        from ottla.broker.giant_requests import begin
+        from ottla.broker.sliced_requests import begin
 
         context = RequestContext(route.api_key, route.version, correlation_id, client_id, connection, self._now_ms())
         return begin(route, frame, body_position, context, self._broker, waiter)
@@ -283,9 +283,9 @@ class _Route:
         self.read_quickly: Callable[..., Any] = _not_quick
         self.append_quickly: Callable[..., Any] = _not_quick
         if self.is_quick:
-            from ottla.broker import quick_produce
+            from ottla.broker.apis.produce import shortcut
 
-            self.read_quickly, self.append_quickly = quick_produce.read, quick_produce.append
+            self.read_quickly, self.append_quickly = shortcut.read, shortcut.append
         # Whether requests count against quotas: those of brokers among themselves do not.
         self.is_metered = api_key != ApiKey.WRITE_TXN_MARKERS
         # The same for requests of other brokers, where these are counted apart.
@@ -293,10 +293,10 @@ class _Route:
         # Whether requests are recognised that were seen before.
         self.recognise: Callable[..., Any] | None = None
         if api_key == ApiKey.OFFSET_COMMIT:
-            from ottla.broker import quick_commit
+            from ottla.broker.apis.offset_commit.shortcut import RECOGNISED_VERSION_MIN, recognise
 
-            if version >= quick_commit.RECOGNISED_VERSION_MIN:
-                self.recognise = quick_commit.recognise
+            if version >= RECOGNISED_VERSION_MIN:
+                self.recognise = recognise
         # Whether one of the two is so.
         self.is_special = self.recognise is not None
         self._monotonic = monotonic
@@ -450,7 +450,7 @@ def _going_on(done: Any, handle: Callable[..., Any]) -> tuple[Any, Callable[...,
 
 
 def _wait_for_followers(written: Written, context: RequestContext, broker: Broker) -> Any:
-    """The handler of requests that `quick_produce` has written."""
+    """The handler of requests that its shortcut has written."""
     return written.wait(context, broker)
 
 

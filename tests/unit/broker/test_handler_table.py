@@ -40,7 +40,7 @@ def test_every_handler_is_in_the_table() -> None:
     directory = Path(ottla.broker.apis.__file__).parent
     modules = {
         path.stem
-        for path in directory.glob("*.py")
+        for path in (*directory.glob("*.py"), *(found.parent for found in directory.glob("*/__init__.py")))
         if path.stem != "__init__" and hasattr(import_module(f"ottla.broker.apis.{path.stem}"), "handle")
     }
     assert {*modules, "switched_off"} == {spec.module for spec in (*HANDLERS.values(), *CONTROLLER_HANDLERS.values())}

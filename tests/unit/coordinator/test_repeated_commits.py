@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.quick_commit import recognise
+from ottla.broker.apis.offset_commit.shortcut import recognise
 from ottla.model.errors import ErrorCode
 from ottla.model.ids import Uuid
 from ottla.storage.errors import DiskFull

@@ -38,7 +38,7 @@ class SlicedDataPath(DataPath):
 @pytest.fixture(params=[AT_ONCE, IN_SLICES])
 def node(request: Any, log_directory: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[DataPath]:
     if request.param == IN_SLICES:
-        monkeypatch.setattr(fetch, "PARTITIONS_PER_TURN_MAX", 0)
+        monkeypatch.setattr(fetch.handler, "PARTITIONS_PER_TURN_MAX", 0)
         monkeypatch.setattr(giant_fetch, "PARTITIONS_PER_SLICE", 1)
     path = (SlicedDataPath if request.param == IN_SLICES else DataPath)(log_directory)
     yield path

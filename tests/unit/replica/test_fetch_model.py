@@ -76,9 +76,9 @@ class Node:
         frame = b"".join(bytes(part) for part in parts)[4:]  # type: ignore[arg-type]
         with pytest.MonkeyPatch.context() as patched:
             if self.kind == ATTENTIVE:
-                patched.setattr(fetch, "Fetch", AttentiveFetch)
+                patched.setattr(fetch.handler, "Fetch", AttentiveFetch)
             elif self.kind == SLICED:
-                patched.setattr(fetch, "PARTITIONS_PER_TURN_MAX", 0)
+                patched.setattr(fetch.handler, "PARTITIONS_PER_TURN_MAX", 0)
             answer = self.dispatcher.dispatch(memoryview(bytearray(frame)), self.connection, Waiter())
         self.waiting.append(len(self.answers))
         self.answers.append((version, answer))

@@ -24,7 +24,7 @@ PARTITIONS = 6
 
 @pytest.fixture(autouse=True)
 def small_is_giant(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "PARTITIONS_PER_TURN_MAX", 4)
+    monkeypatch.setattr(fetch.handler, "PARTITIONS_PER_TURN_MAX", 4)
     monkeypatch.setattr(giant_fetch, "PARTITIONS_PER_SLICE", 2)
 
 
@@ -134,7 +134,7 @@ def test_a_large_answer_brings_its_bytes_along(node: DataPath, monkeypatch: pyte
     response = giant.result()
     assert isinstance(response, PackedFetchResponse)
     response.throttle_time_ms = 77
-    monkeypatch.setattr(fetch, "PARTITIONS_PER_TURN_MAX", 100)
+    monkeypatch.setattr(fetch.handler, "PARTITIONS_PER_TURN_MAX", 100)
     plain: Any = node.fetch("t", offsets, version=VERSION)
     plain.throttle_time_ms = 77
     assert _bytes(response.body) == _bytes(encode_parts(plain, VERSION))

@@ -1,4 +1,4 @@
-"""Whatever producers send, and whatever happens meanwhile, `broker.quick_produce` does what the usual way does.
+"""Whatever producers send, and whatever happens meanwhile, `broker.apis.produce.shortcut` does what the usual way does.
 
 Two nodes get the same random requests (whole, odd and damaged ones), followers' fetches, elections and time-outs; one
 of them knows the usual way alone. Answers and logs have to be equal, byte by byte, after every step.

@@ -1,4 +1,5 @@
-"""A produce request of the usual shape that waits for followers is answered as any other: see `broker.quick_waiting`.
+"""A produce request of the usual shape that waits for followers is answered as any other: see
+`apis/produce/uncommitted`.
 
 The same request with a tagged field that nobody knows goes the usual way, beside it in a topic of its own.
 """
@@ -11,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.apis.produce.uncommitted import Written
 from ottla.broker.context import ConnectionContext
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.pending import PendingResponse
-from ottla.broker.quick_waiting import Written
 from ottla.broker.statistics import NodeStatistics
 from ottla.model.errors import ErrorCode
 from ottla.model.ids import Uuid

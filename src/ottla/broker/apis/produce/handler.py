@@ -1,17 +1,4 @@
-"""Produce (key 0), versions 3 to 13; versions 0 to 2 are advertised for old librdkafka but not served (KAFKA-18659).
-
-- 3: record batches of magic 2, exactly one per partition, and the transactional id
-- 5: answers carry the log's start offset
-- 7: zstd
-- 8: answers name the records at fault (KIP-467)
-- 9: flexible
-- 10: answers tell who leads when we do not (KIP-951)
-- 11: TRANSACTION_ABORTABLE
-- 12: partitions are added to the transaction with its first batch for them (KIP-890)
-- 13: topics are named by id (KIP-516)
-
-With acks=0 there is no answer; as in Apache Kafka an error then closes the connection, the only sign a client can get.
-"""
+"""Appends the batches of a produce request, in every version and shape that is served."""
 
 from __future__ import annotations
 
@@ -75,7 +62,7 @@ def handle(
     broker: Broker,
     outcomes: Sequence[tuple[Partition, AppendResult | Exception]] = (),
 ) -> ProduceResponse | Deferred[ProduceResponse] | Deferred[None] | None:
-    """`outcomes` are those of the first batches, where `quick_produce` has written them already."""
+    """`outcomes` are those of the first batches, where `shortcut` has written them already."""
     acks = request.acks
     if not -1 <= acks <= 1:
         return error_response(request, context.api_version, KafkaError(ErrorCode.INVALID_REQUIRED_ACKS))

@@ -5,9 +5,9 @@ are; where they belong to a transaction, it has mostly begun there already and n
 those, decoding into objects and encoding from objects costs as much as everything else that is done in Python. So the
 frame is read here in place, the batches are appended, and the answer is packed at once.
 
-Where followers have still to fetch what was written (acks=all), the request goes on in `quick_waiting`.
+Where followers have still to fetch what was written (acks=all), the request goes on in `uncommitted`.
 
-Nothing is decided here that `ottla.broker.apis.produce` would decide otherwise. `read` looks at the whole frame before
+Nothing is decided here that `handler` would decide otherwise. `read` looks at the whole frame before
 anything is written, and whatever is not of that shape, or malformed, is left to the usual way from the start. When a
 batch meets something unusual while it is written (it is refused, it has to wait for a flush), the outcomes so far are
 handed to the usual way, which goes on behind them. Versions before 9, the first flexible one, are not read here.
@@ -19,9 +19,9 @@ import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.broker.apis.produce import INTERNAL_TOPICS, PRODUCER, TOPIC_ID_VERSION
+from ottla.broker.apis.produce.handler import INTERNAL_TOPICS, PRODUCER, TOPIC_ID_VERSION
+from ottla.broker.apis.produce.uncommitted import Written
 from ottla.broker.authorization import AllowAll
-from ottla.broker.quick_waiting import Written
 from ottla.model.ids import Uuid
 from ottla.records.header import TRANSACTIONAL_BIT
 from ottla.records.validate import validate_produce

@@ -1,17 +1,4 @@
-"""Fetch (key 1), versions 4 to 18: consumers, and followers, which are consumers that may read to the end of the log.
-
-- 4: isolation level and aborted transactions (KIP-98)
-- 5: the log's start offset
-- 7: incremental sessions (KIP-227)
-- 9: the client's idea of the leader epoch is checked (KIP-320)
-- 10: zstd
-- 11: the client's rack, for reading from the nearest replica (KIP-392); from here on followers serve consumers
-- 12: flexible; the epoch last fetched, for finding where two logs part (KIP-595)
-- 13: topics are named by id (KIP-516)
-- 15: a follower tells its epoch (KIP-903)
-- 16: answers tell who leads when we do not (KIP-951)
-- 17, 18: directory id and high watermark of a Raft replica; of no meaning for partitions of topics
-"""
+"""Reads what a fetch asks for: plans it by its session, resolves the partitions, starts the read."""
 
 from __future__ import annotations
 

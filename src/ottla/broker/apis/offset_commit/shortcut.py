@@ -5,7 +5,7 @@ leader epoch, which stand together near the end. To decode all of it into object
 cost several times what has to be done. So the bytes before the two numbers are looked up as they are: what they mean
 was read once (`ottla.coordinator.group.offsets.repeated`).
 
-Nothing is decided here that `ottla.broker.apis.offset_commit` would decide otherwise. Whatever has several partitions
+Nothing is decided here that `handler` would decide otherwise. Whatever has several partitions
 or metadata, is malformed, needs rights, counts against a quota, or is for a topic or a coordinator that is not here is
 left to the usual way. Versions before 8, the first flexible one, are not recognised.
 """

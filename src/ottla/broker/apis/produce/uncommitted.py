@@ -1,4 +1,4 @@
-"""What becomes of a produce request that `quick_produce` has written, but whose followers have still to fetch it.
+"""What becomes of a produce request that `shortcut` has written, but whose followers have still to fetch it.
 
 With acks=all and more than one replica that is every request. It waits as any other does, by the same rules
 (`ottla.replica.producing`), but its answer is packed already: where all goes well, which is nearly always, those bytes
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.apis.produce import LEADER_HINT_VERSION, TOPIC_ID_VERSION, add_leader_hints
+from ottla.broker.apis.produce.handler import LEADER_HINT_VERSION, TOPIC_ID_VERSION, add_leader_hints
 from ottla.model.deferred import Deferred
 from ottla.replica.partition import ACKS_ALL
 from ottla.replica.producing import WaitingProduce, fill_appended

@@ -1,0 +1,20 @@
+"""Produce (key 0), versions 3 to 13; versions 0 to 2 are advertised for old librdkafka but not served (KAFKA-18659).
+
+- 3: record batches of magic 2, exactly one per partition, and the transactional id
+- 5: answers carry the log's start offset
+- 7: zstd
+- 8: answers name the records at fault (KIP-467)
+- 9: flexible
+- 10: answers tell who leads when we do not (KIP-951)
+- 11: TRANSACTION_ABORTABLE
+- 12: partitions are added to the transaction with its first batch for them (KIP-890)
+- 13: topics are named by id (KIP-516)
+
+With acks=0 there is no answer; as in Apache Kafka an error then closes the connection, the only sign a client can get.
+"""
+
+from __future__ import annotations
+
+from ottla.broker.apis.produce.handler import error_response, handle
+
+__all__ = ["error_response", "handle"]
