@@ -51,14 +51,14 @@ def append(
         partition.check_leader()
     settings = partition.produce_settings
     assert settings is not None, "a leader has settings"
-    if partition.append_queue is None:
+    queue = partition.append_queue
+    if queue is None:
         if settings.opens_no_records or not _is_costly(records, settings):
             validated = validate_produce(records, settings=settings, now_ms=now_ms, api_version=api_version)
             return partition.append_as_leader(validated, required_acks=required_acks, now_ms=now_ms)
-        partition.append_queue = AppendQueue(partition, workers)
-    return partition.append_queue.add(
-        _PendingAppend(records, required_acks=required_acks, now_ms=now_ms, api_version=api_version)
-    )
+        queue = AppendQueue(partition, workers)
+        partition.open_append_queue(queue)
+    return queue.add(_PendingAppend(records, required_acks=required_acks, now_ms=now_ms, api_version=api_version))
 
 
 class _PendingAppend:
@@ -111,7 +111,7 @@ class AppendQueue:
                 validated = Deferred.failed(error)
             self._append(pending, validated)
         if self._in_flight is None:
-            partition.append_queue = None
+            partition.close_append_queue()
 
     def _on_validated(self, validated: Deferred[ValidatedRecords]) -> None:
         pending, self._in_flight = self._in_flight, None

@@ -40,7 +40,7 @@ class WaitingDelete(Parked[DeleteRecordsResponse]):
             self._give_up()
             return self.response
         for _, partition, _ in self._waiting:
-            partition.parked_deletes[self] = None
+            partition.parked_deletes.add(self)
         return self.park(timeout_ms)
 
     def retry(self) -> None:
@@ -55,7 +55,7 @@ class WaitingDelete(Parked[DeleteRecordsResponse]):
 
     def leave(self) -> None:
         for _, partition, _ in self._waiting:
-            partition.parked_deletes.pop(self, None)
+            partition.parked_deletes.discard(self)
 
     def _settle(self) -> None:
         undecided: list[tuple[DeleteRecordsPartitionResult, Partition, int]] = []
@@ -70,7 +70,7 @@ class WaitingDelete(Parked[DeleteRecordsResponse]):
                 if answer.low_watermark < offset:
                     undecided.append(waiting)
                     continue
-            partition.parked_deletes.pop(self, None)
+            partition.parked_deletes.discard(self)
         self._waiting = undecided
 
     def _give_up(self) -> None:

@@ -146,9 +146,9 @@ class Fetch(Parked[FetchResponse]):
         self.missing_bytes = limits.min_bytes - size
         for _, partition in self.targets:
             waiting = partition.parked_fetches if self.replica_id < 0 else partition.parked_replica_fetches
-            waiting[self] = None
+            waiting.add(self)
         if self.plan.session is not None:
-            self.plan.session.parked = self
+            self.plan.session.park(self)
         return self.park(limits.max_wait_ms)
 
     # Called while parked.
@@ -157,7 +157,7 @@ class Fetch(Parked[FetchResponse]):
         """A partition that the follower had heard everything about is not quiet any more."""
         if self.is_parked:
             self.targets.append((entry, partition))
-            partition.parked_replica_fetches[self] = None
+            partition.parked_replica_fetches.add(self)
 
     def on_readable(self, size_bytes: int) -> None:
         self.missing_bytes -= size_bytes
@@ -191,12 +191,11 @@ class Fetch(Parked[FetchResponse]):
         self.unpark(self._answer(results, size))
 
     def leave(self) -> None:
-        session = self.plan.session
-        if session is not None and session.parked is self:
-            session.parked = None
+        if self.plan.session is not None:
+            self.plan.session.unpark(self)
         for _, partition in self.targets:
             waiting = partition.parked_fetches if self.replica_id < 0 else partition.parked_replica_fetches
-            waiting.pop(self, None)
+            waiting.discard(self)
 
     def _read(
         self, targets: list[tuple[FetchEntry, Partition]], size: int = 0
@@ -233,16 +232,12 @@ class Fetch(Parked[FetchResponse]):
         return results, size, is_urgent or self.spans_segments
 
     def _note_quiet(self, quiet: dict[FetchEntry, Partition], now_ms: int) -> None:
-        """What the follower has heard everything about is not looked at again before there is news."""
+        """Partitions that the follower knows everything about are not read again before they have news."""
         session = self.plan.session
-        if session is None or session.live is None:
-            return
-        session.fetched_ms = now_ms
-        if quiet:
-            for entry, partition in quiet.items():
-                session.live.pop(entry, None)
-                partition.quiet_followers[self.replica_id] = (session, entry)
-            self._leave_out(quiet)
+        if session is not None and session.is_follower:
+            session.on_quiet(quiet, follower_id=self.replica_id, now_ms=now_ms)
+            if quiet:
+                self._leave_out(quiet)
 
     def _leave_out(self, quiet: dict[FetchEntry, Partition]) -> None:
         self.targets = [target for target in self.targets if target[0] not in quiet]
@@ -270,7 +265,7 @@ class Fetch(Parked[FetchResponse]):
         ):
             return False
         if not self.has_looked:
-            progress.caught_up_ms = progress.fetched_ms = now_ms
+            progress.on_fetches_at_end(now_ms)
         return True
 
     def _read_partition(
@@ -387,13 +382,15 @@ class Fetch(Parked[FetchResponse]):
         manager = self.manager
         for entry, data in told:
             if data.records:
-                assert entry.partition is not None, "what was read was found"
-                entry.partition.fetches += 1
+                partition = entry.partition
+                assert partition is not None, "records come from a resolved partition"
+                counters = partition.counters
+                counters.fetches += 1
                 if self.replica_id < 0:
-                    entry.partition.bytes_out += len(data.records)
+                    counters.bytes_out += len(data.records)
                 else:
-                    entry.partition.replica_bytes_out += len(data.records)
-                    if entry.partition.is_throttled_leading:
+                    counters.replica_bytes_out += len(data.records)
+                    if partition.is_throttled_leading:
                         manager.throttles.on_sent(len(data.records))
             elif data.error_code:
                 self._finish_error(entry, data, response)
@@ -401,7 +398,7 @@ class Fetch(Parked[FetchResponse]):
     def _finish_error(self, entry: FetchEntry, data: PartitionData, response: FetchResponse) -> None:
         partition = entry.partition or self.manager.present(entry.topic, entry.index)
         if partition is not None:
-            partition.failed_fetches += 1
+            partition.counters.failed_fetches += 1
         if data.error_code == ErrorCode.KAFKA_STORAGE_ERROR and self.version < _STORAGE_ERROR_VERSION:
             # Clients of that time do not know the code and would give up instead of asking for the leader.
             data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -75,7 +75,7 @@ class FetchEntry:
         self.topic = topic
         self.topic_id = topic_id
         self.index = wanted.partition
-        # Filled in by whoever reads, so that an unchanged entry is not looked up again.
+        # Set by `resolve`, so that an unchanged entry is looked up once.
         self.partition: Partition | None = None
         self.sent_high_watermark = -1
         self.sent_log_start_offset = -1
@@ -87,6 +87,11 @@ class FetchEntry:
         self.current_leader_epoch = wanted.current_leader_epoch
         self.last_fetched_epoch = wanted.last_fetched_epoch
         self.replica_log_start_offset = wanted.log_start_offset
+
+    def resolve(self, partition: Partition) -> None:
+        """The entry's topic and index name this partition."""
+        self.topic = partition.topic
+        self.partition = partition
 
     def has_news(self, data: PartitionData) -> bool:
         """Whether an incremental answer must name this partition; remembers what it tells."""
@@ -157,8 +162,36 @@ class FetchSession:
         self.busy_ms = NEVER_MS
         self.parked: ParkedFetch | None = None
 
+    def advance(self, now_ms: int) -> None:
+        """The session's next request has come."""
+        self.used_ms = now_ms
+        self.epoch = _next_epoch(self.epoch)
+
+    def park(self, fetch: ParkedFetch) -> None:
+        """The session's current request waits."""
+        self.parked = fetch
+
+    def unpark(self, fetch: ParkedFetch) -> None:
+        """The request has been answered. A later request of the session may wait by now."""
+        if self.parked is fetch:
+            self.parked = None
+
+    def on_busy(self, now_ms: int) -> None:
+        """A follower's fetch found many records on arrival: see `gathering`."""
+        self.busy_ms = now_ms
+
+    def on_quiet(self, quiet: dict[FetchEntry, Partition], *, follower_id: int, now_ms: int) -> None:
+        """A follower's fetch found these partitions quiet: they are not live until they have news."""
+        live = self.live
+        if live is None:
+            return
+        self.fetched_ms = now_ms
+        for entry, partition in quiet.items():
+            live.pop(entry, None)
+            partition.note_quiet_follower(follower_id, self, entry)
+
     def on_news(self, entry: FetchEntry, partition: Partition, follower_id: int) -> None:
-        """There is something to tell about a partition that was quiet."""
+        """A quiet partition has changed."""
         live = self.live
         key = (entry.topic_id if self.uses_topic_ids else entry.topic, entry.index)
         if live is None or self.entries.get(key) is not entry or entry in live:
@@ -167,9 +200,8 @@ class FetchSession:
         live[entry] = None
         progress = partition.follower_progress(follower_id)
         if progress is not None:
-            # Each fetch since then was one from the end of this partition as well.
-            progress.caught_up_ms = max(progress.caught_up_ms, self.fetched_ms)
-            progress.fetched_ms = max(progress.fetched_ms, self.fetched_ms)
+            # Every fetch of the session since then was a fetch at the end of this partition, too.
+            progress.on_fetches_at_end(self.fetched_ms)
         if self.parked is not None:
             self.parked.add_target(entry, partition)
 
@@ -193,6 +225,20 @@ class FetchSession:
             self.swept_ms = now_ms
             for entry in self.entries.values():
                 live.setdefault(entry)
+
+    def settle(self, results: Iterable[FetchedPartition]) -> list[FetchedPartition]:
+        """The results that an incremental response contains. Partitions with records move to the end of the order."""
+        told = [result for result in results if result[0].has_news(result[1])]
+        entries = self.entries
+        if len(entries) > 1:
+            for entry, data in told:
+                if data.records:
+                    key = (entry.topic_id if self.uses_topic_ids else entry.topic, entry.index)
+                    # The session may have been changed while this request was parked.
+                    if entries.get(key) is entry:
+                        del entries[key]
+                        entries[key] = entry
+        return told
 
 
 class FetchPlan:
@@ -253,6 +299,10 @@ class FetchSessions:
     def get(self, session_id: int) -> FetchSession | None:
         return self._sessions.get(session_id)
 
+    def resize(self, slots_max: int) -> None:
+        """Applies `max.incremental.fetch.session.cache.slots`. Open sessions stay until their slot is needed."""
+        self.slots_max = slots_max
+
     @property
     def partitions_cached(self) -> int:
         return sum(len(session.entries) for session in self._sessions.values())
@@ -283,8 +333,7 @@ class FetchSessions:
         if not session.entries:
             del self._sessions[session_id]
             return FetchPlan({}, uses_topic_ids=uses_topic_ids, is_follower=is_follower)
-        session.used_ms = now_ms
-        session.epoch = _next_epoch(session.epoch)
+        session.advance(now_ms)
         self._sessions.move_to_end(session_id)
         return FetchPlan(session.entries, uses_topic_ids=uses_topic_ids, is_follower=is_follower, session=session)
 
@@ -298,7 +347,7 @@ class FetchSessions:
         if session is not None:
             if session.epoch != plan.epoch:
                 return ErrorCode.INVALID_FETCH_SESSION_EPOCH, session.id, []
-            return ErrorCode.NONE, session.id, _settle_incremental(session, results)
+            return ErrorCode.NONE, session.id, session.settle(results)
         if not plan.opens_session:
             return ErrorCode.NONE, NO_SESSION_ID, results
         for entry, data in results:
@@ -376,17 +425,3 @@ def merge(entries: dict[EntryKey, FetchEntry], request: FetchRequest, *, uses_to
                 entry.update(wanted)
             listed.append(entry)
     return listed
-
-
-def _settle_incremental(session: FetchSession, results: Iterable[FetchedPartition]) -> list[FetchedPartition]:
-    told = [result for result in results if result[0].has_news(result[1])]
-    entries = session.entries
-    if len(entries) > 1:
-        for entry, data in told:
-            if data.records:
-                key = (entry.topic_id if session.uses_topic_ids else entry.topic, entry.index)
-                # The session may have been changed while this request was parked.
-                if entries.get(key) is entry:
-                    del entries[key]
-                    entries[key] = entry
-    return told

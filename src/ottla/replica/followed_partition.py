@@ -77,6 +77,29 @@ class FollowedPartition:
         # Its broker fetches too much for throttled replicas: it has to wait (KIP-73).
         self.is_held_back = False
 
+    def on_success(self) -> Deferred[None] | None:
+        """A response was applied. Returns the flush that the next fetch has to wait for, if any."""
+        self.attempts = 0
+        flushed, self.flushed = self.flushed, None
+        return flushed
+
+    def on_failure(self) -> int:
+        """Returns the number of failures in a row before this one."""
+        self.attempts += 1
+        return self.attempts - 1
+
+    def leave_session(self) -> None:
+        """The partition is paused: a response under way is not for its next position."""
+        self.sent_offset = NOT_SENT
+
+    def throttle(self, *, is_held_back: bool) -> None:
+        self.is_held_back = is_held_back
+
+    def fail(self) -> None:
+        """Not fetched any more in this epoch."""
+        self.is_failed = True
+        self.sent_offset = NOT_SENT
+
     @property
     def is_watched(self) -> bool:
         """Whether a consumer waits here for records that came, but are not known to be committed."""
@@ -158,7 +181,7 @@ class FollowedPartition:
         log = self.partition.log
         logger.info("%s is fetched again from %d on, where it has a gap", self.partition, doubtful_from)
         self._truncate(max(doubtful_from, log.log_start_offset))
-        log.doubtful_from = None
+        log.resolve_doubt()
 
     def _on_diverging(self, diverging: EpochEndOffset) -> None:
         log = self.partition.log
@@ -198,12 +221,10 @@ class FollowedPartition:
             self._restart_at(first.base_offset)
         if has_gaps and not self.cleaner.note_gaps(log):
             raise GapsNotNoted
-        self.partition.unseen_bytes += len(records)
-        self.partition.replica_bytes_in += len(records)
         for piece in _pieces(batches, log.config.segment_bytes):
             last = piece[-1]
             view = records[piece[0].position : last.position + last.header.size]
-            self.flushed = log.append_as_follower(view, headers=[batch.header for batch in piece]).flushed
+            self.flushed = self.partition.append_as_follower(view, [batch.header for batch in piece]).flushed
 
     def _truncate(self, offset: int) -> bool:
         """Whether there was anything to cut off."""

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.replica.defects import error_of
-from ottla.replica.followed_partition import NOT_SENT, DoubtEnded, FollowedPartition, GapsNotNoted
+from ottla.replica.followed_partition import DoubtEnded, FollowedPartition, GapsNotNoted
 from ottla.replica.follower_fetch_session import FollowerFetchSession
 from ottla.storage.errors import LogDirectoryOffline
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse, FetchTopic, PartitionData, ReplicaState
@@ -298,7 +298,7 @@ class ReplicaFetcher:
             except Exception as error:  # noqa: BLE001 - a defect is the trouble of its partition alone
                 self._on_trouble(followed, error)
             else:
-                followed.attempts = 0
+                flushed = followed.on_success()
                 if has_moved:
                     self._session.set(followed.key, followed)
                     if followed.is_watched:
@@ -308,9 +308,8 @@ class ReplicaFetcher:
                 if data.diverging_epoch is not None:
                     # The high watermark that came with it was of no use yet: it has to be told anew.
                     self._session.restart()
-                if followed.flushed is not None:
-                    self._flushes.append(followed.flushed)
-                    followed.flushed = None
+                if flushed is not None:
+                    self._flushes.append(flushed)
         elif code == ErrorCode.OFFSET_OUT_OF_RANGE:
             out_of_range.append(followed)
         elif code == ErrorCode.FENCED_LEADER_EPOCH:
@@ -407,12 +406,10 @@ class ReplicaFetcher:
         return min(self._settings.backoff_ms, BACKOFF_MS_MIN << min(attempts, 16))
 
     def _pause(self, followed: FollowedPartition) -> None:
-        delay_ms = self._backoff_ms(followed.attempts)
-        followed.attempts += 1
-        self._leave_alone(followed, delay_ms)
+        self._leave_alone(followed, self._backoff_ms(followed.on_failure()))
 
     def _leave_alone(self, followed: FollowedPartition, delay_ms: int) -> None:
-        followed.sent_offset = NOT_SENT
+        followed.leave_session()
         self._session.remove(followed.key)
         due = (self._now_ms() + delay_ms, followed)
         # Nearly always the last one; pauses differ by how often something failed before.
@@ -428,7 +425,7 @@ class ReplicaFetcher:
             self._throttles.on_received(len(data.records))
         is_behind = followed.partition.log.log_end_offset < data.high_watermark
         pause_seconds = self._throttles.follower_pause_seconds() if is_behind else 0.0
-        followed.is_held_back = pause_seconds > 0
+        followed.throttle(is_held_back=pause_seconds > 0)
         if pause_seconds:
             self._leave_alone(followed, math.ceil(pause_seconds * 1000))
 
@@ -452,15 +449,14 @@ class ReplicaFetcher:
                 # Others have used up meanwhile what it was waiting for.
                 self._leave_alone(followed, math.ceil(pause_seconds * 1000))
                 continue
-            followed.is_held_back = False
+            followed.throttle(is_held_back=False)
             self._session.set(followed.key, followed)
             self._hurry()
         self._plan_end_of_pause()
 
     def _fail(self, followed: FollowedPartition, reason: str) -> None:
         logger.warning("%s is not fetched any more: %s", followed.partition, reason)
-        followed.is_failed = True
-        followed.sent_offset = NOT_SENT
+        followed.fail()
         self._session.remove(followed.key)
 
     def _now_ms(self) -> int:

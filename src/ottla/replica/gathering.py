@@ -46,7 +46,7 @@ class Gathering:
         if not _is_much(found, size):
             return False
         if self._session is not None:
-            self._session.busy_ms = self._monotonic_ms()
+            self._session.on_busy(self._monotonic_ms())
         self.has_begun = True
         return True
 

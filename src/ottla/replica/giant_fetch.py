@@ -109,7 +109,7 @@ class GiantFetch(Fetch):
         """`find_targets` fills `targets` and `refused` with what comes of some entries of the plan."""
         answer = self.park(self.limits.max_wait_ms)
         if self.plan.session is not None:
-            self.plan.session.parked = self
+            self.plan.session.park(self)
         self._do(self._first_look(find_targets), self._on_looked)
         return answer
 
@@ -119,7 +119,7 @@ class GiantFetch(Fetch):
         if self.is_parked:
             if self._quiet.pop(entry, None) is None:
                 self.targets.append((entry, partition))
-            partition.parked_replica_fetches[self] = None
+            partition.parked_replica_fetches.add(self)
 
     def retry(self) -> None:
         self._has_to_look_again = True
@@ -183,7 +183,7 @@ class GiantFetch(Fetch):
         for entry, partition in targets:
             if entry not in quiet:
                 waiting = partition.parked_fetches if is_consumer else partition.parked_replica_fetches
-                waiting[self] = None
+                waiting.add(self)
 
     def _leave_out(self, quiet: dict[FetchEntry, Partition]) -> None:
         self._quiet.update(quiet)
@@ -225,7 +225,7 @@ class GiantFetch(Fetch):
         while self.targets:
             for _, partition in self.targets[-PARTITIONS_PER_SLICE:]:
                 waiting = partition.parked_fetches if is_consumer else partition.parked_replica_fetches
-                waiting.pop(self, None)
+                waiting.discard(self)
             del self.targets[-PARTITIONS_PER_SLICE:]
             yield
         for each in (*lists, self.refused):

@@ -62,6 +62,15 @@ class FollowerProgress:
         self.fetched_ms = now_ms
         self.replica_epoch = replica_epoch
 
+    def on_fetches_at_end(self, until_ms: int) -> None:
+        """The follower has fetched at the leader's end, and there was nothing new, until this time."""
+        self.caught_up_ms = max(self.caught_up_ms, until_ms)
+        self.fetched_ms = max(self.fetched_ms, until_ms)
+
+    def on_epoch_started_in_sync(self, now_ms: int) -> None:
+        """A follower in sync at the start of an epoch has the full `replica.lag.time.max.ms` to fetch."""
+        self.caught_up_ms = now_ms
+
     def is_caught_up(self, *, leader_end_offset: int, now_ms: int, lag_ms_max: int) -> bool:
         """Whether it holds everything, or did so a short while ago."""
         return self.log_end_offset == leader_end_offset or now_ms - self.caught_up_ms <= lag_ms_max
@@ -118,8 +127,7 @@ class LeaderState:
         self.assign(replicas=replicas, isr=isr)
         for follower_id, progress in self.followers.items():
             if follower_id in self.isr:
-                # Whoever is in sync when the epoch begins has the full time to show it.
-                progress.caught_up_ms = now_ms
+                progress.on_epoch_started_in_sync(now_ms)
 
     def assign(self, *, replicas: Iterable[int], isr: Iterable[int]) -> None:
         """New replicas or a new in-sync set within the same epoch; known followers keep their progress."""

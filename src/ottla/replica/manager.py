@@ -18,6 +18,7 @@ from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition, Uuid
 from ottla.model.slices import Slices
 from ottla.records.validate import ProduceSettings
+from ottla.replica.counters import PartitionCounters
 from ottla.replica.directory_reporter import DirectoryChannel, DirectoryReporter
 from ottla.replica.fetch_sessions import FetchEntry, FetchSessions
 from ottla.replica.fetcher_pool import FetcherPool
@@ -26,8 +27,8 @@ from ottla.replica.nearest import RACK_AWARE_SELECTOR
 from ottla.replica.openings import Openings
 from ottla.replica.parked import Parking
 from ottla.replica.partition import Partition
-from ottla.replica.statistics import Departed, ReplicaStatistics, replica_statistics
-from ottla.replica.throttles import ReplicationThrottles, mark_throttled
+from ottla.replica.statistics import ReplicaStatistics, replica_statistics
+from ottla.replica.throttles import ReplicationThrottles
 from ottla.replica.views import ClusterView, DeltaView, PartitionView, TopicView
 from ottla.storage.errors import StorageError
 
@@ -124,7 +125,8 @@ class ReplicaManager:
         self.lost: set[TopicPartition] = set()
         # ... or it is about to be created.
         self.openings = Openings(world.scheduler, self._open_replicas)
-        self.departed = Departed()
+        # Counters of partitions that have left this broker.
+        self.departed = PartitionCounters()
         self.image: ClusterView | None = None
         # What fetches from other brokers, and what lets them into the in-sync sets; None where there are no others.
         self.fetchers: FetcherPool | None = None
@@ -160,7 +162,7 @@ class ReplicaManager:
         if self.image is not None:
             self.fetchers.on_brokers(self.image.brokers)
         for partition in self.partitions():
-            partition.isr_keeper = self.isr_keeper
+            partition.connect(self.isr_keeper)
             if not partition.is_leader:
                 self.fetchers.follow(partition)
 
@@ -235,8 +237,7 @@ class ReplicaManager:
                 return ErrorCode.UNKNOWN_TOPIC_ID
         found = self.look_up(name or "", entry.index)
         if isinstance(found, Partition):
-            entry.topic = found.topic
-            entry.partition = found
+            entry.resolve(found)
         return found
 
     def partitions(self) -> Iterator[Partition]:
@@ -298,7 +299,7 @@ class ReplicaManager:
     def on_broker_config(self, config: BrokerConfig) -> None:
         """Broker defaults changed while running: every topic without a setting of its own follows."""
         self.config = config
-        self.sessions.slots_max = config.max_incremental_fetch_session_cache_slots
+        self.sessions.resize(config.max_incremental_fetch_session_cache_slots)
         self.throttles.on_broker_config(config)
         if self.fetchers is not None:
             self.fetchers.on_broker_config(config)
@@ -354,8 +355,8 @@ class ReplicaManager:
                 partition = self._create(topic_partition, topic_id, config, directory_id)
                 if partition is None:
                     continue
-                partition.produce_settings = settings
-                mark_throttled(partition, config)
+                assert settings is not None
+                partition.configure(config, settings)
             self._report_directory(partition, view)
             self._apply_leadership(partition, view)
 
@@ -402,7 +403,7 @@ class ReplicaManager:
             log,
             node_id=self.node_id,
             parking=self.parking,
-            high_watermark=log.high_watermark,
+            isr_keeper=self.isr_keeper,
         )
         hosted = self.by_id.get(topic_id)
         if hosted is None:
@@ -410,7 +411,6 @@ class ReplicaManager:
                 topic_partition.topic, topic_id
             )
         hosted.partitions[topic_partition.partition] = partition
-        partition.isr_keeper = self.isr_keeper
         self.offline.discard(topic_partition)
         return partition
 
@@ -465,11 +465,7 @@ class ReplicaManager:
         config = self._log_config(name, image)
         settings = ProduceSettings.from_log_config(config)
         for partition in hosted.partitions.values():
-            partition.log.config = config
-            partition.produce_settings = settings
-            mark_throttled(partition, config)
-            # With fewer needed in sync, more may be committed.
-            partition.advance_high_watermark()
+            partition.configure(config, settings)
 
     def _delete_topic(self, topic: TopicView) -> None:
         hosted = self.by_id.get(topic.topic_id)
@@ -489,7 +485,7 @@ class ReplicaManager:
     def _forget(self, partition: Partition) -> None:
         if self.fetchers is not None:
             self.fetchers.unfollow(partition)
-        self.departed.add(partition)
+        self.departed.add(partition.counters)
         hosted = self.by_id[partition.topic_id]
         del hosted.partitions[partition.index]
         if not hosted.partitions:

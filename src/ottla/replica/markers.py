@@ -63,7 +63,7 @@ class WaitingMarkers(Parked[None]):
         """`results[key]` is NONE already, and becomes an error if the marker cannot be committed."""
         if partition.high_watermark <= appended.last_offset:
             self._committing.append((key, partition, appended.last_offset + 1))
-            partition.parked_produces[self] = None
+            partition.parked_produces.add(self)
         if appended.flushed is not None:
             self._flushing.add(key)
             appended.flushed.when_done(lambda flushed: self._on_flushed(key, flushed))
@@ -82,12 +82,12 @@ class WaitingMarkers(Parked[None]):
             if error is None:
                 undecided.append(waiting)
             else:
-                partition.parked_produces.pop(self, None)
+                partition.parked_produces.discard(self)
                 if error is not ErrorCode.NONE:
                     self._results[key] = error
         for _, partition, _ in undecided:
             # Several markers of a request may wait for one partition.
-            partition.parked_produces[self] = None
+            partition.parked_produces.add(self)
         self._committing = undecided
         if not undecided and not self._flushing:
             self.unpark(None)
@@ -99,7 +99,7 @@ class WaitingMarkers(Parked[None]):
 
     def leave(self) -> None:
         for _, partition, _ in self._committing:
-            partition.parked_produces.pop(self, None)
+            partition.parked_produces.discard(self)
 
     def _on_flushed(self, key: object, flushed: Deferred[None]) -> None:
         if key not in self._flushing:

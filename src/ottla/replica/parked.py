@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 from ottla.model.deferred import Deferred
 from ottla.model.ports import Scheduler, Timer
 
-__all__ = ["PARKED_MAX", "Parked", "Parking"]
+__all__ = ["PARKED_MAX", "Parked", "Parking", "WaitList"]
 
 # Every waiting request has a connection behind it, and a connection answers in order: this is far beyond what
 # `max.connections` lets in, and only a last line of defence. Beyond it a request is answered as if its time was up.
@@ -153,3 +153,17 @@ class Parked(Generic[T]):
         if self.is_parked:
             self.parking.timeouts += self.is_out_of_time
             self.attempt(self.on_timeout)
+
+
+class WaitList(dict[Parked[Any], None]):
+    """The requests that wait for one kind of event of one partition, in the order in which they began to wait.
+
+    It is a dictionary so that the order is kept, and `add` is the dictionary's own method so that it costs no frame.
+    """
+
+    __slots__ = ()
+
+    add = dict.setdefault
+
+    def discard(self, parked: Parked[Any]) -> None:
+        self.pop(parked, None)

@@ -12,20 +12,24 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition, Uuid
 from ottla.records.header import ATTRIBUTES_POSITION
+from ottla.replica.counters import PartitionCounters
 from ottla.replica.leadership import NEVER_MS, FollowerProgress, LeaderState
+from ottla.replica.parked import WaitList
+from ottla.replica.throttles import is_throttled
 
 if TYPE_CHECKING:
     from ottla.model.config import LogConfig
+    from ottla.records.header import BatchHeader
     from ottla.records.validate import ProduceSettings, ValidatedRecords
     from ottla.replica.appends import AppendQueue
     from ottla.replica.fetch_sessions import FetchEntry, FetchSession
     from ottla.replica.isr import IsrKeeper
-    from ottla.replica.parked import Parked, Parking
+    from ottla.replica.parked import Parking
     from ottla.storage.log import AppendResult, PartitionLog
 
 __all__ = ["Partition"]
@@ -41,12 +45,7 @@ class Partition:
 
     __slots__ = (
         "append_queue",
-        "bytes_in",
-        "bytes_out",
-        "duplicates",
-        "failed_fetches",
-        "failed_produces",
-        "fetches",
+        "counters",
         "index",
         "is_throttled_following",
         "is_throttled_leading",
@@ -55,7 +54,6 @@ class Partition:
         "leader_id",
         "leader_state",
         "log",
-        "messages_in",
         "node_id",
         "parked_deletes",
         "parked_fetches",
@@ -64,11 +62,8 @@ class Partition:
         "parking",
         "partition_epoch",
         "produce_settings",
-        "produces",
         "quiet_followers",
         "refusal",
-        "replica_bytes_in",
-        "replica_bytes_out",
         "topic",
         "topic_id",
         "unseen_bytes",
@@ -82,7 +77,7 @@ class Partition:
         *,
         node_id: int,
         parking: Parking,
-        high_watermark: int = 0,
+        isr_keeper: IsrKeeper | None = None,
     ) -> None:
         self.topic, self.index = topic_partition
         self.topic_id = topic_id
@@ -93,40 +88,27 @@ class Partition:
         self.leader_epoch = NO_EPOCH
         self.partition_epoch = -1
         self.leader_state: LeaderState | None = None
-        # Where there are followers: who asks the controller to let them into the in-sync set.
-        self.isr_keeper: IsrKeeper | None = None
-        # The log holds it, for it bounds retention and compaction too, and is written to the checkpoint from there.
-        log.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
+        # Asks the controller to change the in-sync set; None on a broker without replication.
+        self.isr_keeper = isr_keeper
         self.refusal: ErrorCode | None = None
-        # Set while a batch of this partition is being opened on a worker: whatever comes after it has to wait.
+        # Set while a batch of this partition is validated on a worker: later batches queue behind it.
         self.append_queue: AppendQueue | None = None
         self.produce_settings: ProduceSettings | None = None
-        self.parked_fetches: dict[Parked[Any], None] = {}
-        # Followers read what is not committed yet, so that they wait for appends and not for the high watermark.
-        self.parked_replica_fetches: dict[Parked[Any], None] = {}
-        self.parked_produces: dict[Parked[Any], None] = {}
-        self.parked_deletes: dict[Parked[Any], None] = {}
-        # Whether the topic names this replica among those whose copying is throttled (KIP-73).
+        # Consumers' fetches wait for the high watermark.
+        self.parked_fetches = WaitList()
+        # Followers read uncommitted records, so their fetches wait for appends.
+        self.parked_replica_fetches = WaitList()
+        self.parked_produces = WaitList()
+        self.parked_deletes = WaitList()
+        # Whether the topic's configuration lists this replica as throttled (KIP-73).
         self.is_throttled_leading = False
         self.is_throttled_following = False
-        # Followers that know all there is to know, by node id: whose session is to be told when there is more.
+        # Followers at the log's end that know everything about it, by node id. The session of such a follower does not
+        # look at this partition until `wake_quiet`.
         self.quiet_followers: dict[int, tuple[FetchSession, FetchEntry]] = {}
-        # Appended since the high watermark last moved: what parked readers could not see yet.
+        # Appended since the high watermark last moved: bytes that consumers cannot see yet.
         self.unseen_bytes = 0
-        # From producers and from this broker itself, and from a leader.
-        self.bytes_in = 0
-        self.replica_bytes_in = 0
-        # To consumers, and to followers.
-        self.bytes_out = 0
-        self.replica_bytes_out = 0
-        self.messages_in = 0
-        # Batches that were written, and answers to fetches with records in them.
-        self.produces = 0
-        self.fetches = 0
-        # Answers with an error.
-        self.failed_produces = 0
-        self.duplicates = 0
-        self.failed_fetches = 0
+        self.counters = PartitionCounters()
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -149,6 +131,21 @@ class Partition:
     def last_stable_offset(self) -> int:
         """Everything before it is decided: no open transaction begins below it."""
         return self.log.last_stable_offset
+
+    # Configuration.
+
+    def connect(self, isr_keeper: IsrKeeper) -> None:
+        """Replication has started on this broker."""
+        self.isr_keeper = isr_keeper
+
+    def configure(self, config: LogConfig, produce_settings: ProduceSettings) -> None:
+        """Applies the topic's configuration. A lower `min.insync.replicas` may commit more records."""
+        self.log.configure(config)
+        self.produce_settings = produce_settings
+        replica = f"{self.index}:{self.node_id}"
+        self.is_throttled_leading = is_throttled(replica, config.leader_replication_throttled_replicas)
+        self.is_throttled_following = is_throttled(replica, config.follower_replication_throttled_replicas)
+        self.advance_high_watermark()
 
     # Leadership.
 
@@ -181,8 +178,8 @@ class Partition:
                 isr=isr,
                 now_ms=now_ms,
             )
-            # From now on others copy it as it is.
-            self.log.doubtful_from = None
+            # Followers copy this log as it is from now on.
+            self.log.resolve_doubt()
             self.wake_all()
         self.leader_id = self.node_id
         self.leader_epoch = epoch
@@ -281,8 +278,12 @@ class Partition:
         if high_watermark > self.log.high_watermark:
             self._raise_high_watermark(high_watermark)
 
+    def note_quiet_follower(self, node_id: int, session: FetchSession, entry: FetchEntry) -> None:
+        """A follower at the log's end has been told everything: its session skips this partition until `wake_quiet`."""
+        self.quiet_followers[node_id] = (session, entry)
+
     def wake_quiet(self) -> None:
-        """Something has changed: followers that had heard everything are to hear of it."""
+        """The partition has changed: the sessions of quiet followers look at it again."""
         if self.quiet_followers:
             quiet, self.quiet_followers = self.quiet_followers, {}
             for follower_id, (session, entry) in quiet.items():
@@ -386,12 +387,13 @@ class Partition:
         if required_acks == ACKS_ALL and state.replica_count > 1:
             self.check_enough_replicas(state)
         result = self.log.append_as_leader(records, leader_epoch=state.epoch, now_ms=now_ms)
-        self.produces += 1
+        counters = self.counters
+        counters.produces += 1
         if not result.duplicate:
-            self.messages_in += records.record_count
+            counters.messages_in += records.record_count
             self._on_appended(state, len(records.buffer))
         else:
-            self.duplicates += 1
+            counters.duplicates += 1
             logger.debug("%s: a batch came again, and is answered with its place at %d", self, result.first_offset)
         return result
 
@@ -412,6 +414,22 @@ class Partition:
         result = self.log.append_record(checksummed, timestamp=timestamp, leader_epoch=state.epoch, now_ms=now_ms)
         self._on_appended(state, ATTRIBUTES_POSITION + len(checksummed))
         return result
+
+    def append_as_follower(self, records: memoryview, headers: list[BatchHeader]) -> AppendResult:
+        """Writes whole batches as the leader sent them; raises KafkaError with nothing written."""
+        result = self.log.append_as_follower(records, headers=headers)
+        self.unseen_bytes += len(records)
+        self.counters.replica_bytes_in += len(records)
+        return result
+
+    def open_append_queue(self, queue: AppendQueue) -> None:
+        """A batch is validated on a worker: later batches of producers go into the queue."""
+        assert self.append_queue is None, "one queue keeps the order of appends"
+        self.append_queue = queue
+
+    def close_append_queue(self) -> None:
+        """The queue is empty: batches of producers are appended directly again."""
+        self.append_queue = None
 
     @property
     def low_watermark(self) -> int:
@@ -450,7 +468,7 @@ class Partition:
         return f"{self.topic}-{self.index}"
 
     def _on_appended(self, state: LeaderState, size_bytes: int) -> None:
-        self.bytes_in += size_bytes
+        self.counters.bytes_in += size_bytes
         self.unseen_bytes += size_bytes
         if self.quiet_followers:
             self.wake_quiet()

@@ -48,7 +48,7 @@ def fill_error(answer: PartitionProduceResponse, error: KafkaError, partition: P
     answer.error_code = error.code
     answer.base_offset = -1
     if partition is not None:
-        partition.failed_produces += 1
+        partition.counters.failed_produces += 1
     if error.message != error.code.message:
         answer.error_message = error.message
     if (
@@ -104,7 +104,7 @@ class WaitingProduce(Parked[ProduceResponse]):
             result.flushed.when_done(wait.on_flushed)
         if self._required_acks == ACKS_ALL and partition.high_watermark <= result.last_offset:
             self._committing.append((answer, partition, result.last_offset + 1))
-            partition.parked_produces[self] = None
+            partition.parked_produces.add(self)
             if partition.leader_state is None:
                 # It went with a disk that failed under another batch of the request: nobody will say so again.
                 self.parking.wake(self)
@@ -122,14 +122,14 @@ class WaitingProduce(Parked[ProduceResponse]):
             if error is None:
                 undecided.append(waiting)
             else:
-                partition.parked_produces.pop(self, None)
+                partition.parked_produces.discard(self)
                 if error is not ErrorCode.NONE:
                     fill_error(answer, KafkaError(error))
-                    partition.failed_produces += 1
+                    partition.counters.failed_produces += 1
                     self.has_errors = True
         for _, partition, _ in undecided:
             # A request may wait twice for one partition, once for each of its topics' names.
-            partition.parked_produces[self] = None
+            partition.parked_produces.add(self)
         self._committing = undecided
         if not undecided and not self._waits:
             self.finish()
@@ -139,10 +139,10 @@ class WaitingProduce(Parked[ProduceResponse]):
         self.has_errors = True
         for answer, partition, _ in self._committing:
             fill_error(answer, error)
-            partition.failed_produces += 1
+            partition.counters.failed_produces += 1
         for wait in self._waits:
             fill_error(wait.answer, error)
-            wait.partition.failed_produces += 1
+            wait.partition.counters.failed_produces += 1
         self._waits.clear()
         self.finish()
 
@@ -153,7 +153,7 @@ class WaitingProduce(Parked[ProduceResponse]):
 
     def leave(self) -> None:
         for _, partition, _ in self._committing:
-            partition.parked_produces.pop(self, None)
+            partition.parked_produces.discard(self)
 
     def on_appended(self, wait: _Wait, appended: Deferred[AppendResult]) -> None:
         if not self._end_wait(wait, appended.error):

@@ -1,7 +1,7 @@
-"""What replication counts, put together when somebody asks.
+"""Statistics of all partitions of this broker, computed when metrics are read.
 
-Partitions count for themselves, in plain integers. A partition that leaves this broker hands its counts over to
-`Departed`, so that the sums over all partitions never go down while the node runs.
+Each partition has its own `PartitionCounters`. The counters of a partition that leaves this broker are added to
+`ReplicaManager.departed`, so that the sums over all partitions never decrease while the node runs.
 """
 
 from __future__ import annotations
@@ -10,57 +10,16 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from ottla.model.values import Value
+from ottla.replica.counters import PartitionCounters
 from ottla.replica.transactional import late_transactions
 
 if TYPE_CHECKING:
     from ottla.replica.manager import ReplicaManager
-    from ottla.replica.partition import Partition
 
-__all__ = ["Departed", "ReplicaStatistics", "replica_statistics"]
+__all__ = ["ReplicaStatistics", "replica_statistics"]
 
 # Partitions looked at between two chances for the node to work.
 PARTITIONS_PER_STEP = 500
-
-
-class Departed:
-    """Counts of partitions that are not here any more."""
-
-    __slots__ = (
-        "bytes_in",
-        "bytes_out",
-        "duplicates",
-        "failed_fetches",
-        "failed_produces",
-        "fetches",
-        "messages_in",
-        "produces",
-        "replica_bytes_in",
-        "replica_bytes_out",
-    )
-
-    def __init__(self) -> None:
-        self.bytes_in = 0
-        self.replica_bytes_in = 0
-        self.bytes_out = 0
-        self.replica_bytes_out = 0
-        self.messages_in = 0
-        self.produces = 0
-        self.fetches = 0
-        self.failed_produces = 0
-        self.failed_fetches = 0
-        self.duplicates = 0
-
-    def add(self, partition: Partition | Departed) -> None:
-        self.bytes_in += partition.bytes_in
-        self.replica_bytes_in += partition.replica_bytes_in
-        self.bytes_out += partition.bytes_out
-        self.replica_bytes_out += partition.replica_bytes_out
-        self.messages_in += partition.messages_in
-        self.produces += partition.produces
-        self.fetches += partition.fetches
-        self.failed_produces += partition.failed_produces
-        self.failed_fetches += partition.failed_fetches
-        self.duplicates += partition.duplicates
 
 
 class ReplicaStatistics(Value):
@@ -103,12 +62,12 @@ class ReplicaStatistics(Value):
 def replica_statistics(manager: ReplicaManager) -> Generator[None, None, ReplicaStatistics]:
     """Counts, stopping now and then so that the node may work; the statistics are what the generator returns."""
     partitions = list(manager.partitions())
-    sums = Departed()
+    sums = PartitionCounters()
     sums.add(manager.departed)
     leaders = under_replicated = at_min = under_min = late = 0
     now_ms, timeout_ms_max = manager.clock.now_ms(), manager.config.transaction_max_timeout_ms
     for number, partition in enumerate(partitions, 1):
-        sums.add(partition)
+        sums.add(partition.counters)
         state = partition.leader_state
         if state is not None:
             leaders += 1

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from ottla.model.byte_rate import ByteRate
 
 if TYPE_CHECKING:
-    from ottla.model.config import BrokerConfig, LogConfig
+    from ottla.model.config import BrokerConfig
     from ottla.model.ports import Clock
     from ottla.replica.partition import Partition
 
-__all__ = ["ReplicationThrottles", "mark_throttled"]
+__all__ = ["ReplicationThrottles", "is_throttled"]
 
 
 class ReplicationThrottles:
@@ -57,12 +57,6 @@ class ReplicationThrottles:
         return self.following.excess_seconds(self._clock.monotonic())
 
 
-def mark_throttled(partition: Partition, config: LogConfig) -> None:
-    """Notes whether this broker's replica is among those that the topic names."""
-    own = f"{partition.index}:{partition.node_id}"
-    partition.is_throttled_leading = _names(config.leader_replication_throttled_replicas, own)
-    partition.is_throttled_following = _names(config.follower_replication_throttled_replicas, own)
-
-
-def _names(replicas: tuple[str, ...], own: str) -> bool:
-    return bool(replicas) and (own in replicas or "*" in replicas)
+def is_throttled(replica: str, throttled_replicas: tuple[str, ...]) -> bool:
+    """Whether a topic's list of throttled replicas contains `replica`, a `partition:broker` pair."""
+    return bool(throttled_replicas) and (replica in throttled_replicas or "*" in throttled_replicas)

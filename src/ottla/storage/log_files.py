@@ -131,6 +131,14 @@ class LogFiles:
     def is_offline(self) -> bool:
         return self._offline is not None
 
+    def configure(self, config: LogConfig) -> None:
+        """Applies the topic's configuration from the next append on."""
+        self.config = config
+
+    def resolve_doubt(self) -> None:
+        """The gap that recovery found is accepted, or has been cut off."""
+        self.doubtful_from = None
+
     # ---- rolling
 
     def roll(self, *, now_ms: int | None = None) -> Segment:

@@ -243,7 +243,7 @@ class LogManager:
             if topic_id and not entry.topic_id:
                 entry.log.sync_with_next_flush(write_topic_id(self._world.files, entry.log.directory, topic_id))
                 entry.topic_id = topic_id
-            entry.log.config = config
+            entry.log.configure(config)
             return entry.log
         if topic_partition in self._refused:
             raise self._refused[topic_partition]

@@ -177,7 +177,7 @@ class TestIdempotence:
         with caplog.at_level("DEBUG", "ottla.replica.partition"):
             for _ in range(3):
                 assert self.produce(node, 0).error_code == 0
-        assert node.partition("t").duplicates == 2
+        assert node.partition("t").counters.duplicates == 2
         assert [record.getMessage() for record in caplog.records].count(
             "t-0: a batch came again, and is answered with its place at 0"
         ) == 2

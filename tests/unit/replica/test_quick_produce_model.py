@@ -102,7 +102,7 @@ class Node:
                 each.last_stable_offset,
                 each.log.log_end_offset,
                 len(each.parked_produces),
-                *(getattr(each, name) for name in ("bytes_in", "messages_in", "failed_produces", "duplicates")),
+                *(getattr(each.counters, name) for name in each.counters.__slots__),
                 [[str(getattr(entry, name)) for name in entry.__slots__] for entry in each.log.active_producers()],
             )
             for each in self.path.replicas.partitions()

@@ -36,5 +36,5 @@ def test_traffic_is_what_came_in_for_each_follower(
     assert came_in > BATCHES * len(TEXT)
     assert [cluster[node_id].bytes() == cluster[1].bytes() for node_id in nodes] == [True] * replication_factor
     followers = replication_factor - 1
-    assert cluster[1].partition().replica_bytes_out == followers * came_in
+    assert cluster[1].partition().counters.replica_bytes_out == followers * came_in
     assert followers * came_in <= sum(sent) <= followers * came_in * (1 + OVERHEAD_MAX)

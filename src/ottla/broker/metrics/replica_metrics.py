@@ -9,6 +9,7 @@ from ottla.broker.metrics.metric import COUNTER, GAUGE, Metric, Row
 
 if TYPE_CHECKING:
     from ottla.broker.metrics.scrape import Scrape
+    from ottla.replica.counters import PartitionCounters
     from ottla.replica.partition import Partition
     from ottla.replica.statistics import ReplicaStatistics
 
@@ -16,14 +17,14 @@ __all__ = ["REPLICA_METRICS"]
 
 
 def _by_topic(
-    all_topics: Callable[[ReplicaStatistics], int], one: Callable[[Partition], int]
+    all_topics: Callable[[ReplicaStatistics], int], one: Callable[[PartitionCounters], int]
 ) -> Callable[[Scrape], Iterator[Row]]:
     """First the broker's sum, without the label, then each topic that has partitions here."""
 
     def read(scrape: Scrape) -> Iterator[Row]:
         yield (None,), all_topics(scrape.replicas)
         for topic in list(scrape.broker.replicas.by_name.values()):
-            yield (topic.name,), sum(map(one, topic.partitions.values()))
+            yield (topic.name,), sum(one(partition.counters) for partition in topic.partitions.values())
 
     return read
 

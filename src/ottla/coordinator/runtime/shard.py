@@ -406,7 +406,7 @@ class Shard(Generic[S]):
         batch.deadline = self._world.clock.monotonic() + self._settings.write_timeout_ms / 1000
         self._waiting.append(batch)
         self._watch.is_parked = True
-        self.partition.parked_produces[self._watch] = None
+        self.partition.parked_produces.add(self._watch)
         if batch.flushed is not None:
             batch.flushed.when_done(lambda _: self.on_progress())
         if self._timeout_timer is None:
@@ -455,7 +455,7 @@ class Shard(Generic[S]):
 
     def _stop_watching(self) -> None:
         self._watch.is_parked = False
-        self.partition.parked_produces.pop(self._watch, None)
+        self.partition.parked_produces.discard(self._watch)
         if self._timeout_timer is not None:
             self._timeout_timer.cancel()
             self._timeout_timer = None
