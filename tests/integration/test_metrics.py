@@ -79,6 +79,16 @@ def produce(cluster: ottla.testing.Cluster, topic: str, count: int) -> None:
     assert producer.flush(30) == 0
 
 
+def consume(cluster: ottla.testing.Cluster, topic: str, count: int) -> None:
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "g", "enable.auto.commit": False})
+    consumer.assign([TopicPartition(topic, index, 0) for index in range(3)])
+    for _ in range(count):
+        message = consumer.poll(30)
+        assert message is not None
+        assert message.error() is None
+    consumer.close()
+
+
 def test_a_scrape_tells_what_the_node_does(nodes: ottla.testing.Cluster) -> None:
     create_topic(nodes.node(1), "busy", partitions=3, replication_factor=3)
     produce(nodes, "busy", 100)
@@ -102,6 +112,48 @@ def test_a_scrape_tells_what_the_node_does(nodes: ottla.testing.Cluster) -> None
         for each in scraped
     ]
     assert max(ends) == 100
+    # What is read counts as often as it is read; replication counts apart.
+    bytes_in = sum(value(each, "kafka_server_brokertopicmetrics_bytesin_total", topic="busy") for each in scraped)
+
+    def bytes_out() -> float:
+        key = ("kafka_server_brokertopicmetrics_bytesout_total", frozenset({("topic", "busy")}))
+        return sum(scrape(node).get(key, 0) for node in nodes.nodes)
+
+    assert bytes_out() == 0
+    for times in (1, 2):
+        consume(nodes, "busy", 100)
+        assert bytes_out() >= times * bytes_in
+
+
+def test_partitions_and_their_leaders_are_counted(nodes: ottla.testing.Cluster) -> None:
+    def counted() -> tuple[float, float]:
+        return (
+            total(nodes, "kafka_server_replicamanager_partitioncount"),
+            total(nodes, "kafka_server_replicamanager_leadercount"),
+        )
+
+    partitions, leaders = counted()
+    create_topic(nodes.node(1), "counted", partitions=2, replication_factor=3)
+    wait_until(lambda: counted() == (partitions + 6, leaders + 2), "six replicas and two leaders more are counted")
+
+
+def test_an_idempotent_producer_asks_for_its_id_once(nodes: ottla.testing.Cluster) -> None:
+    create_topic(nodes.node(1), "numbered", partitions=3, replication_factor=1)
+
+    def asked() -> float:
+        return sum(
+            number
+            for node in nodes.nodes
+            for (name, labels), number in scrape(node).items()
+            if name == "kafka_network_requestmetrics_requests_total" and ("request", "InitProducerId") in labels
+        )
+
+    before = asked()
+    producer = Producer({"bootstrap.servers": nodes.bootstrap, "enable.idempotence": True})
+    for number in range(30):
+        producer.produce("numbered", value=b"x", partition=number % 3)
+        assert producer.flush(30) == 0
+    assert asked() - before == 1
 
 
 def test_an_answer_behind_a_parked_one_waits_in_the_response_queue(nodes: ottla.testing.Cluster) -> None:

@@ -129,7 +129,8 @@ def test_a_silent_broker_is_fenced_and_the_next_replica_leads(harness: Controlle
     assert harness.image.brokers[1].fenced
     after = partition(harness)
     assert (after.leader, after.isr, after.leader_epoch, after.partition_epoch) == (2, (2, 3), 1, 1)
-    # Registered still, and back as a follower.
+    # Still registered and among the replicas, and back as a follower.
+    assert after.replicas == (1, 2, 3)
     assert not harness.beat(1).is_fenced
     assert partition(harness).leader == 2
 

@@ -41,6 +41,20 @@ def fail_with(cluster: ReplicaCluster, error: Exception) -> None:
     cluster.decide = decide  # type: ignore[method-assign]
 
 
+def test_three_replicas_survive_the_loss_of_two(three: ReplicaCluster) -> None:
+    three.create_topic(replicas=(1, 2, 3))
+    for leader, text in ((1, "a"), (2, "b"), (3, "c")):
+        three.run(1_000)
+        assert three.truth().leader == leader
+        answer = three[leader].produce(text, acks=-1)
+        three.run(1_000)
+        assert (answer if leader == 3 else answer.result()).error_code == ErrorCode.NONE
+        if leader < 3:
+            three[leader].crash()
+            three.lose_broker(leader)
+    assert three[3].values() == ["a", "b", "c"]
+
+
 class TestLeaving:
     def test_a_silent_follower_leaves_after_its_time(self, three: ReplicaCluster) -> None:
         three.create_topic(replicas=(1, 2, 3))
@@ -54,6 +68,10 @@ class TestLeaving:
         assert three.truth().isr == (1, 2)
         assert answer.result().error_code == ErrorCode.NONE
         assert three[1].partition().high_watermark == 1
+        # A replica that is not in sync delays no write.
+        later = three[1].produce("b", acks=-1, timeout_ms=120_000)
+        three.run(1_000)
+        assert later.result().error_code == ErrorCode.NONE
 
     def test_a_follower_at_the_end_stays_however_quiet_it_is(self, three: ReplicaCluster) -> None:
         three.create_topic(replicas=(1, 2, 3))
