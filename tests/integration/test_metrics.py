@@ -138,7 +138,7 @@ def test_partitions_and_their_leaders_are_counted(nodes: ottla.testing.Cluster) 
 
 
 def test_an_idempotent_producer_asks_for_its_id_once(nodes: ottla.testing.Cluster) -> None:
-    create_topic(nodes.node(1), "numbered", partitions=3, replication_factor=1)
+    create_topic(nodes.node(1), "numbered", partitions=3, replication_factor=3)
 
     def asked() -> float:
         return sum(
