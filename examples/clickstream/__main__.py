@@ -78,7 +78,7 @@ async def run(bootstrap: str, scratch: Path, options: argparse.Namespace) -> int
             await worker.create(pipeline.generator(options.rate))
             await follow(console, watch, stopped, seconds=options.seconds)
             assert worker.herder is not None
-            await worker.herder.stop_connector("clicks")
+            await worker.herder.connectors.stop("clicks")
             await drain(console, watch)
         await asyncio.to_thread(query.stop)
         return await asyncio.to_thread(finish, console, spark, parquet, options)

@@ -80,10 +80,10 @@ class Team:
         assert worker.herder is not None
         assert worker.herder._group is not None
         last_heard = worker.herder._group._last_heard
-        for task in worker.herder._tasks:
+        for task in worker.herder._loops:
             task.cancel()
-        await asyncio.gather(*worker.herder._tasks, return_exceptions=True)
-        worker.herder._tasks.clear()
+        await asyncio.gather(*worker.herder._loops, return_exceptions=True)
+        worker.herder._loops.clear()
         worker.herder._group = None
         for each in started:
             each.stopped = True

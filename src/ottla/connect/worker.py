@@ -24,9 +24,10 @@ from ottla.connect.configuration.worker_config import WorkerConfig
 from ottla.connect.control.herder import Herder
 from ottla.connect.control.rest.server import RestServer
 from ottla.connect.control.states import TargetState
-from ottla.connect.control.stores.config import ConfigStore, MemoryConfigStore, TopicConfigStore
+from ottla.connect.control.stores import Stores
+from ottla.connect.control.stores.config import MemoryConfigStore, TopicConfigStore
 from ottla.connect.control.stores.offsets import FileOffsetStore, TopicOffsetStore
-from ottla.connect.control.stores.status import MemoryStatusStore, StatusStore, TopicStatusStore
+from ottla.connect.control.stores.status import MemoryStatusStore, TopicStatusStore
 from ottla.connect.control.stores.topic_log import TopicLog
 from ottla.connect.plugins import Plugins
 from ottla.connect.work.engine import Engine
@@ -80,16 +81,14 @@ class Worker:
             host = socket.gethostname()
         port = settings["rest.advertised.port"] or self._rest.port
         self.url = f"http://{host}:{port}/"
-        store, status, offsets = self._stores()
+        stores = self._stores()
         cluster = Cluster(self.config.client_settings())
         self.herder = Herder(
             self.config,
             url=self.url,
-            store=store,
-            status=status,
-            offsets=offsets,
+            stores=stores,
             plugins=self.plugins,
-            engine=self._make_engine(self.config, self.plugins, offsets, cluster),
+            engine=self._make_engine(self.config, self.plugins, stores.source_offsets, cluster),
             resolve=_resolver(self.config, self.plugins, self.mask),
             hide=self.mask.hide,
             cluster=cluster,
@@ -110,14 +109,14 @@ class Worker:
         name = config.get("name")
         if not name:
             raise ConfigError("A connector's file must have a name.", name="name")
-        await self.herder.put_connector(name, dict(config), target=target, replace=True)
+        await self.herder.connectors.put(name, dict(config), target=target, replace=True)
 
-    def _stores(self) -> tuple[ConfigStore, StatusStore, OffsetStore]:
+    def _stores(self) -> Stores:
         settings = self.config.settings
         if not self.config.distributed:
             path = Path(settings.text("offset.storage.file.filename"))
-            return MemoryConfigStore(), MemoryStatusStore(), FileOffsetStore(path)
-        return (
+            return Stores(MemoryConfigStore(), MemoryStatusStore(), FileOffsetStore(path))
+        return Stores(
             TopicConfigStore(self._log("config", 1)),
             TopicStatusStore(self._log("status", settings.integer("status.storage.partitions"))),
             TopicOffsetStore(self._log("offset", settings.integer("offset.storage.partitions"))),

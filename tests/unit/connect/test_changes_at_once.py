@@ -13,9 +13,12 @@ from aiohttp import ClientError as HttpClientError
 from yarl import URL
 
 from ottla.connect.configuration.secrets import Mask, make_providers, resolve
-from ottla.connect.control.herder import Herder
 from ottla.connect.control.request_errors import RequestError
+from ottla.connect.control.resources.connectors import Connectors
+from ottla.connect.control.resources.plugins import PluginCatalog
 from ottla.connect.control.rest.server import RestServer
+from ottla.connect.control.routing import Routing
+from ottla.connect.control.stores import Stores
 from ottla.connect.control.stores.config import MemoryConfigStore, Record
 from ottla.connect.control.stores.offsets import TopicOffsetStore
 from ottla.connect.plugins import Plugins
@@ -33,39 +36,46 @@ class SlowStore(MemoryConfigStore):
 
 
 @pytest.fixture
-def herder() -> Any:
-    made: Any = Herder.__new__(Herder)
+def catalog() -> PluginCatalog:
     mask = Mask()
-    made._group, made._store, made._changing, made.plugins = None, SlowStore(), asyncio.Lock(), Plugins()
-    made.resolve = lambda given: resolve(given, make_providers({}), mask)
-    made.hide = mask.hide
-    made.config = SimpleNamespace(converter_defaults=dict)
-    return made
+    config: Any = SimpleNamespace(converter_defaults=dict)
+    return PluginCatalog(
+        Plugins(), config, resolve=lambda given: resolve(given, make_providers({}), mask), hide=mask.hide
+    )
 
 
-async def nothing_is_wrong(_config: object) -> dict[str, Any]:
-    return {"configs": []}
+@pytest.fixture
+def connectors(catalog: PluginCatalog) -> Connectors:
+    unused: Any = None
+    routing = Routing("http://here/", is_distributed=False)
+    return Connectors(Stores(SlowStore(), unused, unused), catalog=catalog, routing=routing, reconciler=unused)
 
 
-def test_two_patches_at_once_are_both_there(herder: Any) -> None:
-    herder.validate = nothing_is_wrong
+@pytest.fixture
+def everything_is_valid(catalog: PluginCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def validate(_config: object) -> dict[str, Any]:
+        return {"configs": []}
 
+    monkeypatch.setattr(catalog, "validate", validate)
+
+
+@pytest.mark.usefixtures("everything_is_valid")
+def test_two_patches_at_once_are_both_there(connectors: Connectors) -> None:
     async def whole() -> None:
-        await herder.put_connector("c", dict(CONFIG), target=None, replace=False)
+        await connectors.put("c", dict(CONFIG), target=None, replace=False)
         await asyncio.gather(
-            herder.patch_connector("c", {"tasks.max": "3"}),
-            herder.patch_connector("c", {"batch.size": "7", "tasks.max.enforce": None}),
+            connectors.patch("c", {"tasks.max": "3"}),
+            connectors.patch("c", {"batch.size": "7", "tasks.max.enforce": None}),
         )
 
     asyncio.run(whole())
-    assert herder.connector_config("c") == {**CONFIG, "tasks.max": "3", "batch.size": "7"}
+    assert connectors.config("c") == {**CONFIG, "tasks.max": "3", "batch.size": "7"}
 
 
-def test_of_two_that_create_a_connector_one_is_refused(herder: Any) -> None:
-    herder.validate = nothing_is_wrong
-
+@pytest.mark.usefixtures("everything_is_valid")
+def test_of_two_that_create_a_connector_one_is_refused(connectors: Connectors) -> None:
     async def whole() -> list[Any]:
-        made = [herder.put_connector("c", {**CONFIG, "topic": topic}, target=None, replace=False) for topic in "ab"]
+        made = [connectors.put("c", {**CONFIG, "topic": topic}, target=None, replace=False) for topic in "ab"]
         return await asyncio.gather(*made, return_exceptions=True)
 
     answers = asyncio.run(whole())
@@ -74,15 +84,16 @@ def test_of_two_that_create_a_connector_one_is_refused(herder: Any) -> None:
     assert refused.status == 409
 
 
-def test_a_secret_is_in_no_complaint_about_it(herder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_secret_is_in_no_complaint_about_it(
+    catalog: PluginCatalog, connectors: Connectors, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OTTLA_TEST_SECRET", "hunter2000")
-    body = asyncio.run(herder.validate({**CONFIG, "tasks.max": "${env:OTTLA_TEST_SECRET}"}))
+    config = {**CONFIG, "tasks.max": "${env:OTTLA_TEST_SECRET}"}
+    body = asyncio.run(catalog.validate(config))
     assert body["error_count"] == 1
     assert "hunter2000" not in json.dumps(body)
     with pytest.raises(RequestError, match=r"tasks\.max is '\*+'"):
-        asyncio.run(
-            herder.put_connector("c", {**CONFIG, "tasks.max": "${env:OTTLA_TEST_SECRET}"}, target=None, replace=True)
-        )
+        asyncio.run(connectors.put("c", config, target=None, replace=True))
 
 
 def test_an_offset_that_is_changed_goes_where_it_was() -> None:

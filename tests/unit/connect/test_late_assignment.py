@@ -11,6 +11,7 @@ import pytest
 from ottla.connect.control.distributed.assignor import Ownership
 from ottla.connect.control.distributed.group import Membership
 from ottla.connect.control.herder import Herder
+from ottla.connect.control.routing import Routing
 
 
 class Reconciler:
@@ -32,7 +33,9 @@ def test_what_was_given_before_is_not_taken_up_after_it_was_lost(is_put_out: boo
     async def whole() -> None:
         herder: Any = Herder.__new__(Herder)
         herder.reconciler, herder.ready, herder._group = reconciler, asyncio.Event(), None
-        herder._store = SimpleNamespace(state=SimpleNamespace(offset=0))
+        herder.routing = Routing("http://here/", is_distributed=True)
+        herder.config = SimpleNamespace(group_id="g")
+        herder._stores = SimpleNamespace(config=SimpleNamespace(state=SimpleNamespace(offset=0)))
 
         async def refreshed() -> None:
             if is_put_out:

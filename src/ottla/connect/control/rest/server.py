@@ -19,8 +19,7 @@ from aiohttp import ClientSession, ClientTimeout, web
 from yarl import URL
 
 from ottla.connect.api import ConnectError
-from ottla.connect.control.loggers import LEVELS
-from ottla.connect.control.request_errors import Elsewhere, RequestError, bad_request, not_found
+from ottla.connect.control.request_errors import Elsewhere, RequestError, bad_request
 from ottla.connect.control.rest.metrics import metrics_page
 from ottla.connect.control.states import RestartRequest, TargetState, TaskId
 
@@ -192,16 +191,16 @@ class RestServer:
     async def _list(self, request: web.Request) -> web.Response:
         herder = self._at()
         if "expand" not in request.query:
-            return _json(herder.connectors())
+            return _json(herder.connectors.names())
         found: dict[str, Any] = {}
-        for name in herder.connectors():
+        for name in herder.connectors.names():
             expanded: dict[str, Any] = {}
             try:
                 for expansion in request.query.getall("expand"):
                     if expansion == "status":
-                        expanded["status"] = herder.connector_status(name)
+                        expanded["status"] = herder.connectors.status(name)
                     elif expansion == "info":
-                        expanded["info"] = herder.connector_info(name)
+                        expanded["info"] = herder.connectors.info(name)
             except RequestError:
                 # It was removed in this moment, or has just been created.
                 continue
@@ -215,70 +214,70 @@ class RestServer:
             raise RequestError(500, "A connector is created from an object with name, config and initial_state.")
         name = (body.get("name") or "").strip()
         config = _named(name, _settings(body["config"]))
-        _, info = await self._at().put_connector(name, config, target=_initial_target(body), replace=False)
+        _, info = await self._at().connectors.put(name, config, target=_initial_target(body), replace=False)
         return _json(info, 201, {"Location": _location(request, name)})
 
     async def _info(self, request: web.Request) -> web.Response:
-        return _json(self._at().connector_info(_name(request)))
+        return _json(self._at().connectors.info(_name(request)))
 
     async def _delete(self, request: web.Request) -> web.Response:
-        await self._at().delete_connector(_name(request))
+        await self._at().connectors.delete(_name(request))
         return web.Response(status=204)
 
     async def _config(self, request: web.Request) -> web.Response:
-        return _json(self._at().connector_config(_name(request)))
+        return _json(self._at().connectors.config(_name(request)))
 
     async def _put_config(self, request: web.Request) -> web.Response:
         name = _name(request)
         config = _named(name, _settings(await _object(request)))
-        created, info = await self._at().put_connector(name, config, target=None, replace=True)
+        created, info = await self._at().connectors.put(name, config, target=None, replace=True)
         return _json(info, 201, {"Location": _location(request, name)}) if created else _json(info)
 
     async def _patch_config(self, request: web.Request) -> web.Response:
-        return _json(await self._at().patch_connector(_name(request), _settings(await _object(request))))
+        return _json(await self._at().connectors.patch(_name(request), _settings(await _object(request))))
 
     async def _status(self, request: web.Request) -> web.Response:
-        return _json(self._at().connector_status(_name(request)))
+        return _json(self._at().connectors.status(_name(request)))
 
     async def _pause(self, request: web.Request) -> web.Response:
-        await self._at().set_target(_name(request), TargetState.PAUSED)
+        await self._at().connectors.pause(_name(request))
         return web.Response(status=202)
 
     async def _resume(self, request: web.Request) -> web.Response:
-        await self._at().set_target(_name(request), TargetState.STARTED)
+        await self._at().connectors.resume(_name(request))
         return web.Response(status=202)
 
     async def _stop(self, request: web.Request) -> web.Response:
-        await self._at().stop_connector(_name(request))
+        await self._at().connectors.stop(_name(request))
         return web.Response(status=204)
 
     async def _restart(self, request: web.Request) -> web.Response:
         name = _name(request)
         include_tasks, only_failed = _flag(request, "includeTasks"), _flag(request, "onlyFailed")
         if not include_tasks and not only_failed:
-            await self._at().restart_connector(name)
+            await self._at().connectors.restart(name)
             return web.Response(status=204)
-        return _json(await self._at().restart_parts(RestartRequest(name, include_tasks, only_failed)), 202)
+        return _json(await self._at().connectors.restart_parts(RestartRequest(name, include_tasks, only_failed)), 202)
 
     # Tasks.
 
     async def _tasks(self, request: web.Request) -> web.Response:
-        return _json(self._at().task_configs(_name(request)))
+        return _json(self._at().tasks.configs(_name(request)))
 
     async def _task_status(self, request: web.Request) -> web.Response:
-        return _json(self._at().task_status(_task(request)))
+        return _json(self._at().tasks.status(_task(request)))
 
     async def _task_progress(self, request: web.Request) -> web.Response:
-        return _json(self._at().task_progress(_task(request)))
+        return _json(self._at().tasks.progress(_task(request)))
 
     async def _restart_task(self, request: web.Request) -> web.Response:
-        await self._at().restart_task(_task(request))
+        await self._at().tasks.restart(_task(request))
         return web.Response(status=204)
 
     # Offsets and topics.
 
     async def _offsets(self, request: web.Request) -> web.Response:
-        return _json(await self._at().describe_offsets(_name(request)))
+        return _json(await self._at().offsets.describe(_name(request)))
 
     async def _alter_offsets(self, request: web.Request) -> web.Response:
         body = await _object(request)
@@ -289,43 +288,35 @@ class RestServer:
             raise bad_request("There is no partition with an offset in the request.")
         if not all(isinstance(each, dict) and isinstance(each.get("partition"), dict) for each in offsets):
             raise bad_request("Every entry has a partition and an offset, both objects; the offset may be null.")
-        return _json(await self._at().alter_offsets(_name(request), offsets))
+        return _json(await self._at().offsets.alter(_name(request), offsets))
 
     async def _reset_offsets(self, request: web.Request) -> web.Response:
-        return _json(await self._at().reset_offsets(_name(request)))
+        return _json(await self._at().offsets.reset(_name(request)))
 
     async def _topics(self, request: web.Request) -> web.Response:
-        self._check_tracking()
-        return _json(self._at().active_topics(_name(request)))
+        return _json(self._at().topics.used_by(_name(request)))
 
     async def _reset_topics(self, request: web.Request) -> web.Response:
-        self._check_tracking()
-        if not self._at().config.settings.flag("topic.tracking.allow.reset"):
-            raise RequestError(403, "The list of topics may not be reset here (topic.tracking.allow.reset).")
-        await self._at().reset_topics(_name(request))
+        await self._at().topics.reset(_name(request))
         return web.Response(status=202)
-
-    def _check_tracking(self) -> None:
-        if not self._at().config.settings.flag("topic.tracking.enable"):
-            raise RequestError(403, "Topics are not tracked here (topic.tracking.enable).")
 
     # Plug-ins.
 
     async def _plugins(self, request: web.Request) -> web.Response:
         connectors_only = request.query.get("connectorsOnly", "true").lower() == "true"
-        return _json(self._at().plugin_list(connectors_only=connectors_only))
+        return _json(self._at().plugins.all(connectors_only=connectors_only))
 
     async def _plugin_config(self, request: web.Request) -> web.Response:
-        return _json(self._at().plugin_config(request.match_info["plugin"]))
+        return _json(self._at().plugins.settings(request.match_info["plugin"]))
 
     async def _validate(self, request: web.Request) -> web.Response:
-        herder, named = self._at(), request.match_info["plugin"]
+        plugins, named = self._at().plugins, request.match_info["plugin"]
         config = _settings(await _object(request))
         try:
             given = config.get("connector.class")
-            if given is not None and herder.plugins.connector(given) is not herder.plugins.connector(named):
+            if given is not None and not plugins.is_same_connector(given, named):
                 raise bad_request(f"The configuration is one of {given}, but the request is about {named}.")
-            return _json(await herder.validate(config))
+            return _json(await plugins.validate(config))
         except ConnectError as error:
             # Kafka answers with 500 here, where creating a connector is answered with 400.
             raise RequestError(500, str(error)) from None
@@ -337,20 +328,14 @@ class RestServer:
         return _json(self._at().loggers.all())
 
     async def _logger(self, request: web.Request) -> web.Response:
-        name = request.match_info["logger"]
-        found = self._at().loggers.get(name)
-        if found is None:
-            raise not_found(f"There is no logger {name}.")
-        return _json(found)
+        return _json(self._at().loggers.get(request.match_info["logger"]))
 
     async def _set_logger(self, request: web.Request) -> web.Response:
         name, level = request.match_info["logger"], (await _object(request)).get("level")
         if level is None:
             raise bad_request("The request does not say which level.")
-        if str(level).upper() not in LEVELS:
-            raise not_found(f"There is no level {level}.")
         if request.query.get("scope", "worker").lower() == "cluster":
-            await self._at().set_cluster_logger(name, str(level).upper())
+            await self._at().loggers.set_in_cluster(name, str(level))
             return web.Response(status=204)
         return _json(self._at().loggers.set(name, str(level)))
 

@@ -1,0 +1,1 @@
+"""The resources of the REST interface, one class for each: connectors, tasks, offsets, topics, plug-ins, loggers."""
