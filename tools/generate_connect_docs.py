@@ -74,10 +74,10 @@ def main() -> int:
 
 def _lines() -> Iterator[str]:
     plugins = Plugins()
-    assert not plugins.failures, plugins.failures
     by_kind: dict[str, list[FoundPlugin]] = {}
     for found in plugins.all():
         by_kind.setdefault(found.kind, []).append(found)
+    assert not plugins.failures, plugins.failures
     yield INTRODUCTION
     yield "| connector | | claim | holds as long as |"
     yield "|---|---|---|---|"

@@ -86,7 +86,7 @@ class PlainConverter(Converter):
 
 
 def plugins_for_tests() -> Plugins:
-    plugins = Plugins(own=False)
+    plugins = Plugins(installed=False)
     for each in (LineSource, LineSink, PlainConverter):
         plugins.add(each)
     return plugins

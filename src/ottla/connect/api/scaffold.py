@@ -1,7 +1,8 @@
-"""`ottla connect new`: a connector that works, small enough to be read at once, and its test.
+"""`ottla connect new`: a connector that works, small enough to be read at once, with its test and its distribution.
 
-The source counts up and the sink writes lines to a file, because what is to be connected is the author's to say; the
-shape around it is what a connector needs. The test calls it as a worker would, without Spark and without a broker.
+The source counts up and the sink writes lines to a file: authors replace that by their own system. The test calls the
+connector as a worker would, without Spark and without a broker. `pyproject.toml` makes the connector a distribution of
+its own: its entry point is how workers find it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def write_connector(name: str, *, kind: str, directory: Path) -> list[Path]:
     words = "".join(each.capitalize() for each in module.split("_"))
     suffix = "Source" if kind == "source" else "Sink"
     class_name = words if words.endswith(suffix) else words + suffix
-    templates = _SOURCE if kind == "source" else _SINK
+    templates = _DISTRIBUTION | (_SOURCE if kind == "source" else _SINK)
     written = []
     for place, text in templates.items():
         path = target / place.replace("MODULE", module)
@@ -37,6 +38,27 @@ def write_connector(name: str, *, kind: str, directory: Path) -> list[Path]:
         written.append(path)
     return written
 
+
+_DISTRIBUTION = {
+    "pyproject.toml": """
+# `pip install .` beside a worker, and the worker has CLASS.
+
+[build-system]
+requires = ["setuptools>=77"]
+build-backend = "setuptools.build_meta"
+
+[project]
+name = "MODULE"
+version = "0.1.0"
+dependencies = ["ottla[connect]"]
+
+[project.entry-points."ottla.connectors"]
+CLASS = "MODULE.connector:CLASS"
+
+[tool.setuptools.packages.find]
+where = ["plugins"]
+""",
+}
 
 _SOURCE = {
     "plugins/MODULE/__init__.py": '''
@@ -155,7 +177,7 @@ def test_is_found_on_the_plugin_path() -> None:
     assert plugins.connector("CLASS").__name__ == "CLASS"
 ''',
     "MODULE.properties": """
-# ottla connect standalone worker.properties MODULE.properties, where the worker has plugin.path=.../plugins
+# ottla connect standalone worker.properties MODULE.properties, after `pip install .` or with plugin.path=.../plugins
 name=MODULE
 connector.class=CLASS
 tasks.max=1
@@ -257,7 +279,7 @@ def test_is_found_on_the_plugin_path() -> None:
     assert plugins.connector("CLASS").__name__ == "CLASS"
 ''',
     "MODULE.properties": """
-# ottla connect standalone worker.properties MODULE.properties, where the worker has plugin.path=.../plugins
+# ottla connect standalone worker.properties MODULE.properties, after `pip install .` or with plugin.path=.../plugins
 name=MODULE
 connector.class=CLASS
 tasks.max=1

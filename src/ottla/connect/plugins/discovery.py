@@ -1,30 +1,33 @@
-"""Finding plug-ins: our own, those of installed packages, and those in the directories of `plugin.path`.
+"""Discovery of plug-ins: those of installed distributions, and those in the directories of `plugin.path`.
 
-A plug-in is a concrete class derived from one of the kinds of `api`. Three places are looked at, in this order:
+A plug-in is a concrete class derived from one of the kinds of `api`. There are two places for it:
 
-- our own packages (`connectors`, `converters`, `transforms`, `predicates`, `providers`): every module in them;
-- entry points of installed packages, in the group `ottla.connect`: each names a module or a class;
-- `plugin.path`: each directory's Python files and packages. The directory joins the import path.
+- A distribution names its plug-ins as entry points, in the group of their kind (`GROUPS`). Our own are registered in
+  this way, too. Entry points are read when a worker starts. A plug-in is imported when a configuration names it, or
+  when all plug-ins are listed. An entry point may name a module instead of a class: it stands for all plug-ins in it.
+- `plugin.path` lists directories. Their Python files and packages are imported when a worker starts. The directories
+  join the import path.
 
 A configuration may name a plug-in by its full name (`ottla.connect.plugins.connectors.file.FileStreamSourceConnector`),
-by its class (`FileStreamSourceConnector`), by its class without the word for its kind (`FileStreamSource`), or by an
-alias, such as the name of the Java class it stands for. A module that cannot be imported is left out and its reason
-kept: one broken plug-in does not stop a worker.
+by its class (`FileStreamSourceConnector`), by the name of its entry point, by an alias, such as the Java class that it
+stands for, or by its class without the word for its kind (`FileStreamSource`). A plug-in that cannot be imported is
+left out and the reason kept in `Plugins.failures`: it does not stop the worker.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.metadata
-import importlib.util
 import inspect
 import logging
 import pkgutil
 import sys
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from ottla.connect.api import (
     ConfigProvider,
@@ -38,13 +41,23 @@ from ottla.connect.api import (
     Transform,
 )
 
-__all__ = ["FoundPlugin", "Plugins", "full_name"]
+__all__ = ["GROUPS", "FoundPlugin", "Plugins", "full_name"]
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=Plugin)
 
-ENTRY_POINTS = "ottla.connect"
+# The groups of entry points, and the kind of plug-in in each.
+GROUPS: dict[str, type[Plugin]] = {
+    "ottla.connectors": Connector,
+    "ottla.converters": Converter,
+    "ottla.transforms": Transform,
+    "ottla.predicates": Predicate,
+    "ottla.config_providers": ConfigProvider,
+    # Any kind.
+    "ottla.connect": Plugin,
+}
+_OWN = "ottla.connect.plugins"
 _OWN_PACKAGES = ("connectors", "converters", "transforms", "predicates", "providers")
 # The words of `GET /connector-plugins`, in Kafka's order, and the endings that a name may leave out.
 _KINDS: tuple[tuple[type[Plugin], str, str], ...] = (
@@ -62,45 +75,69 @@ class FoundPlugin(NamedTuple):
     kind: str
     version: str
     plugin: type[Plugin]
+    # The name of its entry point, where it has one.
+    entry_point: str = ""
+
+
+class _Registration(NamedTuple):
+    """An entry point that has not been imported yet."""
+
+    kind: type[Plugin]
+    point: EntryPoint
+
+    def offers(self, kind: type[Plugin]) -> bool:
+        """True if plug-ins of this kind may be behind the entry point."""
+        return issubclass(kind, self.kind) or issubclass(self.kind, kind)
+
+    def may_have(self, name: str) -> bool:
+        """True if its plug-in has this name. A module may hold plug-ins of any name."""
+        module, attribute = self.point.module, self.point.attr
+        return not attribute or name in (f"{module}.{attribute}", attribute, self.point.name)
 
 
 class Plugins:
-    def __init__(self, paths: Iterable[str] = (), *, own: bool = True) -> None:
+    """Plug-ins by name. Methods may be called by any thread."""
+
+    def __init__(self, paths: Iterable[str] = (), *, installed: bool = True) -> None:
         self.paths = [str(Path(path).absolute()) for path in paths if path]
-        # Modules that could not be imported, and why.
+        # Entry points, modules and directories that could not be imported, and why.
         self.failures: dict[str, str] = {}
         self._found: dict[str, FoundPlugin] = {}
-        if own:
-            for package in _OWN_PACKAGES:
-                self._scan_package(f"ottla.connect.plugins.{package}")
-            self._scan_entry_points()
+        self._registered: list[_Registration] = []
+        self._lock = threading.RLock()
+        if installed:
+            self._register_installed()
         for path in self.paths:
             self._scan_directory(Path(path))
 
-    def add(self, plugin: type[Plugin]) -> None:
-        """Makes a class known that lies nowhere of the above, for tests and embedding."""
+    def add(self, plugin: type[Plugin], entry_point: str = "") -> None:
+        """Adds a class that has neither an entry point nor a place on `plugin.path`, for tests and embedding."""
         for kind, word, _ in _KINDS:
             if issubclass(plugin, kind):
                 name = full_name(plugin)
-                self._found.setdefault(name, FoundPlugin(name, word, plugin.version, plugin))
+                with self._lock:
+                    self._found.setdefault(name, FoundPlugin(name, word, plugin.version, plugin, entry_point))
 
     def all(self) -> list[FoundPlugin]:
-        """By kind, then by name."""
-        order = {word: place for place, (_, word, _) in enumerate(_KINDS)}
-        return sorted(self._found.values(), key=lambda one: (order[one.kind], one.name))
+        """Every plug-in, by kind and then by name. Imports all of them."""
+        with self._lock:
+            self._import_registered(lambda _: True)
+            return self._sorted(Plugin)
 
     def find(self, name: str, kind: type[T]) -> type[T]:
-        """The one plug-in of a kind that is meant by a name; raises ConnectError with what there is."""
-        candidates = [one for one in self.all() if issubclass(one.plugin, kind)]
+        """The plug-in of this kind and name. Raises ConnectError with the names of all plug-ins of the kind."""
         name = _present_name(name)
-        for matches in (_is_full_name, _is_class_name, _is_alias, _is_short_name):
-            matching = [one for one in candidates if matches(one, name)]
-            if len(matching) == 1:
-                return matching[0].plugin  # type: ignore[return-value]
-            if matching:
-                raise ConnectError(f"More than one plug-in is called {name}: {', '.join(o.name for o in matching)}.")
-        known = ", ".join(one.name for one in candidates)
-        raise ConnectError(f"There is no {kind.__name__} called {name}. There are: {known or 'none'}.")
+        with self._lock:
+            self._import_registered(lambda registration: registration.offers(kind) and registration.may_have(name))
+            plugin = self._match(name, kind, (_is_full_name, _is_class_name))
+            if plugin is None:
+                # Aliases are known only when the classes are.
+                self._import_registered(lambda registration: registration.offers(kind))
+                plugin = self._match(name, kind, (_is_alias, _is_short_name))
+            if plugin is None:
+                known = ", ".join(found.name for found in self._sorted(kind))
+                raise ConnectError(f"There is no {kind.__name__} called {name}. There are: {known or 'none'}.")
+            return plugin
 
     def connector(self, name: str) -> type[Connector]:
         return self.find(name, Connector)  # type: ignore[type-abstract]
@@ -111,31 +148,57 @@ class Plugins:
     def make(self, name: str, kind: type[T]) -> T:
         return self.find(name, kind)()
 
-    # Looking.
+    def _sorted(self, kind: type[Plugin]) -> list[FoundPlugin]:
+        order = {word: place for place, (_, word, _) in enumerate(_KINDS)}
+        found = [found for found in self._found.values() if issubclass(found.plugin, kind)]
+        return sorted(found, key=lambda found: (order[found.kind], found.name))
 
-    def _scan_package(self, name: str) -> None:
-        if importlib.util.find_spec(name) is None:
-            return
-        package = self._import(name)
-        if package is None:
-            return
-        self._scan_module(package)
-        for module in pkgutil.walk_packages(package.__path__, name + "."):
-            found = self._import(module.name)
-            if found is not None:
-                self._scan_module(found)
+    def _match(self, name: str, kind: type[T], rules: tuple[Callable[[FoundPlugin, str], bool], ...]) -> type[T] | None:
+        """The plug-in that the first of the rules with a match gives."""
+        for matches in rules:
+            matching = [found for found in self._sorted(kind) if matches(found, name)]
+            if len(matching) == 1:
+                return matching[0].plugin  # type: ignore[return-value]
+            if matching:
+                names = ", ".join(found.name for found in matching)
+                raise ConnectError(f"More than one plug-in is called {name}: {names}.")
+        return None
 
-    def _scan_entry_points(self) -> None:
-        for point in importlib.metadata.entry_points(group=ENTRY_POINTS):
+    # Installed distributions.
+
+    def _register_installed(self) -> None:
+        self._registered = [
+            _Registration(kind, point)
+            for group, kind in GROUPS.items()
+            for point in importlib.metadata.entry_points(group=group)
+        ]
+        if not any(registration.point.value.startswith(_OWN) for registration in self._registered):
+            logger.warning("The metadata of this installation of ottla has no plug-ins; run pip install again")
+            for package in _OWN_PACKAGES:
+                self._scan_package(f"{_OWN}.{package}")
+
+    def _import_registered(self, wanted: Callable[[_Registration], bool]) -> None:
+        due = [registration for registration in self._registered if wanted(registration)]
+        self._registered = [registration for registration in self._registered if registration not in due]
+        for kind, point in due:
             try:
-                found: Any = point.load()
+                target = point.load()
             except Exception as error:  # noqa: BLE001 - a plug-in may fail in any way
                 self._failed(point.value, error)
                 continue
-            if isinstance(found, ModuleType):
-                self._scan_module(found)
-            elif isinstance(found, type) and issubclass(found, Plugin):
-                self.add(found)
+            if isinstance(target, ModuleType):
+                self._add_all_of(target)
+            elif isinstance(target, type) and issubclass(target, kind) and not inspect.isabstract(target):
+                self.add(target, point.name)
+            else:
+                self._failed(point.value, TypeError(f"it is registered in {point.group} and is no {kind.__name__}"))
+
+    # Modules.
+
+    def _scan_package(self, name: str) -> None:
+        package = self._import(name)
+        if package is not None:
+            self._scan_modules(package.__path__, name + ".")
 
     def _scan_directory(self, directory: Path) -> None:
         if not directory.is_dir():
@@ -145,12 +208,15 @@ class Plugins:
         if str(directory) not in sys.path:
             sys.path.append(str(directory))
         importlib.invalidate_caches()
-        for module in pkgutil.walk_packages([str(directory)]):
+        self._scan_modules([str(directory)], "")
+
+    def _scan_modules(self, paths: Iterable[str], prefix: str) -> None:
+        for module in pkgutil.walk_packages(paths, prefix):
             if module.name.split(".")[0] in ("setup", "conftest") or module.name.split(".")[-1].startswith("test_"):
                 continue
-            found = self._import(module.name)
-            if found is not None:
-                self._scan_module(found)
+            imported = self._import(module.name)
+            if imported is not None:
+                self._add_all_of(imported)
 
     def _import(self, name: str) -> ModuleType | None:
         try:
@@ -161,9 +227,9 @@ class Plugins:
 
     def _failed(self, name: str, error: Exception) -> None:
         self.failures[name] = f"{type(error).__name__}: {error}"
-        logger.warning("the plug-ins of %s are left out: %s", name, self.failures[name])
+        logger.warning("Plug-in %s is left out: %s", name, self.failures[name])
 
-    def _scan_module(self, module: ModuleType) -> None:
+    def _add_all_of(self, module: ModuleType) -> None:
         for plugin in _plugins_of(module):
             self.add(plugin)
 
@@ -176,7 +242,7 @@ def _present_name(name: str) -> str:
     """The present full name of a plug-in of ours that a stored configuration names by its former package."""
     root, _, rest = name.partition("ottla.connect.")
     if not root and rest.partition(".")[0] in _OWN_PACKAGES:
-        return f"ottla.connect.plugins.{rest}"
+        return f"{_OWN}.{rest}"
     return name
 
 
@@ -188,26 +254,25 @@ def _plugins_of(module: ModuleType) -> Iterator[type[Plugin]]:
             and value.__module__ == module.__name__
             and not value.__name__.startswith("_")
             and not inspect.isabstract(value)
-            and module.__name__.partition(".api")[0] != "ottla.connect"
         ):
             yield value
 
 
-def _is_full_name(one: FoundPlugin, name: str) -> bool:
-    return one.name == name
+def _is_full_name(found: FoundPlugin, name: str) -> bool:
+    return found.name == name
 
 
-def _is_class_name(one: FoundPlugin, name: str) -> bool:
-    return one.plugin.__qualname__ == name
+def _is_class_name(found: FoundPlugin, name: str) -> bool:
+    return name in (found.plugin.__qualname__, found.entry_point)
 
 
-def _is_alias(one: FoundPlugin, name: str) -> bool:
-    return name in one.plugin.aliases
+def _is_alias(found: FoundPlugin, name: str) -> bool:
+    return name in found.plugin.aliases
 
 
-def _is_short_name(one: FoundPlugin, name: str) -> bool:
-    ending = next(ending for _, word, ending in _KINDS if word == one.kind)
-    for known in (one.plugin.__qualname__, *(alias.rpartition(".")[2] for alias in one.plugin.aliases)):
+def _is_short_name(found: FoundPlugin, name: str) -> bool:
+    ending = next(ending for _, word, ending in _KINDS if word == found.kind)
+    for known in (found.plugin.__qualname__, *(alias.rpartition(".")[2] for alias in found.plugin.aliases)):
         if name in (known, known.removesuffix(ending)):
             return True
     return False
