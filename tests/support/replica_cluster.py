@@ -14,7 +14,8 @@ from typing import Any
 
 from ottla.broker.apis import fetch, list_offsets, produce
 from ottla.broker.context import ConnectionContext, RequestContext
-from ottla.metadata.controller.decision import DecisionContext, Liveness
+from ottla.metadata.controller.decision import DecisionContext
+from ottla.metadata.controller.liveness import Liveness
 from ottla.metadata.controller.partitions import decide_alter_partition, leader_and_isr_updates
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage, PartitionImage
@@ -29,7 +30,7 @@ from ottla.storage.errors import StorageError
 from ottla.storage.log import PartitionLog
 from ottla.storage.manager import LogManager
 from ottla.wire.codec import decode, encode, encode_parts
-from ottla.wire.message import Message
+from ottla.wire.message import Message, Request
 from ottla.wire.messages import metadata_records as r
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from ottla.wire.messages.fetch import FetchRequest
@@ -415,7 +416,10 @@ class _Controller:
         self._cluster = cluster
         self._source = source
 
-    def alter_partition(self, request: AlterPartitionRequest) -> Deferred[AlterPartitionResponse]:
+    def ask(self, request: Request[Any]) -> Deferred[Any]:
+        if not isinstance(request, AlterPartitionRequest):
+            # Each node has one directory, so directories are not reported.
+            return Deferred.failed(KafkaError(ErrorCode.UNSUPPORTED_VERSION))
         answer: Deferred[AlterPartitionResponse] = Deferred()
         received, _ = decode(AlterPartitionRequest, memoryview(bytearray(encode(request, 3))), 3)
 
@@ -439,10 +443,6 @@ class _Controller:
 
         self._cluster.later(decide)
         return answer
-
-    def assign_replicas_to_dirs(self, _: Message) -> Deferred[Any]:
-        """Not told here: each node has one directory."""
-        return Deferred.failed(KafkaError(ErrorCode.UNSUPPORTED_VERSION))
 
 
 def _of_partition(response: ProduceResponse) -> PartitionProduceResponse:

@@ -18,11 +18,10 @@ from ottla.broker.topic_answers import TopicAnswers
 from ottla.broker.transaction_coordination import TransactionCoordination
 
 if TYPE_CHECKING:
-    from ottla.broker.controllers import ControllerGateway
     from ottla.broker.dispatch import Dispatcher
     from ottla.coordinator.group.service import GroupCoordinator
     from ottla.coordinator.txn.service import TransactionCoordinator
-    from ottla.metadata.controller import Controller
+    from ottla.metadata.controller import Controller, ControllerGateway
     from ottla.metadata.publishers import Publishers
     from ottla.model.config import BrokerConfig
     from ottla.model.ports import World

@@ -230,4 +230,6 @@ class RequestContext:
                 client_id=self.client_id,
             ),
             take_mutations=None if mutations is None else mutations.take,
+            connection_id=connection.connection_id,
+            is_local_only=connection.listener.is_controller,
         )

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.broker import Broker
 from ottla.broker.context import ListenerInfo
-from ottla.broker.controller_metadata import ControllerMetadata, own_endpoints
+from ottla.broker.controller_role import ControllerRole, own_endpoints
 from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.metadata_source import (
     MetadataSource,
@@ -245,7 +245,7 @@ class NodeLifecycle:
             return self._metadata
         assert self._storage is not None
         if self._config.is_controller:
-            self._metadata = ControllerMetadata(
+            self._metadata = ControllerRole(
                 config=self._config,
                 world=self._world,
                 peers=self._peers,

@@ -3,7 +3,7 @@
 Both are opened while the data directories are locked, before the partitions' logs are, since those need to know their
 topics' settings; both then offer the newest image (`publishers`) and a way to the active controller (`gateway`).
 
-- `ControllerMetadata` (a module of its own): this node has the controller role. It takes part in the quorum, and while
+- `ControllerRole` (a module of its own): this node has the controller role. It takes part in the quorum, and while
   it leads, it decides.
 - `RemoteMetadata`: this node is a broker only. It keeps a copy of the log as an observer and asks the controller over
   the network. While the controller is away it goes on with the last image.
@@ -15,8 +15,8 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from ottla.broker.controllers import ControllerGateway, RemoteController
-from ottla.metadata.controller import Controller
+from ottla.broker.remote_controller import RemoteController
+from ottla.metadata.controller import Controller, ControllerGateway
 from ottla.metadata.follower import MetadataFollower
 from ottla.model.deferred import Deferred
 from ottla.quorum.log import MetadataLogSettings
@@ -40,6 +40,7 @@ __all__ = [
     "controller_addresses",
     "learn_cluster_id",
     "log_settings",
+    "remote_controller",
     "SECURITY_PROTOCOL_NUMBERS",
 ]
 
@@ -140,14 +141,7 @@ class RemoteMetadata:
         )
         log.on_replaced = self._on_replaced
         self._observer.on_fatal = lambda error: self.on_fatal(error)
-        self._gateway = RemoteController(
-            world=world,
-            peers=peers,
-            controllers=controllers,
-            forwarding_timeout_ms=config.request_timeout_ms,
-            request_timeout_ms=config.controller_socket_timeout_ms,
-            session_timeout_ms=config.broker_session_timeout_ms // 2,
-        )
+        self._gateway = remote_controller(config, world, peers, controllers)
 
     @property
     def publishers(self) -> Publishers:
@@ -255,6 +249,19 @@ def learn_cluster_id(*, world: World, peers: Peers, controllers: ControllerAddre
     learnt.when_done(finish)
     ask(_JOIN_RETRY_SECONDS)
     return learnt
+
+
+def remote_controller(
+    config: BrokerConfig, world: World, peers: Peers, controllers: ControllerAddresses
+) -> RemoteController:
+    return RemoteController(
+        world=world,
+        peers=peers,
+        controllers=controllers,
+        forwarding_timeout_ms=config.request_timeout_ms,
+        request_timeout_ms=config.controller_socket_timeout_ms,
+        session_timeout_ms=config.broker_session_timeout_ms // 2,
+    )
 
 
 def log_settings(config: BrokerConfig) -> MetadataLogSettings:

@@ -14,7 +14,7 @@ from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.controllers import ControllerGateway
+    from ottla.metadata.controller import ControllerGateway
     from ottla.metadata.publishers import Publishers
 
 __all__ = ["ProducerIds"]
@@ -65,7 +65,7 @@ class ProducerIds:
             return
         self._asking = True
         request = AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=broker.broker_epoch)
-        self._controller.allocate_producer_ids(request).when_done(self._on_block)
+        self._controller.ask(request).when_done(self._on_block)
 
     def _on_block(self, outcome: Deferred[AllocateProducerIdsResponse]) -> None:
         self._asking = False

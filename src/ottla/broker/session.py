@@ -34,7 +34,7 @@ from ottla.wire.messages.broker_registration import (
 from ottla.wire.peers import PeerUnreachable
 
 if TYPE_CHECKING:
-    from ottla.broker.controllers import ControllerGateway
+    from ottla.metadata.controller import ControllerGateway
     from ottla.metadata.delta import MetadataDelta
     from ottla.metadata.image import MetadataImage
     from ottla.metadata.publishers import Publishers
@@ -128,7 +128,7 @@ class BrokerSession:
                 registered.fail(error)
 
         def ask() -> None:
-            self._controller.register_broker(request).when_done(on_answer)
+            self._controller.ask(request).when_done(on_answer)
 
         ask()
         return registered
@@ -198,7 +198,7 @@ class BrokerSession:
                 # Who is fenced has been replaced already, and only has not heard of it.
                 self._heard_at = float("-inf") if answer.result().is_fenced else sent_at
 
-        answer = self._controller.heartbeat(self._request())
+        answer = self._controller.ask(self._request())
         answer.when_done(on_answer)
         return answer
 
@@ -249,7 +249,7 @@ class BrokerSession:
         if own is None or own.incarnation_id != self._incarnation_id or own.directories:
             return
         if image.features.metadata_version >= DIRECTORIES_LEVEL:
-            self._controller.register_broker(self._registration())
+            self._controller.ask(self._registration())
 
     # -- leaving ----------------------------------------------------------------------------------------------------
 
@@ -287,7 +287,7 @@ class BrokerSession:
         def beat() -> None:
             if not left.done:
                 request = self._request(want_shut_down=True, want_fence=is_last)
-                self._controller.heartbeat(request).when_done(on_answer)
+                self._controller.ask(request).when_done(on_answer)
 
         beat()
         return left

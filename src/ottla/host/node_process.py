@@ -21,7 +21,7 @@ from typing import Any
 
 from ottla.broker.broker import Broker
 from ottla.broker.context import ListenerInfo
-from ottla.broker.controller_side import controller_dispatcher
+from ottla.broker.controller_role import controller_dispatcher
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.lifecycle import NodeLifecycle, StartError
 from ottla.host.admission import Admission

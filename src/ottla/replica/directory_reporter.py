@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import Uuid
@@ -25,8 +25,9 @@ from ottla.wire.peers import PeerUnreachable
 if TYPE_CHECKING:
     from ottla.model.deferred import Deferred
     from ottla.model.ports import Scheduler, Timer
+    from ottla.replica.views import ControllerChannel
 
-__all__ = ["DirectoryChannel", "DirectoryReporter"]
+__all__ = ["DirectoryReporter"]
 
 logger = logging.getLogger("ottla.replica.directory_reporter")
 
@@ -39,19 +40,11 @@ _POINTLESS = frozenset(
 )
 
 
-class DirectoryChannel(Protocol):
-    """The active controller, in this process or elsewhere. Fails with KafkaError or PeerUnreachable."""
-
-    def assign_replicas_to_dirs(
-        self, request: AssignReplicasToDirsRequest
-    ) -> Deferred[AssignReplicasToDirsResponse]: ...
-
-
 class DirectoryReporter:
     """`report` is called with every replica whose directory the metadata does not know."""
 
     def __init__(
-        self, *, node_id: int, scheduler: Scheduler, controller: DirectoryChannel, broker_epoch: Callable[[], int]
+        self, *, node_id: int, scheduler: Scheduler, controller: ControllerChannel, broker_epoch: Callable[[], int]
     ) -> None:
         self._node_id = node_id
         self._scheduler = scheduler
@@ -84,7 +77,7 @@ class DirectoryReporter:
         told = dict(list(self._waiting.items())[:PARTITIONS_PER_REQUEST_MAX])
         if told:
             self._is_asking = True
-            answer = self._controller.assign_replicas_to_dirs(self._request(told))
+            answer = self._controller.ask(self._request(told))
             answer.when_done(lambda answer: self._on_answer(told, answer))
 
     def _request(self, told: dict[tuple[Uuid, int], Uuid]) -> AssignReplicasToDirsRequest:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
@@ -42,9 +42,9 @@ from ottla.wire.peers import PeerUnreachable
 if TYPE_CHECKING:
     from ottla.model.ports import Timer, World
     from ottla.replica.partition import Partition
-    from ottla.replica.views import ClusterView
+    from ottla.replica.views import ClusterView, ControllerChannel
 
-__all__ = ["AlterPartitionChannel", "IsrKeeper"]
+__all__ = ["IsrKeeper"]
 
 logger = logging.getLogger("ottla.replica.isr")
 
@@ -67,12 +67,6 @@ _SUPERSEDED = frozenset(
 )
 
 
-class AlterPartitionChannel(Protocol):
-    """The active controller, in this process or elsewhere. Fails with KafkaError or PeerUnreachable."""
-
-    def alter_partition(self, request: AlterPartitionRequest) -> Deferred[AlterPartitionResponse]: ...
-
-
 class _Change(NamedTuple):
     partition: Partition
     state: LeaderState
@@ -93,7 +87,7 @@ class IsrKeeper:
         node_id: int,
         world: World,
         lag_ms_max: int,
-        controller: AlterPartitionChannel,
+        controller: ControllerChannel,
         broker_epoch: Callable[[], int],
         cluster: Callable[[], ClusterView | None],
         partitions: Callable[[], Iterable[Partition]],
@@ -222,9 +216,7 @@ class IsrKeeper:
             if len(asked) == PARTITIONS_PER_REQUEST_MAX:
                 break
         self._is_asking = True
-        self._controller.alter_partition(self._request(asked.values())).when_done(
-            lambda answer: self._on_answer(asked, answer)
-        )
+        self._controller.ask(self._request(asked.values())).when_done(lambda answer: self._on_answer(asked, answer))
 
     def _request(self, changes: Iterable[_Change]) -> AlterPartitionRequest:
         own_epoch = self._broker_epoch()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ottla.model.config import LogConfig
 from ottla.model.errors import ErrorCode, KafkaError
@@ -19,17 +19,17 @@ from ottla.model.ids import TopicPartition, Uuid
 from ottla.model.slices import Slices
 from ottla.records.validate import ProduceSettings
 from ottla.replica.counters import PartitionCounters
-from ottla.replica.directory_reporter import DirectoryChannel, DirectoryReporter
+from ottla.replica.directory_reporter import DirectoryReporter
 from ottla.replica.fetch_sessions import FetchEntry, FetchSessions
 from ottla.replica.fetcher_pool import FetcherPool
-from ottla.replica.isr import AlterPartitionChannel, IsrKeeper
+from ottla.replica.isr import IsrKeeper
 from ottla.replica.nearest import RACK_AWARE_SELECTOR
 from ottla.replica.openings import Openings
 from ottla.replica.parked import Parking
 from ottla.replica.partition import Partition
 from ottla.replica.statistics import ReplicaStatistics, replica_statistics
 from ottla.replica.throttles import ReplicationThrottles
-from ottla.replica.views import ClusterView, DeltaView, PartitionView, TopicView
+from ottla.replica.views import ClusterView, ControllerChannel, DeltaView, PartitionView, TopicView
 from ottla.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -47,10 +47,6 @@ CREATE_RETRY_SECONDS = 1.0
 
 _TOPIC_RESOURCE = 2
 _NO_LEADER = -1
-
-
-class ControllerChannel(AlterPartitionChannel, DirectoryChannel, Protocol):
-    """What replicas ask of the active controller."""
 
 
 class LeaderEndpoint(NamedTuple):

@@ -1,17 +1,30 @@
-"""What replication needs to see of the cluster's metadata.
+"""What replication needs to see of the cluster's metadata, and how it asks the controller.
 
-`ottla.metadata` fulfils these by its images and deltas; the two packages do not import each other, so that a partition
-can be tested with a few plain values and the metadata without a log.
+`ottla.metadata` fulfils these by its images, deltas and controller gateway; the two packages do not import each other,
+so that a partition can be tested with a few plain values and the metadata without a log.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ottla.model.ids import Uuid
 
-__all__ = ["BrokerView", "ClusterView", "DeltaView", "EndpointView", "PartitionView", "TopicView"]
+if TYPE_CHECKING:
+    from ottla.model.deferred import Deferred
+    from ottla.wire.message import Message, Request
+
+__all__ = ["BrokerView", "ClusterView", "ControllerChannel", "DeltaView", "EndpointView", "PartitionView", "TopicView"]
+
+R = TypeVar("R", bound="Message")
+
+
+class ControllerChannel(Protocol):
+    """The active controller, in this process or on another node."""
+
+    def ask(self, request: Request[R]) -> Deferred[R]:
+        """The controller's response; fails with KafkaError or PeerUnreachable."""
 
 
 class PartitionView(Protocol):

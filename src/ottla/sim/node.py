@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.apis import CONTROLLER_HANDLERS, HANDLERS
 from ottla.broker.context import ListenerInfo
-from ottla.broker.controller_side import controller_dispatcher
+from ottla.broker.controller_role import controller_dispatcher
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.lifecycle import NodeLifecycle, StartError
 from ottla.model.config import BrokerConfig

@@ -10,8 +10,8 @@ import pytest
 from ottla.broker.apis import CONTROLLER_HANDLERS, envelope
 from ottla.broker.authorization import AllowAll, Operation
 from ottla.broker.context import ConnectionContext, ListenerInfo, Principal, RequestContext
-from ottla.broker.controllers import RemoteController, decode_principal, encode_principal
 from ottla.broker.dispatch import Dispatcher
+from ottla.broker.remote_controller import RemoteController, decode_principal, encode_principal
 from ottla.broker.statistics import NodeStatistics
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
@@ -131,11 +131,11 @@ def create(name: str) -> CreateTopicsRequest:
 def test_a_request_is_decided_elsewhere_and_answered_as_if_here(
     node: ControllerNode, remote: RemoteController, version: int
 ) -> None:
-    response = remote.create_topics(create("t"), of_a_client(version)).result()
+    response = remote.ask(create("t"), of_a_client(version)).result()
     assert [(topic.name, topic.error_code) for topic in response.topics] == [("t", 0)]
     if version >= 7:
         assert response.topics[0].topic_id == node.harness.image.topics.by_name["t"].topic_id
-    again = remote.create_topics(create("t"), of_a_client(version)).result()
+    again = remote.ask(create("t"), of_a_client(version)).result()
     assert again.topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
 
 
@@ -143,11 +143,11 @@ def test_a_request_is_decided_elsewhere_and_answered_as_if_here(
 def test_the_controller_asks_for_the_clients_rights_not_the_brokers(
     node: ControllerNode, remote: RemoteController, host: str, seen: str
 ) -> None:
-    remote.create_topics(create("t"), of_a_client(host=host)).result()
+    remote.ask(create("t"), of_a_client(host=host)).result()
     assert node.authorizer.asked[0] == ("User:ANONYMOUS", "10.0.0.9", "CLUSTER_ACTION")
     assert node.authorizer.asked[1] == ("User:alice", seen, "CREATE")
     node.authorizer.denied = {Operation.CREATE}
-    response = remote.create_topics(create("u"), of_a_client()).result()
+    response = remote.ask(create("u"), of_a_client()).result()
     assert response.topics[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
@@ -175,7 +175,7 @@ def test_a_controller_that_is_away_is_tried_until_the_time_is_up(
     node: ControllerNode, remote: RemoteController
 ) -> None:
     node.is_away = True
-    answer = remote.create_topics(create("t"), of_a_client())
+    answer = remote.ask(create("t"), of_a_client())
     scheduler = node.harness.virtual.scheduler
     scheduler.advance(2000)
     assert not answer.done
@@ -184,7 +184,7 @@ def test_a_controller_that_is_away_is_tried_until_the_time_is_up(
     scheduler.advance(100)
     assert answer.result().topics[0].error_code == 0
     node.is_away = True
-    answer = remote.create_topics(create("u"), of_a_client())
+    answer = remote.ask(create("u"), of_a_client())
     scheduler.advance(6000)
     assert isinstance(answer.error, KafkaError)
     assert answer.error.code is ErrorCode.REQUEST_TIMED_OUT
@@ -193,7 +193,7 @@ def test_a_controller_that_is_away_is_tried_until_the_time_is_up(
 
 def test_another_controller_is_waited_for(node: ControllerNode, remote: RemoteController) -> None:
     node.answers_instead = [EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)]
-    answer = remote.create_topics(create("t"), of_a_client())
+    answer = remote.ask(create("t"), of_a_client())
     assert not answer.done
     node.harness.virtual.scheduler.advance(100)
     assert answer.result().topics[0].error_code == 0
@@ -204,7 +204,7 @@ def test_what_the_broker_asks_for_itself_is_not_wrapped_nor_repeated(
 ) -> None:
     node.is_away = True
     request = AllocateProducerIdsRequest(broker_id=1, broker_epoch=5)
-    assert isinstance(remote.allocate_producer_ids(request).error, PeerUnreachable)
+    assert isinstance(remote.ask(request).error, PeerUnreachable)
     assert node.received == [request]
 
 

@@ -66,12 +66,11 @@ class Controller:
         self.answers: list[Any] = []
         self.on_registration: Callable[[BrokerRegistrationRequest], object] = lambda request: None
 
-    def register_broker(self, request: BrokerRegistrationRequest) -> Deferred[BrokerRegistrationResponse]:
-        self.registrations.append(request)
-        self.on_registration(request)
-        return _answered(self.registration)
-
-    def heartbeat(self, request: BrokerHeartbeatRequest) -> Deferred[BrokerHeartbeatResponse]:
+    def ask(self, request: BrokerRegistrationRequest | BrokerHeartbeatRequest) -> Deferred[Any]:
+        if isinstance(request, BrokerRegistrationRequest):
+            self.registrations.append(request)
+            self.on_registration(request)
+            return _answered(self.registration)
         self.heartbeats.append(request)
         return _answered(self.answers.pop(0))
 

@@ -91,7 +91,7 @@ class ControllerHarness:
 
     def add_broker(self, broker_id: int, *, unfence: bool = True, **fields: Any) -> int:
         """Registers a broker and unfences it; returns its epoch."""
-        epoch = done(self.controller.register_broker(registration(broker_id, **fields))).broker_epoch
+        epoch = done(self.controller.ask(registration(broker_id, **fields))).broker_epoch
         if unfence:
             answer = self.beat(broker_id)
             assert not answer.is_fenced
@@ -103,9 +103,9 @@ class ControllerHarness:
             "broker_epoch": self.image.brokers[broker_id].broker_epoch,
             "current_metadata_offset": self.image.offset,
         }
-        return done(self.controller.heartbeat(BrokerHeartbeatRequest(**{**given, **fields})))
+        return done(self.controller.ask(BrokerHeartbeatRequest(**{**given, **fields})))
 
     def create(self, name: str, partitions: int = 1, factor: int = 1, **fields: Any) -> Any:
         topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=factor, **fields)
-        response = done(self.controller.create_topics(CreateTopicsRequest(topics=[topic])))
+        response = done(self.controller.ask(CreateTopicsRequest(topics=[topic])))
         return response.topics[0]

@@ -61,7 +61,7 @@ def alter(harness: ControllerHarness, broker_id: int, isr: list[int], **fields: 
         broker_epoch=harness.image.brokers[broker_id].broker_epoch,
         topics=[RequestTopicData(topic_id=harness.image.topics.by_name["t"].topic_id, partitions=[wanted])],
     )
-    return done(harness.controller.alter_partition(request)).topics[0].partitions[0]
+    return done(harness.controller.ask(request)).topics[0].partitions[0]
 
 
 def test_a_broker_starts_fenced_and_is_unfenced_when_it_has_caught_up() -> None:
@@ -85,7 +85,7 @@ def test_the_epoch_is_the_offset_of_the_registration_and_grows() -> None:
 
 def test_registering_again_in_the_same_process_keeps_the_epoch(harness: ControllerHarness) -> None:
     epoch = harness.image.brokers[1].broker_epoch
-    assert done(harness.controller.register_broker(registration(1))).broker_epoch == epoch
+    assert done(harness.controller.ask(registration(1))).broker_epoch == epoch
     assert not harness.image.brokers[1].fenced
 
 
@@ -110,12 +110,12 @@ def test_registering_again_in_the_same_process_keeps_the_epoch(harness: Controll
 def test_a_registration_that_cannot_be_is_refused(
     harness: ControllerHarness, request_: BrokerRegistrationRequest, code: ErrorCode
 ) -> None:
-    assert code_of(harness.controller.register_broker(request_)) == code  # type: ignore[arg-type]
+    assert code_of(harness.controller.ask(request_)) == code  # type: ignore[arg-type]
 
 
 def test_a_heartbeat_of_a_former_epoch_is_refused(harness: ControllerHarness) -> None:
     request = BrokerHeartbeatRequest(broker_id=1, broker_epoch=0, current_metadata_offset=10)
-    assert code_of(harness.controller.heartbeat(request)) == ErrorCode.STALE_BROKER_EPOCH  # type: ignore[arg-type]
+    assert code_of(harness.controller.ask(request)) == ErrorCode.STALE_BROKER_EPOCH  # type: ignore[arg-type]
 
 
 def test_a_silent_broker_is_fenced_and_the_next_replica_leads(harness: ControllerHarness) -> None:
@@ -306,16 +306,16 @@ def test_the_preferred_leader_is_elected_on_demand(harness: ControllerHarness) -
     harness.beat(1)
     assert partition(harness).leader == 2
     request = ElectLeadersRequest(election_type=0, topic_partitions=[TopicPartitions(topic="t", partitions=[0, 9])])
-    results = done(harness.controller.elect_leaders(request)).replica_election_results[0].partition_result
+    results = done(harness.controller.ask(request)).replica_election_results[0].partition_result
     assert [result.error_code for result in results] == [
         ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ]
     alter(harness, 2, [1, 2, 3])
-    results = done(harness.controller.elect_leaders(request)).replica_election_results[0].partition_result
+    results = done(harness.controller.ask(request)).replica_election_results[0].partition_result
     assert results[0].error_code == ErrorCode.NONE
     assert partition(harness).leader == 1
-    results = done(harness.controller.elect_leaders(request)).replica_election_results[0].partition_result
+    results = done(harness.controller.ask(request)).replica_election_results[0].partition_result
     assert results[0].error_code == ErrorCode.ELECTION_NOT_NEEDED
 
 
@@ -324,17 +324,17 @@ def test_an_unclean_election_takes_whoever_lives(harness: ControllerHarness) -> 
     harness.beat(1, want_fence=True)
     assert partition(harness).leader == -1
     request = ElectLeadersRequest(election_type=1, topic_partitions=None)
-    results = done(harness.controller.elect_leaders(request)).replica_election_results
+    results = done(harness.controller.ask(request)).replica_election_results
     assert [(each.topic, each.partition_result[0].error_code) for each in results] == [("t", ErrorCode.NONE)]
     after = partition(harness)
     assert (after.leader, after.isr, after.leader_recovery_state) == (2, (2,), 1)
 
 
 def test_a_broker_is_removed_by_an_administrator_only(harness: ControllerHarness) -> None:
-    done(harness.controller.unregister_broker(UnregisterBrokerRequest(broker_id=1)))
+    done(harness.controller.ask(UnregisterBrokerRequest(broker_id=1)))
     assert sorted(harness.image.brokers) == [2, 3]
     assert partition(harness).leader == 2
-    again = harness.controller.unregister_broker(UnregisterBrokerRequest(broker_id=1))
+    again = harness.controller.ask(UnregisterBrokerRequest(broker_id=1))
     assert code_of(again) == ErrorCode.BROKER_ID_NOT_REGISTERED  # type: ignore[arg-type]
 
 
@@ -372,7 +372,7 @@ def test_after_a_restart_of_the_node_its_own_broker_registers_at_once_and_others
     harness: ControllerHarness,
 ) -> None:
     harness.reopen()
-    assert code_of(harness.controller.register_broker(registration(2, incarnation=2))) == (  # type: ignore[arg-type]
+    assert code_of(harness.controller.ask(registration(2, incarnation=2))) == (  # type: ignore[arg-type]
         ErrorCode.DUPLICATE_BROKER_REGISTRATION
     )
     harness.add_broker(harness.config.node_id, incarnation=2)

@@ -28,7 +28,7 @@ def entry(entity: dict[str, str | None], *operations: tuple[str, float | None]) 
 
 def alter(harness: ControllerHarness, *entries: RequestEntryData, validate_only: bool = False) -> list[Any]:
     request = AlterClientQuotasRequest(entries=list(entries), validate_only=validate_only)
-    return done(harness.controller.alter_client_quotas(request)).entries
+    return done(harness.controller.ask(request)).entries
 
 
 def quotas(harness: ControllerHarness) -> dict[QuotaEntity, dict[str, float]]:

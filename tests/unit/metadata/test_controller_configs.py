@@ -6,10 +6,13 @@ import pytest
 
 from ottla.metadata.controller import ControllerContext
 from ottla.metadata.controller.configs import AlterOperation
+from ottla.metadata.controller.decision import KraftVersion
 from ottla.metadata.controller.features import UpgradeType
 from ottla.metadata.image import ResourceType
 from ottla.metadata.versions import supported_features
+from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
+from ottla.quorum.errors import NotLeaderError
 from ottla.wire.messages import alter_configs, incremental_alter_configs
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.wire.messages.broker_registration import Feature
@@ -38,7 +41,7 @@ def incremental(
     request = incremental_alter_configs.IncrementalAlterConfigsRequest(
         resources=[resource], validate_only=validate_only
     )
-    answer = done(harness.controller.incremental_alter_configs(request)).responses[0]
+    answer = done(harness.controller.ask(request)).responses[0]
     assert (answer.error_message is None) == (answer.error_code == 0)
     return ErrorCode(answer.error_code)
 
@@ -47,7 +50,7 @@ def legacy(harness: ControllerHarness, kind: int, name: str, values: dict[str, s
     configs = [alter_configs.AlterableConfig(name=key, value=value) for key, value in values.items()]
     resource = alter_configs.AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
     request = alter_configs.AlterConfigsRequest(resources=[resource])
-    return ErrorCode(done(harness.controller.alter_configs(request)).responses[0].error_code)
+    return ErrorCode(done(harness.controller.ask(request)).responses[0].error_code)
 
 
 def test_single_keys_are_set_and_deleted(harness: ControllerHarness) -> None:
@@ -111,7 +114,7 @@ def test_one_resource_given_twice_is_refused(harness: ControllerHarness) -> None
     config = incremental_alter_configs.AlterableConfig(name="retention.ms", config_operation=0, value="1")
     resource = incremental_alter_configs.AlterConfigsResource(resource_type=2, resource_name="t", configs=[config])
     request = incremental_alter_configs.IncrementalAlterConfigsRequest(resources=[resource, resource])
-    answers = done(harness.controller.incremental_alter_configs(request)).responses
+    answers = done(harness.controller.ask(request)).responses
     assert {answer.error_code for answer in answers} == {ErrorCode.INVALID_REQUEST}
 
 
@@ -153,7 +156,79 @@ def update(
 ) -> UpdateFeaturesResponse:
     update_ = FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind)
     request = UpdateFeaturesRequest(feature_updates=[update_])
-    return done(harness.controller.update_features(request, ControllerContext(api_version=version)))
+    return done(harness.controller.ask(request, ControllerContext(api_version=version)))
+
+
+class Quorum:
+    """A quorum with `kraft.version` 0 that can go to 1."""
+
+    def __init__(self) -> None:
+        self.level = 0
+        self.calls: list[tuple[int, bool]] = []
+        self.upgraded: Deferred[None] = Deferred.resolved(None)
+
+    def upgrade(self, level: int, *, validate_only: bool = False) -> Deferred[None]:
+        self.calls.append((level, validate_only))
+        if level > 1:
+            return Deferred.failed(KafkaError(ErrorCode.INVALID_UPDATE_VERSION, "there is no such level"))
+        return Deferred.resolved(None) if validate_only else self.upgraded
+
+
+@pytest.fixture
+def quorum(harness: ControllerHarness) -> Quorum:
+    quorum = Quorum()
+    harness.controller.connect_quorum(KraftVersion(level=lambda: quorum.level, upgrade=quorum.upgrade))
+    return quorum
+
+
+def both(*, kraft: int, group: int, validate_only: bool = False) -> UpdateFeaturesRequest:
+    return UpdateFeaturesRequest(
+        feature_updates=[
+            FeatureUpdateKey(feature="kraft.version", max_version_level=kraft, upgrade_type=UpgradeType.UPGRADE),
+            FeatureUpdateKey(feature="group.version", max_version_level=group, upgrade_type=UpgradeType.SAFE_DOWNGRADE),
+        ],
+        validate_only=validate_only,
+    )
+
+
+def test_the_quorum_raises_its_own_feature_after_the_others_are_committed(
+    harness: ControllerHarness, quorum: Quorum
+) -> None:
+    workers = harness.virtual.workers
+    workers.immediate = False
+    quorum.upgraded = Deferred()
+    answer = harness.controller.ask(both(kraft=1, group=0))
+    assert quorum.calls == [(1, True)]
+    workers.run_all()
+    assert "group.version" not in harness.image.features.finalized
+    assert quorum.calls == [(1, True), (1, False)]
+    assert not answer.done
+    quorum.upgraded.resolve(None)
+    assert [result.feature for result in answer.result().results] == ["group.version", "kraft.version"]
+
+
+@pytest.mark.parametrize(("kraft", "group"), [(2, 0), (1, 7)])
+def test_all_updates_are_made_or_none(harness: ControllerHarness, quorum: Quorum, kraft: int, group: int) -> None:
+    before = harness.image
+    assert done(harness.controller.ask(both(kraft=kraft, group=group))).error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert harness.image is before
+    assert all(validate_only for _, validate_only in quorum.calls)
+
+
+def test_a_validated_update_changes_nothing(harness: ControllerHarness, quorum: Quorum) -> None:
+    before = harness.image
+    assert not done(harness.controller.ask(both(kraft=1, group=0, validate_only=True))).error_code
+    assert harness.image is before
+    assert quorum.calls == [(1, True)]
+
+
+def test_leadership_that_is_lost_before_the_quorum_has_raised_its_feature_is_told(
+    harness: ControllerHarness, quorum: Quorum
+) -> None:
+    quorum.upgraded = Deferred.failed(NotLeaderError("another node leads"))
+    error = harness.controller.ask(both(kraft=1, group=0)).error
+    assert isinstance(error, KafkaError)
+    assert error.code is ErrorCode.NOT_CONTROLLER
 
 
 def test_features_go_down_and_up(harness: ControllerHarness) -> None:
@@ -218,11 +293,11 @@ def test_the_direction_of_an_update_has_to_be_meant(harness: ControllerHarness) 
 
 def test_producer_ids_come_in_blocks_and_never_twice(harness: ControllerHarness) -> None:
     request = AllocateProducerIdsRequest(broker_id=1, broker_epoch=harness.image.brokers[1].broker_epoch)
-    first = done(harness.controller.allocate_producer_ids(request))
+    first = done(harness.controller.ask(request))
     assert (first.producer_id_start, first.producer_id_len) == (0, 1000)
     harness.reopen()
-    assert done(harness.controller.allocate_producer_ids(request)).producer_id_start == 1000
-    stale = harness.controller.allocate_producer_ids(AllocateProducerIdsRequest(broker_id=1, broker_epoch=-1))
+    assert done(harness.controller.ask(request)).producer_id_start == 1000
+    stale = harness.controller.ask(AllocateProducerIdsRequest(broker_id=1, broker_epoch=-1))
     assert isinstance(stale.error, KafkaError)
     assert stale.error.code == ErrorCode.STALE_BROKER_EPOCH
 
@@ -240,7 +315,7 @@ def test_values_that_would_make_the_log_unreadable_are_refused(harness: Controll
         ],
     )
     request = incremental_alter_configs.IncrementalAlterConfigsRequest(resources=[change])
-    refused = harness.controller.incremental_alter_configs(request)
+    refused = harness.controller.ask(request)
     assert isinstance(refused.error, KafkaError)
     assert refused.error.code is ErrorCode.POLICY_VIOLATION
     assert harness.image is before

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.metadata.bootstrap import write_bootstrap
+from ottla.metadata.controller.elections import decide_balance_leaders
 from ottla.metadata.image import PartitionImage
 from ottla.metadata.versions import DIRECTORIES_LEVEL, METADATA_VERSION, METADATA_VERSION_LATEST
 from ottla.model.errors import ErrorCode, KafkaError
@@ -48,7 +49,7 @@ def request(
 
 
 def assign(harness: ControllerHarness, directory: Uuid, *partitions: int) -> list[int]:
-    response = done(harness.controller.assign_replicas_to_dirs(request(harness, directory, *partitions)))
+    response = done(harness.controller.ask(request(harness, directory, *partitions)))
     return [partition.error_code for partition in response.directories[0].topics[0].partitions]
 
 
@@ -94,17 +95,15 @@ def test_a_directory_that_has_failed_meanwhile_leads_nothing(harness: Controller
 def test_strangers_are_refused(harness: ControllerHarness) -> None:
     harness.add_broker(2)
     assert assign(harness, FIRST, 7) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-    stale = harness.controller.assign_replicas_to_dirs(request(harness, FIRST, 0, broker_epoch=99))
+    stale = harness.controller.ask(request(harness, FIRST, 0, broker_epoch=99))
     assert isinstance(stale.error, KafkaError)
     assert stale.error.code is ErrorCode.STALE_BROKER_EPOCH
     epoch = harness.image.brokers[2].broker_epoch
-    other = done(
-        harness.controller.assign_replicas_to_dirs(request(harness, UNKNOWN, 0, broker_id=2, broker_epoch=epoch))
-    )
+    other = done(harness.controller.ask(request(harness, UNKNOWN, 0, broker_id=2, broker_epoch=epoch)))
     assert other.directories[0].topics[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     wanted = request(harness, FIRST, 0)
     wanted.directories[0].topics[0].topic_id = UNKNOWN
-    unknown = done(harness.controller.assign_replicas_to_dirs(wanted))
+    unknown = done(harness.controller.ask(wanted))
     assert unknown.directories[0].topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
     assert directories(harness) == [Uuid.ZERO, Uuid.ZERO]
 
@@ -155,7 +154,7 @@ def test_a_cluster_that_learns_of_directories_keeps_its_leaders() -> None:
         return [harness.image.topics.by_name["t"].partitions[index].leader for index in (0, 1)]
 
     update = FeatureUpdateKey(feature=METADATA_VERSION, max_version_level=METADATA_VERSION_LATEST, upgrade_type=1)
-    assert not done(harness.controller.update_features(UpdateFeaturesRequest(feature_updates=[update]))).error_code
+    assert not done(harness.controller.ask(UpdateFeaturesRequest(feature_updates=[update]))).error_code
     assert harness.image.brokers[1].directories == ()
     assert assign(harness, FIRST, 0) == assign(harness, SECOND, 1) == [ErrorCode.NONE]
     assert leaders() == [1, 1]
@@ -206,7 +205,7 @@ def test_a_replica_that_was_begun_anew_elsewhere_is_not_eligible() -> None:
     harness.add_broker(1, incarnation=2, log_dirs=[FIRST], previous_broker_epoch=first_epoch)
     assert state() == (-1, (2,))
     assert assign(harness, FIRST, 0) == [ErrorCode.NONE]
-    assert not done(harness.controller.balance_leaders())
+    assert not done(harness.controller.submit(decide_balance_leaders))
     assert state() == (-1, (2,))
     harness.add_broker(2, incarnation=2, previous_broker_epoch=second_epoch)
     assert state()[0] == 2
@@ -221,7 +220,7 @@ def test_an_empty_disk_in_place_of_the_last_leaders_leads_nobody() -> None:
     harness.controller.liveness.forget(1)
     harness.add_broker(1, incarnation=2, log_dirs=[FIRST, UNKNOWN])
     assert assign(harness, UNKNOWN, 0) == [ErrorCode.NONE]
-    done(harness.controller.balance_leaders())
+    done(harness.controller.submit(decide_balance_leaders))
     partition = harness.image.topics.by_name["t"].partitions[0]
     assert (partition.leader, partition.last_known_elr) == (-1, ())
 
@@ -229,7 +228,7 @@ def test_an_empty_disk_in_place_of_the_last_leaders_leads_nobody() -> None:
 def test_an_empty_disk_of_the_last_in_sync_replica_leads_nobody_without_eligible_leaders_either() -> None:
     harness = two_brokers()
     disable = FeatureUpdateKey(feature="eligible.leader.replicas.version", max_version_level=0, upgrade_type=2)
-    assert not done(harness.controller.update_features(UpdateFeaturesRequest(feature_updates=[disable]))).error_code
+    assert not done(harness.controller.ask(UpdateFeaturesRequest(feature_updates=[disable]))).error_code
     second_epoch = stop(harness, 2)
     harness.controller.liveness.forget(1)
     harness.add_broker(1, incarnation=2, log_dirs=[FIRST, UNKNOWN])
@@ -240,7 +239,7 @@ def test_an_empty_disk_of_the_last_in_sync_replica_leads_nobody_without_eligible
     assert (partition.leader, partition.isr) == (-1, ())
     # Whether to go on with what there is, an administrator decides.
     wanted = TopicPartitions(topic="t", partitions=[0])
-    done(harness.controller.elect_leaders(ElectLeadersRequest(election_type=1, topic_partitions=[wanted])))
+    done(harness.controller.ask(ElectLeadersRequest(election_type=1, topic_partitions=[wanted])))
     partition = harness.image.topics.by_name["t"].partitions[0]
     assert (partition.leader, partition.isr) == (1, (1,))
 

@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 
-from ottla.metadata.controller.elections import ELECTIONS_PER_LOOK_MAX
+from ottla.metadata.controller.elections import (
+    ELECTIONS_PER_LOOK_MAX,
+    decide_balance_leaders,
+    decide_unclean_elections,
+)
 from ottla.metadata.controller.features import UpgradeType
 from ottla.metadata.controller.upkeep import LeaderUpkeep
 from ottla.metadata.image import ResourceType
@@ -59,12 +63,12 @@ def configure(harness: ControllerHarness, kind: int, name: str, key: str, value:
     config = AlterableConfig(name=key, config_operation=DELETE if value is None else SET, value=value)
     resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=[config])
     request = IncrementalAlterConfigsRequest(resources=[resource])
-    return ErrorCode(done(harness.controller.incremental_alter_configs(request)).responses[0].error_code)
+    return ErrorCode(done(harness.controller.ask(request)).responses[0].error_code)
 
 
 def elect(harness: ControllerHarness, kind: int, *partitions: tuple[str, int]) -> dict[str, int]:
     named = [TopicPartitions(topic=name, partitions=[index]) for name, index in partitions] if partitions else None
-    answer = done(harness.controller.elect_leaders(ElectLeadersRequest(election_type=kind, topic_partitions=named)))
+    answer = done(harness.controller.ask(ElectLeadersRequest(election_type=kind, topic_partitions=named)))
     return {
         f"{topic.topic}-{each.partition_id}": each.error_code
         for topic in answer.replica_election_results
@@ -80,21 +84,21 @@ def crash(harness: ControllerHarness, broker_id: int, *, incarnation: int) -> No
     for other in harness.image.brokers:
         if other != broker_id:
             harness.beat(other)
-    done(harness.controller.register_broker(registration(broker_id, incarnation=incarnation)))
+    done(harness.controller.ask(registration(broker_id, incarnation=incarnation)))
 
 
 def test_leadership_goes_back_to_preferred_replicas_in_sync(harness: ControllerHarness) -> None:
     create(harness, "t", [1, 2])
     create(harness, "u", [2, 1])
     harness.beat(1, want_fence=True)
-    assert (partition(harness).leader, done(harness.controller.balance_leaders())) == (2, False)
+    assert (partition(harness).leader, done(harness.controller.submit(decide_balance_leaders))) == (2, False)
     harness.beat(1)
     # It is alive again, but not in sync yet.
-    done(harness.controller.balance_leaders())
+    done(harness.controller.submit(decide_balance_leaders))
     assert partition(harness).leader == 2
     report_isr(harness, [2, 1])
     before = partition(harness, "u")
-    assert not done(harness.controller.balance_leaders())
+    assert not done(harness.controller.submit(decide_balance_leaders))
     assert partition(harness).leader == 1
     assert partition(harness, "u") is before
 
@@ -113,11 +117,11 @@ def test_a_look_makes_a_bounded_number_of_changes(harness: ControllerHarness) ->
             )
         ]
     )
-    done(harness.controller.alter_partition_reassignments(moved))
+    done(harness.controller.ask(moved))
     assert configure(harness, ResourceType.TOPIC, "many", "unclean.leader.election.enable", "true") == ErrorCode.NONE
     led = sum(1 for each in harness.image.topics.by_name["many"].partitions.values() if each.leader == 4)
     assert led == ELECTIONS_PER_LOOK_MAX
-    assert not done(harness.controller.elect_unclean_leaders())
+    assert not done(harness.controller.submit(decide_unclean_elections))
     assert all(each.leader == 4 for each in harness.image.topics.by_name["many"].partitions.values())
 
 
@@ -127,15 +131,13 @@ def test_the_timers_look_and_look_again_at_once_while_there_is_more() -> None:
     written: list[int] = []
 
     class Controller:
-        def balance_leaders(self) -> Deferred[bool]:
-            looks.append("balance")
-            return Deferred.resolved(len(looks) == 1)
-
-        def elect_unclean_leaders(self) -> Deferred[bool]:
-            looks.append("unclean")
-            return Deferred.failed(KafkaError(ErrorCode.NOT_CONTROLLER))
-
-        def write_nothing(self) -> Deferred[bool]:
+        def submit(self, decide: Any) -> Deferred[bool]:
+            if decide is decide_balance_leaders:
+                looks.append("balance")
+                return Deferred.resolved(len(looks) == 1)
+            if decide is decide_unclean_elections:
+                looks.append("unclean")
+                return Deferred.failed(KafkaError(ErrorCode.NOT_CONTROLLER))
             written.append(virtual.scheduler.now_ms())
             return Deferred.resolved(False)
 
@@ -278,13 +280,13 @@ def test_a_broker_that_crashed_is_not_eligible(harness: ControllerHarness) -> No
 
 def test_a_removed_broker_stays_removed_and_leads_nothing(harness: ControllerHarness) -> None:
     create(harness, "t", [1, 2])
-    done(harness.controller.unregister_broker(UnregisterBrokerRequest(broker_id=1)))
+    done(harness.controller.ask(UnregisterBrokerRequest(broker_id=1)))
     harness.reopen()
     assert sorted(harness.image.brokers) == [2, 3]
     now = partition(harness)
     assert (now.leader, now.isr, now.replicas) == (2, (2,), (1, 2))
     with pytest.raises(KafkaError) as refused:
-        done(harness.controller.unregister_broker(UnregisterBrokerRequest(broker_id=1)))
+        done(harness.controller.ask(UnregisterBrokerRequest(broker_id=1)))
     assert refused.value.code == ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
@@ -295,7 +297,7 @@ def update(harness: ControllerHarness, *updates: tuple[str, int, int], validate_
         ],
         validate_only=validate_only,
     )
-    return done(harness.controller.update_features(request))
+    return done(harness.controller.ask(request))
 
 
 def test_updates_of_features_go_together_or_not_at_all(harness: ControllerHarness) -> None:

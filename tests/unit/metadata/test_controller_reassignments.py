@@ -55,7 +55,7 @@ def reassign(
         topics=[ReassignableTopic(name=topic, partitions=[wanted])],
         allow_replication_factor_change=may_change_factor,
     )
-    response = done(harness.controller.alter_partition_reassignments(request))
+    response = done(harness.controller.ask(request))
     assert response.error_code == ErrorCode.NONE
     return ErrorCode(response.responses[0].partitions[0].error_code)
 
@@ -74,11 +74,11 @@ def report_isr(harness: ControllerHarness, isr: list[int]) -> ErrorCode:
         broker_epoch=harness.image.brokers[present.leader].broker_epoch,
         topics=[RequestTopicData(topic_id=harness.image.topics.by_name["t"].topic_id, partitions=[wanted])],
     )
-    return ErrorCode(done(harness.controller.alter_partition(request)).topics[0].partitions[0].error_code)
+    return ErrorCode(done(harness.controller.ask(request)).topics[0].partitions[0].error_code)
 
 
 def under_way(harness: ControllerHarness, topics: list[ListPartitionReassignmentsTopics] | None = None) -> list[Any]:
-    answer = done(harness.controller.list_partition_reassignments(ListPartitionReassignmentsRequest(topics=topics)))
+    answer = done(harness.controller.ask(ListPartitionReassignmentsRequest(topics=topics)))
     return [
         (topic.name, each.partition_index, each.replicas, each.adding_replicas, each.removing_replicas)
         for topic in answer.topics
@@ -153,7 +153,7 @@ def test_cancelling_without_a_former_replica_in_sync_needs_an_unclean_election(h
     assert reassign(harness, None) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
     config = AlterableConfig(name="unclean.leader.election.enable", config_operation=0, value="true")
     resource = AlterConfigsResource(resource_type=2, resource_name="t", configs=[config])
-    done(harness.controller.incremental_alter_configs(IncrementalAlterConfigsRequest(resources=[resource])))
+    done(harness.controller.ask(IncrementalAlterConfigsRequest(resources=[resource])))
     assert reassign(harness, None) == ErrorCode.NONE
     assert (partition(harness).replicas, partition(harness).isr) == ((1, 2), (1,))
 
@@ -210,7 +210,7 @@ def test_a_fenced_broker_may_be_a_target_and_a_topic_on_the_move_may_be_deleted(
     harness.beat(5, want_fence=True)
     assert reassign(harness, [5, 1]) == ErrorCode.NONE
     assert partition(harness).adding_replicas == (5,)
-    response = done(harness.controller.delete_topics(DeleteTopicsRequest(topic_names=["t"])))
+    response = done(harness.controller.ask(DeleteTopicsRequest(topic_names=["t"])))
     assert response.responses[0].error_code == ErrorCode.NONE
     assert under_way(harness) == []
 

@@ -42,9 +42,7 @@ def alter(harness: ControllerHarness, *upsertions: ScramCredentialUpsertion, rem
     request = AlterUserScramCredentialsRequest(
         upsertions=list(upsertions), deletions=[ScramCredentialDeletion(name=name, mechanism=1) for name in remove]
     )
-    return {
-        each.user: each.error_code for each in done(harness.controller.alter_user_scram_credentials(request)).results
-    }
+    return {each.user: each.error_code for each in done(harness.controller.ask(request)).results}
 
 
 def test_the_keys_are_those_with_which_the_example_of_rfc_7677_comes_out(harness: ControllerHarness) -> None:

@@ -74,7 +74,7 @@ def test_validate_only_changes_nothing(harness: ControllerHarness) -> None:
     request = CreateTopicsRequest(
         topics=[CreatableTopic(name="orders", num_partitions=2, replication_factor=1)], validate_only=True
     )
-    result = done(harness.controller.create_topics(request)).topics[0]
+    result = done(harness.controller.ask(request)).topics[0]
     assert (result.error_code, result.num_partitions) == (ErrorCode.NONE, 2)
     assert harness.image.offset == offset
     assert "orders" not in harness.image.topics.by_name
@@ -139,7 +139,7 @@ def test_what_is_wrong_with_a_new_topic_is_said(
     harness.create("taken")
     harness.create("with.dot")
     offset = harness.image.offset
-    result = done(harness.controller.create_topics(CreateTopicsRequest(topics=[topic]))).topics[0]
+    result = done(harness.controller.ask(CreateTopicsRequest(topics=[topic]))).topics[0]
     assert result.error_code == code
     assert result.error_message
     assert harness.image.offset == offset
@@ -155,7 +155,7 @@ def test_what_is_wrong_with_a_new_topic_is_said(
     ],
 )
 def test_a_request_that_is_too_large_creates_nothing(harness: ControllerHarness, topics: list[CreatableTopic]) -> None:
-    refused = harness.controller.create_topics(CreateTopicsRequest(topics=topics))
+    refused = harness.controller.ask(CreateTopicsRequest(topics=topics))
     assert isinstance(refused.error, KafkaError)
     assert refused.error.code == ErrorCode.POLICY_VIOLATION
     assert len(harness.image.topics.by_name) == 0
@@ -212,7 +212,7 @@ def test_a_name_given_twice_is_refused_once_and_others_are_created(harness: Cont
         return CreatableTopic(name=name, num_partitions=1, replication_factor=1)
 
     request = CreateTopicsRequest(topics=[topic("twice"), topic("once"), topic("twice")])
-    results = done(harness.controller.create_topics(request)).topics
+    results = done(harness.controller.ask(request)).topics
     assert [(result.name, result.error_code) for result in results] == [
         ("twice", ErrorCode.INVALID_REQUEST),
         ("once", ErrorCode.NONE),
@@ -225,7 +225,7 @@ def test_topics_are_deleted_by_name_and_by_id(harness: ControllerHarness) -> Non
     request = DeleteTopicsRequest(
         topics=[DeleteTopicState(name="one"), DeleteTopicState(name=None, topic_id=two)],
     )
-    results = done(harness.controller.delete_topics(request)).responses
+    results = done(harness.controller.ask(request)).responses
     assert [(result.name, result.error_code) for result in results] == [("one", 0), ("two.dotted", 0)]
     assert len(harness.image.topics.by_name) == 0
     assert harness.image.configs.of_topic("one") == {}
@@ -249,7 +249,7 @@ def test_what_is_wrong_with_a_deletion_is_said(harness: ControllerHarness) -> No
             DeleteTopicState(name="two"),
         ]
     )
-    results = done(harness.controller.delete_topics(request)).responses
+    results = done(harness.controller.ask(request)).responses
     assert [result.error_code for result in results] == [
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_ID,
@@ -264,7 +264,7 @@ def test_one_topic_named_in_two_ways_is_not_deleted(harness: ControllerHarness) 
     one = harness.create("one").topic_id
     named = [DeleteTopicState(name=None, topic_id=one), DeleteTopicState(name="one")]
     for topics in (named, named[::-1]):
-        results = done(harness.controller.delete_topics(DeleteTopicsRequest(topics=topics))).responses
+        results = done(harness.controller.ask(DeleteTopicsRequest(topics=topics))).responses
         assert [(result.name, result.topic_id, result.error_code) for result in results] == [
             ("one", one, ErrorCode.INVALID_REQUEST)
         ]
@@ -275,7 +275,7 @@ def test_deletion_can_be_disabled() -> None:
     harness = ControllerHarness(properties={"delete.topic.enable": "false"})
     harness.add_broker(1)
     harness.create("one")
-    results = done(harness.controller.delete_topics(DeleteTopicsRequest(topic_names=["one"]))).responses
+    results = done(harness.controller.ask(DeleteTopicsRequest(topic_names=["one"]))).responses
     assert [result.error_code for result in results] == [ErrorCode.TOPIC_DELETION_DISABLED]
     assert "one" in harness.image.topics.by_name
 
@@ -283,7 +283,7 @@ def test_deletion_can_be_disabled() -> None:
 def test_partitions_are_added(harness: ControllerHarness) -> None:
     harness.create("orders", 2)
     request = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="orders", count=5, assignments=None)])
-    assert done(harness.controller.create_partitions(request)).results[0].error_code == ErrorCode.NONE
+    assert done(harness.controller.ask(request)).results[0].error_code == ErrorCode.NONE
     assert sorted(harness.image.topics.by_name["orders"].partitions) == [0, 1, 2, 3, 4]
 
 
@@ -307,6 +307,6 @@ def test_what_is_wrong_with_more_partitions_is_said(
     harness: ControllerHarness, topic: CreatePartitionsTopic, code: ErrorCode
 ) -> None:
     harness.create("orders", 2)
-    result = done(harness.controller.create_partitions(CreatePartitionsRequest(topics=[topic]))).results[0]
+    result = done(harness.controller.ask(CreatePartitionsRequest(topics=[topic]))).results[0]
     assert result.error_code == code
     assert len(harness.image.topics.by_name["orders"].partitions) == 2

@@ -54,14 +54,14 @@ def follower_of(harness: ControllerHarness) -> tuple[MetadataFollower, Watcher]:
 def change_everything(harness: ControllerHarness) -> None:
     """Something of every kind that the images' followers are told about."""
     controller = harness.controller
-    done(controller.delete_topics(DeleteTopicsRequest(topics=[DeleteTopicState(name="deleted")])))
+    done(controller.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="deleted")])))
     harness.create("created", 2, 3)
     extend = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="kept", count=4, assignments=None)])
-    done(controller.create_partitions(extend))
+    done(controller.ask(extend))
     setting = AlterableConfig(name="retention.ms", config_operation=0, value="77")
     resource = AlterConfigsResource(resource_type=ResourceType.TOPIC, resource_name="kept", configs=[setting])
-    done(controller.incremental_alter_configs(IncrementalAlterConfigsRequest(resources=[resource])))
-    done(controller.unregister_broker(UnregisterBrokerRequest(broker_id=3)))
+    done(controller.ask(IncrementalAlterConfigsRequest(resources=[resource])))
+    done(controller.ask(UnregisterBrokerRequest(broker_id=3)))
     harness.add_broker(4)
 
 

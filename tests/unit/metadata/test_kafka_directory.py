@@ -77,16 +77,16 @@ def test_the_cluster_goes_on_from_there(directory: str) -> None:
         log_dirs=list(before.directories),
         previous_broker_epoch=before.broker_epoch,
     )
-    epoch = done(controller.register_broker(request)).broker_epoch
+    epoch = done(controller.ask(request)).broker_epoch
     assert epoch > before.broker_epoch
     heartbeat = BrokerHeartbeatRequest(broker_id=node_id, broker_epoch=epoch, current_metadata_offset=epoch)
-    assert not done(controller.heartbeat(heartbeat)).is_fenced
+    assert not done(controller.ask(heartbeat)).is_fenced
     # Kafka stopped cleanly, so every partition has its leader back without recovery.
     for topic in controller.image.topics.by_name.values():
         for partition in topic.partitions.values():
             assert (partition.leader, partition.isr, partition.leader_recovery_state) == (node_id, (node_id,), 0)
     creation = CreateTopicsRequest(topics=[CreatableTopic(name="added", num_partitions=1, replication_factor=1)])
-    assert done(controller.create_topics(creation)).topics[0].error_code == ErrorCode.NONE
+    assert done(controller.ask(creation)).topics[0].error_code == ErrorCode.NONE
     image = controller.image
     log.close()
     log, controller = open_controller(virtual, directory)

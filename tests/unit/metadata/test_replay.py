@@ -56,30 +56,30 @@ def decide(harness: ControllerHarness, decision: tuple[Any, ...]) -> None:
         case ("create", name, partitions, factor):
             harness.create(name, partitions, factor)
         case ("delete", name):
-            done(harness.controller.delete_topics(DeleteTopicsRequest(topic_names=[name])))
+            done(harness.controller.ask(DeleteTopicsRequest(topic_names=[name])))
         case ("extend", name, count):
             topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
-            done(harness.controller.create_partitions(CreatePartitionsRequest(topics=[topic])))
+            done(harness.controller.ask(CreatePartitionsRequest(topics=[topic])))
         case ("configure", name, value):
             alter(harness, 2, name, "retention.ms", value)
         case ("default", value):
             alter(harness, 4, "", "min.insync.replicas", value)
         case ("restart broker", broker_id, incarnation):
             harness.virtual.clock.ms += 60_000
-            done(harness.controller.register_broker(registration(broker_id, incarnation=incarnation)))
+            done(harness.controller.ask(registration(broker_id, incarnation=incarnation)))
             harness.beat(broker_id)
         case ("shut down broker", broker_id):
             harness.beat(broker_id, want_shut_down=True)
         case ("producer ids", broker_id):
             epoch = harness.image.brokers[broker_id].broker_epoch
             request = AllocateProducerIdsRequest(broker_id=broker_id, broker_epoch=epoch)
-            done(harness.controller.allocate_producer_ids(request))
+            done(harness.controller.ask(request))
 
 
 def alter(harness: ControllerHarness, kind: int, name: str, key: str, value: str | None) -> None:
     config = AlterableConfig(name=key, config_operation=0 if value else 1, value=value)
     resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=[config])
-    done(harness.controller.incremental_alter_configs(IncrementalAlterConfigsRequest(resources=[resource])))
+    done(harness.controller.ask(IncrementalAlterConfigsRequest(resources=[resource])))
 
 
 def state_of(image: MetadataImage) -> MetadataImage:
@@ -236,12 +236,10 @@ def test_nothing_is_answered_or_published_before_the_commit() -> None:
     virtual = VirtualWorld(files=MemoryFiles())
     harness = ControllerHarness(virtual=virtual)
     virtual.workers.run_all()
-    assert not (registered := harness.controller.register_broker(registration(1))).done
+    assert not (registered := harness.controller.ask(registration(1))).done
     assert 1 not in harness.image.brokers
     virtual.workers.run_all()
     assert registered.done
-    beat = harness.controller.heartbeat
-    assert beat is not None
     assert 1 in harness.image.brokers
 
 
@@ -251,7 +249,7 @@ def uncommitted_creations(times: int) -> tuple[ControllerHarness, list[Deferred[
     harness.add_broker(1)
     harness.virtual.workers.immediate = False
     request = CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
-    return harness, [harness.controller.create_topics(request) for _ in range(times)]
+    return harness, [harness.controller.ask(request) for _ in range(times)]
 
 
 def test_a_decision_sees_what_is_not_committed_and_waits_for_it() -> None:
@@ -285,7 +283,7 @@ def test_a_refused_append_rolls_back() -> None:
     before = harness.image
     harness.memory.fail_next("append", OSError(errno.ENOSPC, "no space left on device"))
     request = CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
-    refused = harness.controller.create_topics(request)
+    refused = harness.controller.ask(request)
     assert isinstance(refused.error, KafkaError)
     assert refused.error.code == ErrorCode.KAFKA_STORAGE_ERROR
     assert harness.image is before
@@ -305,13 +303,13 @@ def test_a_failed_fsync_answers_nobody_and_stops_the_controller() -> None:
         CreateTopicsRequest(topics=[CreatableTopic(name=name, num_partitions=1, replication_factor=1)])
         for name in ("a", "b", "a")
     ]
-    answers = [harness.controller.create_topics(request) for request in requests]
+    answers = [harness.controller.ask(request) for request in requests]
     harness.memory.fail_next("sync", OSError(errno.EIO, "input/output error"))
     virtual.workers.run_all()
     assert [type(answer.error) for answer in answers] == [MetadataLogFailedError] * 3
     assert harness.image is before
     assert harness.controller.uncommitted_image is before
-    assert isinstance(harness.controller.create_topics(requests[0]).error, MetadataLogFailedError)
+    assert isinstance(harness.controller.ask(requests[0]).error, MetadataLogFailedError)
 
 
 def test_snapshots_are_written_by_bytes() -> None:
@@ -337,7 +335,7 @@ def test_what_a_snapshot_holds_is_not_replayed_from_the_log() -> None:
     harness.add_broker(1)
     for number in range(20):
         harness.create(f"topic-{number}")
-        done(harness.controller.delete_topics(DeleteTopicsRequest(topic_names=[f"topic-{number}"])))
+        done(harness.controller.ask(DeleteTopicsRequest(topic_names=[f"topic-{number}"])))
     written = write_image(harness.log, harness.image).result()
     harness.create("later")
     loaded = load_image(harness.log, cluster_id=harness.image.cluster_id)

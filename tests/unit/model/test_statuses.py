@@ -34,19 +34,19 @@ READ_THROUGH = {
 # becomes of the value. What a test names may be taken out.
 READ_BY = {
     "broker/consumer_protocol.py": ("group.coordinator.rebalance.protocols",),
-    "broker/controller_metadata.py": (
+    "broker/controller_role.py": (
         "controller.quorum.election.backoff.max.ms",
         "controller.quorum.election.timeout.ms",
         "controller.quorum.fetch.max.bytes",
         "controller.quorum.fetch.snapshot.max.bytes",
         "controller.quorum.retry.backoff.ms",
-        "controller.socket.timeout.ms",
     ),
     "broker/internal_topics.py": (
         "share.coordinator.state.topic.num.partitions",
         "share.coordinator.state.topic.segment.bytes",
     ),
     "broker/metadata_source.py": (
+        "controller.socket.timeout.ms",
         "metadata.log.segment.bytes",
         "metadata.log.segment.ms",
         "metadata.max.retention.ms",

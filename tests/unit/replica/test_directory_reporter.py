@@ -25,7 +25,7 @@ class Controller:
         self.requests: list[AssignReplicasToDirsRequest] = []
         self.answers: list[Deferred[AssignReplicasToDirsResponse]] = []
 
-    def assign_replicas_to_dirs(self, request: AssignReplicasToDirsRequest) -> Deferred[AssignReplicasToDirsResponse]:
+    def ask(self, request: AssignReplicasToDirsRequest) -> Deferred[AssignReplicasToDirsResponse]:
         self.requests.append(request)
         self.answers.append(Deferred())
         return self.answers[-1]

@@ -291,7 +291,7 @@ class TestLogDirectories:
         told: list[int] = []
 
         class Controller:
-            def assign_replicas_to_dirs(self, request: Any) -> Deferred[Any]:
+            def ask(self, request: Any) -> Deferred[Any]:
                 told.extend(
                     partition.partition_index
                     for directory in request.directories

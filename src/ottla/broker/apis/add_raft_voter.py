@@ -25,5 +25,5 @@ def handle(
 ) -> AddRaftVoterResponse | Deferred[AddRaftVoterResponse]:
     quorum = quorum_to_change(context, broker)
     if quorum is None:
-        return broker.controller.add_raft_voter(request, context.for_controller())
+        return broker.controller.ask(request, context.for_controller())
     return quorum.reconfiguration.add_voter(request)

@@ -21,4 +21,4 @@ def handle(
 ) -> Deferred[AllocateProducerIdsResponse]:
     if not context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    return broker.controller.allocate_producer_ids(request)
+    return broker.controller.ask(request, context.for_controller())

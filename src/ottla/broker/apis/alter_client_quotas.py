@@ -30,7 +30,7 @@ def handle(
 ) -> Deferred[AlterClientQuotasResponse]:
     if not context.allows(Operation.ALTER_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    return broker.controller.alter_client_quotas(request, context.for_controller())
+    return broker.controller.ask(request, context.for_controller())
 
 
 def error_response(request: AlterClientQuotasRequest, version: int, error: KafkaError) -> AlterClientQuotasResponse:  # noqa: ARG001

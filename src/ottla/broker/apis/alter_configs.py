@@ -52,7 +52,7 @@ def handle(
     outcome = triage(request.resources, settle)
     if not outcome.forwarded:
         return AlterConfigsResponse(responses=answers(request.resources, outcome, [], AlterConfigsResourceResponse))
-    return broker.controller.alter_configs(
+    return broker.controller.ask(
         AlterConfigsRequest(resources=outcome.forwarded, validate_only=request.validate_only),
         context.for_controller(),
     ).then(

@@ -22,4 +22,4 @@ __all__ = ["handle"]
 def handle(request: AlterPartitionRequest, context: RequestContext, broker: Broker) -> Deferred[AlterPartitionResponse]:
     if not context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    return broker.controller.alter_partition(request)
+    return broker.controller.ask(request, context.for_controller())

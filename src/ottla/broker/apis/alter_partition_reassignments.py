@@ -31,7 +31,7 @@ def handle(
 ) -> Deferred[AlterPartitionReassignmentsResponse]:
     if not context.allows(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    return broker.controller.alter_partition_reassignments(request, context.for_controller())
+    return broker.controller.ask(request, context.for_controller())
 
 
 def error_response(

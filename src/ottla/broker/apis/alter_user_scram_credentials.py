@@ -25,7 +25,7 @@ def handle(
 ) -> Deferred[AlterUserScramCredentialsResponse]:
     if not context.allows(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    return broker.controller.alter_user_scram_credentials(request, context.for_controller())
+    return broker.controller.ask(request, context.for_controller())
 
 
 def error_response(

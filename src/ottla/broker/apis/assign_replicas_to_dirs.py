@@ -21,4 +21,4 @@ def handle(
 ) -> Deferred[AssignReplicasToDirsResponse]:
     if not context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    return broker.controller.assign_replicas_to_dirs(request)
+    return broker.controller.ask(request, context.for_controller())

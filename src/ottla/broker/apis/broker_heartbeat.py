@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.model.errors import ErrorCode, KafkaError
@@ -15,7 +15,6 @@ from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerH
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.context import RequestContext
-    from ottla.metadata.controller import Controller
     from ottla.model.deferred import Deferred
 
 __all__ = ["handle"]
@@ -26,8 +25,7 @@ def handle(
 ) -> Deferred[BrokerHeartbeatResponse]:
     if not context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    # Only a controller's listener serves this, and there it is the one of this process.
-    controller = cast("Controller", broker.controller)
-    connection = context.connection
+    controller, connection = broker.local_controller, context.connection
+    assert controller is not None, "only a controller's listener serves this API"
     connection.on_closed = partial(controller.broker_connection_closed, request.broker_id, connection.connection_id)
-    return controller.heartbeat(request, connection_id=connection.connection_id)
+    return broker.controller.ask(request, context.for_controller())

@@ -25,4 +25,4 @@ def handle(
 ) -> Deferred[BrokerRegistrationResponse]:
     if not context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    return broker.controller.register_broker(request)
+    return broker.controller.ask(request, context.for_controller())

@@ -21,5 +21,4 @@ def handle(
 ) -> Deferred[ControllerRegistrationResponse]:
     if not context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    assert broker.local_controller is not None, "only a controller has this listener"
-    return broker.local_controller.register_controller(request)
+    return broker.controller.ask(request, context.for_controller())

@@ -34,7 +34,7 @@ def handle(
     }
     request.topics = [topic for topic in request.topics if topic.name not in refused]
     mutations = context.mutations(strict_since=_STRICT_SINCE)
-    extended = broker.controller.create_partitions(request, context.for_controller(mutations=mutations))
+    extended = broker.controller.ask(request, context.for_controller(mutations=mutations))
 
     def finish(response: CreatePartitionsResponse) -> CreatePartitionsResponse:
         if mutations is not None:

@@ -49,7 +49,7 @@ def handle(request: CreateTopicsRequest, context: RequestContext, broker: Broker
         return context.allows(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name)
 
     mutations = context.mutations(strict_since=_STRICT_SINCE)
-    created = broker.controller.create_topics(
+    created = broker.controller.ask(
         request, context.for_controller(may_describe_configs=may_describe_configs, mutations=mutations)
     )
 

@@ -32,7 +32,7 @@ def handle(request: DeleteTopicsRequest, context: RequestContext, broker: Broker
     if not context.allows(Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME):
         denied = _take_denied(request, context, broker.metadata.image)
     mutations = context.mutations(strict_since=_STRICT_SINCE)
-    deleted = broker.controller.delete_topics(request, context.for_controller(mutations=mutations))
+    deleted = broker.controller.ask(request, context.for_controller(mutations=mutations))
 
     def finish(response: DeleteTopicsResponse) -> DeleteTopicsResponse:
         if mutations is not None:

@@ -40,7 +40,7 @@ def handle(
         return DescribeQuorumResponse(error_code=code, error_message=code.message)
     described = None if broker.quorum is None else describe_quorum(broker.quorum)
     if described is None and not context.listener.is_controller:
-        return broker.controller.describe_quorum(request, context.for_controller())
+        return broker.controller.ask(request, context.for_controller())
     response = DescribeQuorumResponse(
         topics=[
             ResponseTopicData(

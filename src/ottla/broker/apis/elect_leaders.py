@@ -27,7 +27,7 @@ __all__ = ["error_response", "handle"]
 def handle(request: ElectLeadersRequest, context: RequestContext, broker: Broker) -> Deferred[ElectLeadersResponse]:
     if not context.allows(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    return broker.controller.elect_leaders(request, context.for_controller())
+    return broker.controller.ask(request, context.for_controller())
 
 
 def error_response(request: ElectLeadersRequest, version: int, error: KafkaError) -> ElectLeadersResponse:

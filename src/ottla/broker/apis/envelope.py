@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from ottla.broker.apis import CONTROLLER_HANDLERS, FORWARDABLE
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.context import CloseConnection, ConnectionContext, Principal
-from ottla.broker.controllers import decode_principal
 from ottla.broker.pending import Part, PendingResponse
+from ottla.broker.remote_controller import decode_principal
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode
 from ottla.wire.codec import MalformedMessage

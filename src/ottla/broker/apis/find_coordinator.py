@@ -142,7 +142,7 @@ def _find(key_type: int, key: str, context: RequestContext, broker: Broker) -> _
 
 def _create_topic(name: str, broker: Broker) -> Deferred[CreateTopicsResponse]:
     topic = automatic_topic(name, broker.config)
-    created = broker.controller.create_topics(CreateTopicsRequest(topics=[topic]))
+    created = broker.controller.ask(CreateTopicsRequest(topics=[topic]))
     created.when_done(_log_failure)
     return created
 

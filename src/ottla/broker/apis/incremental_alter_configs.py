@@ -62,7 +62,7 @@ def handle(
         return IncrementalAlterConfigsResponse(
             responses=answers(request.resources, outcome, [], AlterConfigsResourceResponse)
         )
-    return broker.controller.incremental_alter_configs(
+    return broker.controller.ask(
         IncrementalAlterConfigsRequest(resources=outcome.forwarded, validate_only=request.validate_only),
         context.for_controller(),
     ).then(

@@ -27,4 +27,4 @@ def handle(
 ) -> Deferred[ListPartitionReassignmentsResponse]:
     if not context.allows(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    return broker.controller.list_partition_reassignments(request, context.for_controller())
+    return broker.controller.ask(request, context.for_controller())

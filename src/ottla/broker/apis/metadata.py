@@ -177,7 +177,7 @@ def _create(names: list[str], context: RequestContext, broker: Broker) -> None:
     topics = [automatic_topic(name, broker.config) for name in names]
     mutations = context.mutations(strict_since=0)
     on_behalf = context.for_controller(mutations=mutations)._replace(api_version=CREATE_TOPICS_VERSION)
-    created = broker.controller.create_topics(CreateTopicsRequest(topics=topics), on_behalf)
+    created = broker.controller.ask(CreateTopicsRequest(topics=topics), on_behalf)
     created.when_done(lambda _: under_way.difference_update(names))
     created.when_done(_log_failures)
 

@@ -23,5 +23,5 @@ def handle(
 ) -> RemoveRaftVoterResponse | Deferred[RemoveRaftVoterResponse]:
     quorum = quorum_to_change(context, broker)
     if quorum is None:
-        return broker.controller.remove_raft_voter(request, context.for_controller())
+        return broker.controller.ask(request, context.for_controller())
     return quorum.reconfiguration.remove_voter(request)

@@ -21,4 +21,4 @@ def handle(
 ) -> Deferred[UnregisterBrokerResponse]:
     if not context.allows(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    return broker.controller.unregister_broker(request, context.for_controller())
+    return broker.controller.ask(request, context.for_controller())

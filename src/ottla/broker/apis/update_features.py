@@ -27,4 +27,4 @@ def handle(
     if not context.allows(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return UpdateFeaturesResponse(error_code=code, error_message=code.message)
-    return broker.controller.update_features(request, context.for_controller())
+    return broker.controller.ask(request, context.for_controller())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.metadata.controller.controller import Caller, Controller, ControllerContext
+from ottla.metadata.controller.controller import Controller
+from ottla.metadata.controller.gateway import Caller, ControllerContext, ControllerGateway
 
-__all__ = ["Caller", "Controller", "ControllerContext"]
+__all__ = ["Caller", "Controller", "ControllerContext", "ControllerGateway"]

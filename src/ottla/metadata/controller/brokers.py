@@ -86,6 +86,10 @@ def decide_register_broker(
             log_dirs=list(request.log_dirs) if image.features.metadata_version >= DIRECTORIES_LEVEL else [],
         )
     )
+    if not same_incarnation:
+        # The session of the broker's previous process is over.
+        context.liveness.forget(request.broker_id)
+    context.liveness.heard(request.broker_id, now_ms=context.steady_ms)
     return Decision(records, BrokerRegistrationResponse(broker_epoch=epoch))
 
 
@@ -116,6 +120,9 @@ def decide_broker_heartbeat(
 ) -> Decision[BrokerHeartbeatResponse]:
     image = context.image
     broker = check_broker_epoch(image, request.broker_id, request.broker_epoch)
+    liveness = context.liveness
+    liveness.heard(broker.broker_id, now_ms=context.steady_ms, connection_id=context.connection_id)
+    liveness.replayed(broker.broker_id, request.current_metadata_offset)
     caught_up = request.current_metadata_offset >= broker.broker_epoch
     state = next_broker_state(broker, request, context)
     if state is BrokerState.UNFENCED and broker.fenced and set(broker.directories) & set(request.offline_log_dirs):
@@ -136,6 +143,11 @@ def decide_broker_heartbeat(
         is_fenced=state in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW),
         should_shut_down=state is BrokerState.SHUTDOWN_NOW,
     )
+    if request.want_shut_down and records:
+        liveness.shutdown_began(broker.broker_id, offset=context.next_offset + len(records) - 1)
+    if response.should_shut_down:
+        # The process ends now. Its next registration need not wait for the end of this session.
+        liveness.forget(broker.broker_id)
     return Decision(records, response)
 
 
@@ -145,7 +157,7 @@ def next_broker_state(broker: BrokerImage, request: BrokerHeartbeatRequest, cont
         if request.want_shut_down:
             return BrokerState.SHUTDOWN_NOW
         # By metadata from before the fence it would still lead what others lead by now, and be sure of it.
-        needed = max(broker.broker_epoch, context.liveness.fenced_offsets.get(broker.broker_id, -1))
+        needed = max(broker.broker_epoch, context.liveness.fenced_offset(broker.broker_id))
         caught_up = request.current_metadata_offset >= needed
         return BrokerState.UNFENCED if caught_up and not request.want_fence else BrokerState.FENCED
     if not broker.in_controlled_shutdown:
@@ -158,11 +170,9 @@ def next_broker_state(broker: BrokerImage, request: BrokerHeartbeatRequest, cont
         return BrokerState.SHUTDOWN_NOW
     if broker_has_leaderships(context.image, broker.broker_id):
         return BrokerState.CONTROLLED_SHUTDOWN
-    needed = context.liveness.shutdown_offsets.get(broker.broker_id, 0)
+    needed = context.liveness.shutdown_offset(broker.broker_id)
     others = (
-        context.liveness.metadata_offsets.get(other.broker_id, -1)
-        for other in context.image.brokers.values()
-        if other.active
+        context.liveness.metadata_offset(other.broker_id) for other in context.image.brokers.values() if other.active
     )
     return BrokerState.SHUTDOWN_NOW if all(offset >= needed for offset in others) else BrokerState.CONTROLLED_SHUTDOWN
 
@@ -185,6 +195,7 @@ def decide_fence_silent_brokers(context: DecisionContext) -> Decision[list[int]]
     records: list[Any] = []
     for broker_id in silent:
         records += fence_records(context.image.brokers[broker_id], context)
+        context.liveness.fenced(broker_id, offset=context.next_offset + len(records) - 1)
     return Decision(records, silent)
 
 
@@ -203,6 +214,7 @@ def decide_unregister_broker(
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {request.broker_id} is not registered")
     records = leader_and_isr_updates(context, removed=broker.broker_id, stopped_uncleanly=broker.broker_id)
     records.append(UnregisterBrokerRecord(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch))
+    context.liveness.forget(broker.broker_id)
     return Decision(records, UnregisterBrokerResponse())
 
 

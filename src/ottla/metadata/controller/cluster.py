@@ -1,4 +1,4 @@
-"""Decisions about the cluster as a whole: which controllers there are."""
+"""Decisions about the cluster as a whole: the registration of controllers, and a sign of life in an idle log."""
 
 from __future__ import annotations
 
@@ -15,9 +15,14 @@ from ottla.wire.messages.controller_registration import (
     Feature,
     Listener,
 )
-from ottla.wire.messages.metadata_records import ControllerEndpoint, ControllerFeature, RegisterControllerRecord
+from ottla.wire.messages.metadata_records import (
+    ControllerEndpoint,
+    ControllerFeature,
+    NoOpRecord,
+    RegisterControllerRecord,
+)
 
-__all__ = ["CONTROLLER_REGISTRATION_LEVEL", "decide_register_controller", "own_registration"]
+__all__ = ["CONTROLLER_REGISTRATION_LEVEL", "decide_register_controller", "decide_write_no_op", "own_registration"]
 
 # From 3.7-IV0 on controllers register too (KIP-919).
 CONTROLLER_REGISTRATION_LEVEL = 15
@@ -73,3 +78,8 @@ def decide_register_controller(
         ],
     )
     return Decision([record], ControllerRegistrationResponse())
+
+
+def decide_write_no_op(context: DecisionContext) -> Decision[bool]:  # noqa: ARG001
+    """A record without effect, written every `metadata.max.idle.interval.ms` (KIP-835)."""
+    return Decision([NoOpRecord()], False)

@@ -12,6 +12,7 @@ from enum import IntEnum
 from typing import Any
 
 from ottla.metadata.controller.decision import Decision, DecisionContext, ensure_bounded, repeated
+from ottla.metadata.controller.elections import decide_unclean_elections
 from ottla.metadata.image import ConfigResource, ResourceType
 from ottla.metadata.topic_names import check_topic_name
 from ottla.model.config import (
@@ -43,6 +44,8 @@ __all__ = [
     "decide_incremental_alter_configs",
     "replacement",
 ]
+
+UNCLEAN_ELECTION_KEY = "unclean.leader.election.enable"
 
 
 class AlterOperation(IntEnum):
@@ -81,7 +84,7 @@ def decide_incremental_alter_configs(
             )
         )
     response = incremental_alter_configs.IncrementalAlterConfigsResponse(responses=responses)
-    return Decision([] if request.validate_only else records, response)
+    return Decision([] if request.validate_only else records, response, follow_up=_follow_up(request))
 
 
 def decide_alter_configs(
@@ -106,7 +109,16 @@ def decide_alter_configs(
                 error_code=code, error_message=message, resource_type=target.type, resource_name=target.name
             )
         )
-    return Decision([] if request.validate_only else records, alter_configs.AlterConfigsResponse(responses=responses))
+    response = alter_configs.AlterConfigsResponse(responses=responses)
+    return Decision([] if request.validate_only else records, response, follow_up=_follow_up(request))
+
+
+def _follow_up(
+    request: incremental_alter_configs.IncrementalAlterConfigsRequest | alter_configs.AlterConfigsRequest,
+) -> Callable[[DecisionContext], Decision[bool]] | None:
+    """Unclean elections that a new configuration allows do not wait for their timer."""
+    names = {config.name for resource in request.resources for config in resource.configs}
+    return decide_unclean_elections if UNCLEAN_ELECTION_KEY in names and not request.validate_only else None
 
 
 def _alter_one(

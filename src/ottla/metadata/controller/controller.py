@@ -1,20 +1,23 @@
-"""The controller: decide, append, and answer once committed.
+"""The controller: decides requests, appends the records, and answers once they are committed.
 
-Every change of the cluster's metadata passes through `_submit`, one at a time on the node's one thread:
+Every change of the cluster's metadata passes through `submit`, one at a time on the node's one thread:
 
-    decide   on the newest image, uncommitted changes included; gives records and a response
-    replay   the records on that image at once, so that the next decision sees them
+    decide   on the newest image, with uncommitted changes; returns records and a response
+    replay   the records into the next image, so that the next decision sees them
     append   one batch to the metadata log
-    commit   publish the new image, then answer
+    commit   publish the image, then answer
 
-The newest image is kept apart from the published one: until a batch is committed nobody but the next decision sees
-it. Images are immutable, so a refused append rolls back by not taking the new image, and a log that stopped makes the
-controller fall back to the last committed one and refuse everything. A decision without records may still have read
-uncommitted state, so it is answered only when all that came before it is committed.
+The newest image is separate from the published one: only the next decision sees uncommitted changes. Images are
+immutable, so a refused append is rolled back by dropping the new image. When the log fails, the controller returns to
+the last committed image and refuses every request. A decision without records may have read uncommitted state, so its
+answer waits until all earlier decisions are committed.
 
-Of several controllers one is active: the one that leads the quorum. The others replay what it writes, so that each of
-them can go on from the same image the moment it is elected (`activate`). One that leads no longer (`deactivate`)
-forgets what was not committed, and whoever waits for it hears NOT_CONTROLLER: the next leader may have the change.
+`ask` is the way in for requests: it looks up the decision of the request's API (`decisions`) and submits it.
+
+Several controllers form a quorum, and the controller on the quorum's leader is active. The other controllers replay its
+records, so that any of them can continue from the same image when it is elected (`activate`). A controller that loses
+leadership (`deactivate`) drops its uncommitted decisions and fails their pending answers with NOT_CONTROLLER, because
+the next leader may or may not have the records.
 """
 
 from __future__ import annotations
@@ -24,11 +27,19 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from ottla.metadata.bootstrap import bootstrap_records, read_bootstrap
-from ottla.metadata.controller.admin import AdminOperations
+from ottla.metadata.controller.brokers import decide_fence_silent_brokers
 from ottla.metadata.controller.cluster import CONTROLLER_REGISTRATION_LEVEL, own_registration
-from ottla.metadata.controller.decision import DECISION_BYTES_MAX, Decision, DecisionContext, Liveness, too_large
+from ottla.metadata.controller.decision import (
+    DECISION_BYTES_MAX,
+    Decision,
+    DecisionContext,
+    KraftVersion,
+    too_large,
+)
+from ottla.metadata.controller.decisions import DECISIONS
 from ottla.metadata.controller.effective_config import with_dynamic_layers
-from ottla.metadata.controller.features import check_direction
+from ottla.metadata.controller.gateway import ControllerContext
+from ottla.metadata.controller.liveness import Liveness
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.follower import MetadataFollower
 from ottla.metadata.image import ConfigsImage, MetadataImage
@@ -41,40 +52,13 @@ from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ports import World
 from ottla.quorum.errors import MetadataLogFailedError, NotLeaderError
 from ottla.quorum.log import MetadataLog
-from ottla.quorum.reconfiguration import KRAFT_VERSION
+from ottla.wire.message import Message, Request
 from ottla.wire.messages.metadata_records import AbortTransactionRecord
-from ottla.wire.messages.update_features import (
-    FeatureUpdateKey,
-    UpdatableFeatureResult,
-    UpdateFeaturesRequest,
-    UpdateFeaturesResponse,
-)
 
-__all__ = ["Caller", "Controller", "ControllerContext"]
+__all__ = ["Controller"]
 
 R = TypeVar("R")
-
-
-class Caller(NamedTuple):
-    """On whose behalf a request is made, for a controller that has to be told over the network (KIP-590)."""
-
-    principal_type: str
-    principal_name: str
-    # The client's address as the network has it: 4 or 16 bytes.
-    address: bytes
-    client_id: str | None
-
-
-class ControllerContext(NamedTuple):
-    """What a handler tells the controller about a request besides its body."""
-
-    api_version: int = 32767
-    # Which topics' configurations the caller may see; None allows all.
-    may_describe_configs: Callable[[str], bool] | None = None
-    # None when the node asks for itself.
-    caller: Caller | None = None
-    # See `DecisionContext`; None when there is no quota. Of use where the controller is, and not sent to another.
-    take_mutations: Callable[[int], object] | None = None
+M = TypeVar("M", bound=Message)
 
 
 class _Answer(NamedTuple):
@@ -85,18 +69,18 @@ class _Answer(NamedTuple):
 class _Pending(NamedTuple):
     delta: MetadataDelta
     image: MetadataImage
-    # The decision's own, then those of decisions without records that were taken on top of it. There may be thousands
-    # (every consumer of a new cluster asks for the same topic), so they are a list and not closures around each other.
+    # The decision's own answer, then the answers of later decisions without records. There may be thousands (every
+    # consumer of a new cluster asks for the same topic), so they are a list and not nested closures.
     answers: list[_Answer]
 
 
-class Controller(AdminOperations):
-    """A controller of a cluster, active or waiting for its turn."""
+class Controller:
+    """One controller of the cluster, active or standby."""
 
     def __init__(
         self, *, world: World, log: MetadataLog, config: BrokerConfig, cluster_id: str, metadata_log_dir: str
     ) -> None:
-        """Loads what the log has committed; raises CorruptMetadataError."""
+        """Loads the committed log; raises CorruptMetadataError."""
         self._world = world
         self._log = log
         self.config = config
@@ -104,11 +88,9 @@ class Controller(AdminOperations):
         self._follower = MetadataFollower(world=world, log=log, config=config, cluster_id=cluster_id)
         self.snapshots = self._follower.snapshots
         self.is_active = False
-        # Whether the broker of this process has registered: until then its session is one of a process that is gone.
-        self.own_broker_is_registered = False
-        # Raises `kraft.version`, which is in the quorum's own records; None where the quorum cannot be reached.
-        self._upgrade_quorum: Callable[..., Deferred[None]] | None = None
-        self._kraft_version: Callable[[], int] = lambda: 0
+        # Until the broker of this process has registered, the session under its id belongs to an earlier process.
+        self._own_broker_is_registered = False
+        self._kraft_version: KraftVersion | None = None
         self.liveness = Liveness()
         self._replayer = MetadataReplayer(self.image)
         self._pending: deque[_Pending] = deque()
@@ -119,17 +101,17 @@ class Controller(AdminOperations):
     def open(
         cls, *, world: World, log: MetadataLog, config: BrokerConfig, cluster_id: str, metadata_log_dir: str
     ) -> Controller:
-        """A controller of a log that this node leads, active at once; it registers itself as well (KIP-919)."""
+        """The active controller of a log that this node leads; it also registers itself (KIP-919)."""
         controller = cls(world=world, log=log, config=config, cluster_id=cluster_id, metadata_log_dir=metadata_log_dir)
         controller.activate()
         if controller.uncommitted_image.features.metadata_version >= CONTROLLER_REGISTRATION_LEVEL:
-            controller.register_controller(own_registration(config, world.random))
+            controller.ask(own_registration(config, world.random))
         return controller
 
     def activate(self) -> None:
-        """This node leads: takes decisions from now on. In an empty log, writes what a new cluster begins with.
+        """This node leads the quorum: takes decisions from now on. An empty log gets the records of a new cluster.
 
-        None of it need be committed when this returns; whatever is decided after it is answered after it.
+        Those records may be uncommitted when this returns. Later decisions are answered after their commit.
         """
         assert not self.is_active, "it is active already"
         self.advance()
@@ -137,120 +119,56 @@ class Controller(AdminOperations):
         self._replayer = MetadataReplayer(image, in_transaction=self._follower.in_transaction)
         self._configs_seen = None
         self.is_active = True
-        # Heartbeats are soft state. Every active broker gets a full session to say that it is alive; except the one in
-        # this process before it has registered: its former process is gone, or it would still hold the directory's
-        # lock, so it may register at once. So may those that were fenced or about to leave.
-        self.liveness = Liveness()
+        # Every active broker gets a full session to send its next heartbeat. Brokers that are fenced or shutting down
+        # may register again at once, and so may the broker of this process before its first registration: its earlier
+        # process has ended, or it would still hold the lock of the data directory.
         alive = {broker_id for broker_id, broker in image.brokers.items() if broker.active}
-        if not self.own_broker_is_registered:
+        if not self._own_broker_is_registered:
             alive.discard(self._log.node_id)
-        self.liveness.last_contact_ms.update(dict.fromkeys(alive, self._steady_ms()))
-        # When the others were fenced is not known here; with everything until now they have read of it for certain.
-        fenced = (broker_id for broker_id, broker in image.brokers.items() if broker.fenced)
-        self.liveness.fenced_offsets.update(dict.fromkeys(fenced, image.offset))
+        # The offset at which a broker was fenced is not known here. It is at most the end of this image.
+        fenced = [broker_id for broker_id, broker in image.brokers.items() if broker.fenced]
+        self.liveness = Liveness(alive=alive, fenced=fenced, now_ms=self._steady_ms(), fenced_offset=image.offset)
         if not image.features.finalized:
             first = bootstrap_records(read_bootstrap(self._world.files, self._metadata_log_dir), self.config)
             self.submit(lambda _context: Decision(first, None))
         elif self._replayer.in_transaction:
-            # The leader before us did not end its transaction: nothing of it counts.
+            # The previous leader did not end its transaction, so none of its records take effect.
             reason = AbortTransactionRecord(reason="the controller that began it is gone")
             self.submit(lambda _context: Decision([reason], None))
 
     def deactivate(self) -> None:
-        """Another leads, or nobody: forgets what is not committed, and says so to whoever waits for it."""
+        """Leadership was lost: drops uncommitted decisions and fails their pending answers with NOT_CONTROLLER."""
         if self.is_active:
             self.is_active = False
-            self._forget(self._not_active())
+            self._drop_uncommitted(self._not_active())
 
     def advance(self) -> None:
-        """More is committed. Does nothing while active, since what is committed then was replayed before."""
+        """The log has committed more. An active controller has replayed it before and does nothing."""
         if not self.is_active:
             self._follower.advance()
 
     def reload(self, *, is_followed: bool) -> None:
-        """The log was replaced (a snapshot, or an end that was cut off); see `MetadataFollower.reload`."""
+        """The log was replaced by a snapshot or truncated; see `MetadataFollower.reload`."""
         assert not self.is_active, "the log of a leader is not replaced"
         self._follower.reload(is_followed=is_followed)
 
     @property
     def uncommitted_decisions(self) -> int:
-        """Decisions that wait to be committed."""
+        """The number of decisions that wait for their commit."""
         return len(self._pending)
 
     @property
     def has_failed(self) -> bool:
-        """Whether its log has stopped, so that it refuses everything."""
+        """True if the log has failed, so that every request is refused."""
         return self._failure is not None
 
-    def know_quorum(self, upgrade: Callable[..., Deferred[None]], kraft_version: Callable[[], int]) -> None:
-        """The quorum below, which keeps `kraft.version` in its own records."""
-        self._upgrade_quorum, self._kraft_version = upgrade, kraft_version
-
-    def update_features(
-        self, request: UpdateFeaturesRequest, context: ControllerContext | None = None
-    ) -> Deferred[UpdateFeaturesResponse]:
-        """All but `kraft.version` is metadata; that one is the quorum's, and comes after the rest."""
-        own = [update for update in request.feature_updates if update.feature == KRAFT_VERSION]
-        upgrade = self._upgrade_quorum
-        if not own or upgrade is None or not self.is_active:
-            return super().update_features(request, context)
-        answered: Deferred[UpdateFeaturesResponse] = Deferred()
-        # All updates of a request are made, or none.
-        refused = self._refused_quorum_update(own, upgrade)
-        if refused is not None:
-            return Deferred.resolved(UpdateFeaturesResponse(error_code=refused.code, error_message=refused.message))
-        rest = [update for update in request.feature_updates if update.feature != KRAFT_VERSION]
-        decided = super().update_features(
-            UpdateFeaturesRequest(
-                timeout_ms=request.timeout_ms, feature_updates=rest, validate_only=request.validate_only
-            ),
-            context,
-        )
-
-        def on_decided(outcome: Deferred[UpdateFeaturesResponse]) -> None:
-            if outcome.error is not None:
-                answered.fail(outcome.error)
-                return
-            response = outcome.result()
-            if response.error_code:
-                answered.resolve(response)
-                return
-            response.results = [*response.results, UpdatableFeatureResult(feature=KRAFT_VERSION)]
-            upgraded = upgrade(own[0].max_version_level, validate_only=request.validate_only)
-            upgraded.when_done(lambda done: on_upgraded(done, response))
-
-        def on_upgraded(done: Deferred[None], response: UpdateFeaturesResponse) -> None:
-            if done.error is None:
-                answered.resolve(response)
-                return
-            error = done.error if isinstance(done.error, KafkaError) else self._refusal(done.error)
-            if isinstance(error, KafkaError):
-                answered.resolve(UpdateFeaturesResponse(error_code=error.code, error_message=error.message))
-            else:
-                answered.fail(error)
-
-        decided.when_done(on_decided)
-        return answered
-
-    def _refused_quorum_update(
-        self, updates: list[FeatureUpdateKey], upgrade: Callable[..., Deferred[None]]
-    ) -> KafkaError | None:
-        if len(updates) > 1:
-            return KafkaError(ErrorCode.INVALID_REQUEST, f"{KRAFT_VERSION} is given more than once")
-        (update,) = updates
-        wanted = update.max_version_level
-        try:
-            check_direction(
-                KRAFT_VERSION, present=self._kraft_version(), wanted=wanted, upgrade_type=update.upgrade_type
-            )
-        except KafkaError as error:
-            return error
-        refused = upgrade(wanted, validate_only=True).error
-        return refused if isinstance(refused, KafkaError) else None
+    def connect_quorum(self, kraft_version: KraftVersion) -> None:
+        """From now on UpdateFeatures can raise `kraft.version`."""
+        self._kraft_version = kraft_version
 
     @property
     def publishers(self) -> Publishers:
-        """The newest committed image and whoever follows it."""
+        """The newest committed image, and its subscribers."""
         return self._follower.publishers
 
     @property
@@ -260,19 +178,46 @@ class Controller(AdminOperations):
 
     @property
     def uncommitted_image(self) -> MetadataImage:
-        """What the next decision will see."""
+        """The image that the next decision sees."""
         return self._replayer.image if self.is_active else self.image
 
     @property
     def log(self) -> MetadataLog:
         return self._log
 
+    # -- requests and decisions ---------------------------------------------------------------------------------------
+
+    def ask(self, request: Request[M], context: ControllerContext | None = None) -> Deferred[M]:
+        """Decides a request; see `submit`. The request must be one of `DECISIONS`."""
+        decide = DECISIONS[request.API_KEY]
+        return self.submit(lambda given: decide(request, given), context)
+
+    def fence_silent_brokers(self, *, held_up_ms: int = 0) -> Deferred[list[int]]:
+        """Fences at most one broker whose session has ended, which bounds the cost of a call; resolves with its id.
+
+        `held_up_ms` is the delay of this call. The controller could not receive heartbeats in that time, so it is added
+        to every session.
+        """
+        if held_up_ms > 0:
+            self.liveness.excuse(held_up_ms)
+        return self.submit(decide_fence_silent_brokers)
+
+    # -- broker sessions ----------------------------------------------------------------------------------------------
+
+    def own_broker_registered(self) -> None:
+        """The broker of this process has registered."""
+        self._own_broker_is_registered = True
+
+    def broker_replayed(self, broker_id: int, offset: int) -> None:
+        """A broker has replayed the metadata log up to and including this offset."""
+        self.liveness.replayed(broker_id, offset)
+
     def broker_connection_closed(self, broker_id: int, connection_id: str) -> None:
-        """A connection that a heartbeat came on was closed at its other end."""
+        """The broker's side has closed a connection that heartbeats came on."""
         self.liveness.lost(broker_id, now_ms=self._steady_ms(), connection_id=connection_id)
 
     def next_session_end_ms(self) -> int | None:
-        """How long it is until a broker's session runs out if nothing more is heard of it; None when there is none."""
+        """Milliseconds until the first session ends without another heartbeat; None if no broker is unfenced."""
         timeout_ms = self._current_config().broker_session_timeout_ms
         ends = [
             self.liveness.session_end_ms(broker.broker_id, session_timeout_ms=timeout_ms)
@@ -289,9 +234,9 @@ class Controller(AdminOperations):
     ) -> Deferred[R]:
         """Takes one decision and resolves with its response after the commit.
 
-        Fails with KafkaError when the decision (or a full disk) refuses the request as a whole, or when this controller
-        is not active (any more), and with MetadataLogFailedError when the log stopped and nobody knows whether the
-        change will be there after a restart.
+        Fails with KafkaError if the decision or a full disk refuses the whole request, or if this controller is not
+        active or ceases to be. Fails with MetadataLogFailedError if the log fails; then it is unknown whether the
+        change survives a restart.
         """
         if self._failure is not None:
             return Deferred.failed(self._failure)
@@ -302,14 +247,20 @@ class Controller(AdminOperations):
             decision = decide(decision_context)
         except KafkaError as error:
             return Deferred.failed(error)
-        if not decision.records:
-            return self._after_pending(decision.response)
-        return self._append(decision, decision_context)
+        answer = (
+            self._append(decision, decision_context) if decision.records else self._after_pending(decision.response)
+        )
+        if decision.follow_up is not None:
+            self.submit(decision.follow_up)
+        if decision.after_commit is not None:
+            answer = self._after_commit(answer, decision.after_commit)
+        return answer
 
     def _context(self, context: ControllerContext | None) -> DecisionContext:
         extra: dict[str, Any] = {}
         if context is not None:
             extra["api_version"] = context.api_version
+            extra["connection_id"] = context.connection_id
             if context.may_describe_configs is not None:
                 extra["may_describe_configs"] = context.may_describe_configs
             if context.take_mutations is not None:
@@ -322,11 +273,12 @@ class Controller(AdminOperations):
             random=self._world.random,
             next_offset=self._log.end_offset,
             liveness=self.liveness,
+            kraft_version=self._kraft_version,
             **extra,
         )
 
     def _current_config(self) -> BrokerConfig:
-        """The configuration with the dynamic values that the next decision has to see."""
+        """The configuration with the dynamic values of the newest image."""
         configs = self._replayer.image.configs
         if configs is not self._configs_seen:
             self.config = with_dynamic_layers(self.config, self._replayer.image)
@@ -340,7 +292,7 @@ class Controller(AdminOperations):
         size_bytes = sum(map(len, values))
         if size_bytes > DECISION_BYTES_MAX:
             return Deferred.failed(too_large(size_bytes))
-        # Replayed before it is written: a record that cannot be replayed must never reach the log.
+        # Replayed before it is appended: a record that cannot be replayed must never reach the log.
         delta, image = self._replayer.replay(
             decision.records,
             last_offset=context.next_offset + len(values) - 1,
@@ -378,28 +330,47 @@ class Controller(AdminOperations):
         self._pending[-1].answers.append(_Answer(lambda: result.resolve(response), result.fail))
         return result
 
+    def _after_commit(self, committed: Deferred[R], continuation: Callable[[], Deferred[R]]) -> Deferred[R]:
+        answered: Deferred[R] = Deferred()
+
+        def on_committed(outcome: Deferred[R]) -> None:
+            if outcome.error is not None:
+                answered.fail(outcome.error)
+            else:
+                continuation().when_done(on_continued)
+
+        def on_continued(outcome: Deferred[R]) -> None:
+            error = outcome.error
+            if error is None:
+                answered.resolve(outcome.result())
+            else:
+                answered.fail(error if isinstance(error, KafkaError) else self._refusal(error))
+
+        committed.when_done(on_committed)
+        return answered
+
     def _stop(self, error: BaseException) -> None:
-        """The log failed: forget what is not committed, and take no more decisions."""
+        """The log failed: drops uncommitted decisions and takes no more."""
         if self._failure is not None:
             return
         self._failure = error
-        self._forget(error)
+        self._drop_uncommitted(error)
 
-    def _forget(self, error: BaseException) -> None:
+    def _drop_uncommitted(self, error: BaseException) -> None:
         self._replayer = MetadataReplayer(self.image)
         pending, self._pending = self._pending, deque()
-        for each in pending:
-            for answer in each.answers:
+        for decision in pending:
+            for answer in decision.answers:
                 answer.fail(error)
 
     def _not_active(self) -> KafkaError:
         return KafkaError(ErrorCode.NOT_CONTROLLER, f"node {self._log.node_id} is not the active controller")
 
     def _refusal(self, error: BaseException) -> BaseException:
-        """What a caller hears when nothing was written."""
+        """The error of a request whose records were not appended."""
         if isinstance(error, NotLeaderError):
             return self._not_active()
         if isinstance(error, OSError):
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the metadata log cannot be written: {error.strerror}")
-        assert isinstance(error, MetadataLogFailedError), "otherwise the log has stopped"
+        assert isinstance(error, MetadataLogFailedError), "an append fails in one of three ways"
         return error

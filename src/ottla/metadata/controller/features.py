@@ -1,20 +1,22 @@
-"""Decisions about feature levels (KIP-584, KIP-1022): what the whole cluster may rely on.
+"""Decisions about feature levels (KIP-584, KIP-1022).
 
-A level is raised only when every registered node supports it, and what it depends on is there too. It is lowered only
-when the caller says that it may be; `metadata.version` only to a level that can express all the log may hold. All
-updates of a request go together or not at all.
+A level is raised only if every registered node supports it and the features that it depends on are at their required
+levels. It is lowered only if the request allows a downgrade, and `metadata.version` only to a level that can express
+every record in the log. All updates of a request are made, or none. `kraft.version` is in the quorum's own control
+records: it is checked with the other updates and raised after their commit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
-from ottla.metadata.controller.decision import Decision, DecisionContext
+from ottla.metadata.controller.decision import Decision, DecisionContext, KraftVersion
 from ottla.metadata.image import ResourceType
 from ottla.metadata.versions import METADATA_VERSION, feature_dependencies, loses_metadata, supported_features
 from ottla.model.errors import ErrorCode, KafkaError
+from ottla.quorum.reconfiguration import KRAFT_VERSION
 from ottla.wire.messages.metadata_records import ConfigRecord, FeatureLevelRecord
 from ottla.wire.messages.update_features import (
     FeatureUpdateKey,
@@ -46,28 +48,53 @@ class UpgradeType(IntEnum):
 def decide_update_features(
     request: UpdateFeaturesRequest, context: DecisionContext
 ) -> Decision[UpdateFeaturesResponse]:
-    image = context.image
-    # What the levels would be if every update were made: features may depend on each other.
+    kraft_version = context.kraft_version
+    own = [update for update in request.feature_updates if kraft_version is None or update.feature != KRAFT_VERSION]
+    of_quorum = [update for update in request.feature_updates if update not in own]
+    try:
+        if kraft_version is not None and of_quorum:
+            _check_kraft_version(of_quorum, kraft_version)
+        records = _level_records(own, context)
+    except KafkaError as error:
+        return Decision([], UpdateFeaturesResponse(error_code=error.code, error_message=error.message))
+    response = UpdateFeaturesResponse(
+        error_message=None, results=[UpdatableFeatureResult(feature=update.feature) for update in (*own, *of_quorum)]
+    )
+    if request.validate_only:
+        return Decision([], response)
+    if kraft_version is None or not of_quorum:
+        return Decision(records, response)
+    level, upgrade = of_quorum[0].max_version_level, kraft_version.upgrade
+    return Decision(records, response, after_commit=lambda: upgrade(level).then(lambda _: response))
+
+
+def _level_records(updates: Sequence[FeatureUpdateKey], context: DecisionContext) -> list[Any]:
+    # The levels after all updates: features may depend on each other.
     proposed = {
-        **image.features.finalized,
-        **{each.feature: each.max_version_level for each in request.feature_updates},
+        **context.image.features.finalized,
+        **{update.feature: update.max_version_level for update in updates},
     }
     records: list[Any] = []
     seen: set[str] = set()
-    for update in request.feature_updates:
-        try:
-            if update.feature in seen:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, f"{update.feature} is given more than once")
-            seen.add(update.feature)
-            records += _update_one(update, proposed, context)
-        except KafkaError as error:
-            return Decision([], UpdateFeaturesResponse(error_code=error.code, error_message=error.message))
+    for update in updates:
+        if update.feature in seen:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{update.feature} is given more than once")
+        seen.add(update.feature)
+        records += _update_one(update, proposed, context)
     if proposed.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0 and ELIGIBLE_LEADER_REPLICAS in seen:
         records = [*_shared_min_insync_replicas(context), *records]
-    results = [UpdatableFeatureResult(feature=update.feature) for update in request.feature_updates]
-    return Decision(
-        [] if request.validate_only else records, UpdateFeaturesResponse(error_message=None, results=results)
-    )
+    return records
+
+
+def _check_kraft_version(updates: Sequence[FeatureUpdateKey], kraft_version: KraftVersion) -> None:
+    if len(updates) > 1:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{KRAFT_VERSION} is given more than once")
+    (update,) = updates
+    level = update.max_version_level
+    check_direction(KRAFT_VERSION, present=kraft_version.level(), wanted=level, upgrade_type=update.upgrade_type)
+    refused = kraft_version.upgrade(level, validate_only=True).error
+    if isinstance(refused, KafkaError):
+        raise refused
 
 
 def check_direction(name: str, *, present: int, wanted: int, upgrade_type: int) -> None:
@@ -98,7 +125,7 @@ def _update_one(update: FeatureUpdateKey, proposed: Mapping[str, int], context: 
     if name == METADATA_VERSION and loses_metadata(present=present, wanted=wanted):
         # An unsafe downgrade would be allowed to lose it, but no release of Apache Kafka does that either.
         raise _refusal(name, wanted, f"the log may hold what only levels up to {present} can express")
-    if name == "kraft.version" and wanted != present:
+    if name == KRAFT_VERSION and wanted != present:
         raise _refusal(name, wanted, "the voters of this quorum cannot change yet, so neither can its version")
     for needed, level in feature_dependencies(name, wanted):
         if proposed.get(needed, 0) < level:

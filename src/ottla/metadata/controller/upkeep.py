@@ -1,10 +1,13 @@
-"""What the active controller does by itself, on timers: give leadership back, look for missing leaders, show life.
+"""The periodic decisions of the active controller: preferred leaders, unclean elections, no-op records.
 
-Leaders drift away from the preferred replicas whenever brokers restart; every `leader.imbalance.check.interval.seconds`
-they are brought back (`auto.leader.rebalance.enable`). Every `unclean.leader.election.interval.ms` partitions without
-a leader are looked at where an unclean election is allowed. A look that made as many changes as it may is followed by
-the next at once, so that other requests get their turn in between. Every `metadata.max.idle.interval.ms` an empty
-record is written (KIP-835): who watches the committed offset grow knows that a majority can still write.
+| every | decision |
+|---|---|
+| `leader.imbalance.check.interval.seconds` | preferred replicas lead again (`auto.leader.rebalance.enable`) |
+| `unclean.leader.election.interval.ms` | partitions without a leader get one where unclean elections are allowed |
+| `metadata.max.idle.interval.ms` | a no-op record (KIP-835): its commit shows that a majority can write |
+
+A decision that reaches its limit of changes is followed by the next one at once. Requests that arrived meanwhile are
+decided in between.
 """
 
 from __future__ import annotations
@@ -12,6 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from ottla.metadata.controller.cluster import decide_write_no_op
+from ottla.metadata.controller.decision import Decision, DecisionContext
+from ottla.metadata.controller.elections import decide_balance_leaders, decide_unclean_elections
 from ottla.model.deferred import Deferred
 
 if TYPE_CHECKING:
@@ -20,21 +26,18 @@ if TYPE_CHECKING:
 
 __all__ = ["LeaderUpkeep"]
 
+# The response tells whether to decide again at once, because the decision was cut off at its limit of changes.
+Decide = Callable[[DecisionContext], Decision[bool]]
 
-class Electing(Protocol):
-    """The part of the controller that is needed here; each says whether it should be called again at once."""
 
-    def balance_leaders(self) -> Deferred[bool]: ...
-
-    def elect_unclean_leaders(self) -> Deferred[bool]: ...
-
-    def write_nothing(self) -> Deferred[bool]: ...
+class Submits(Protocol):
+    def submit(self, decide: Decide) -> Deferred[bool]: ...
 
 
 class LeaderUpkeep:
-    """To be started when this node's controller becomes the active one, and stopped when it no longer is."""
+    """Runs while the controller of this node is active."""
 
-    def __init__(self, *, world: World, controller: Electing, config: BrokerConfig) -> None:
+    def __init__(self, *, world: World, controller: Submits, config: BrokerConfig) -> None:
         self._world = world
         self._controller = controller
         self._config = config
@@ -44,23 +47,25 @@ class LeaderUpkeep:
         assert not self._timers, "already started"
         if self._config.auto_leader_rebalance_enable:
             interval = float(self._config.leader_imbalance_check_interval_seconds)
-            self._plan("balance", interval, interval, self._controller.balance_leaders)
+            self._plan("balance", interval, interval, decide_balance_leaders)
         interval = self._config.unclean_leader_election_interval_ms / 1000
-        self._plan("unclean", interval, interval, self._controller.elect_unclean_leaders)
+        self._plan("unclean", interval, interval, decide_unclean_elections)
         if self._config.metadata_max_idle_interval_ms:
             interval = self._config.metadata_max_idle_interval_ms / 1000
-            self._plan("idle", interval, interval, self._controller.write_nothing)
+            self._plan("idle", interval, interval, decide_write_no_op)
 
     def stop(self) -> None:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
 
-    def _plan(self, name: str, delay: float, interval: float, look: Callable[[], Deferred[bool]]) -> None:
-        def on_looked(looked: Deferred[bool]) -> None:
-            # A controller that has just failed or lost its place does not answer; then there is nothing to hurry for.
-            has_more = looked.error is None and looked.result()
+    def _plan(self, name: str, delay: float, interval: float, decide: Decide) -> None:
+        def on_decided(decided: Deferred[bool]) -> None:
+            # A controller that has failed or is no longer active gives no answer: the next attempt waits its turn.
+            has_more = decided.error is None and decided.result()
             if name in self._timers:
-                self._plan(name, 0.0 if has_more else interval, interval, look)
+                self._plan(name, 0.0 if has_more else interval, interval, decide)
 
-        self._timers[name] = self._world.scheduler.call_later(delay, lambda: look().when_done(on_looked))
+        self._timers[name] = self._world.scheduler.call_later(
+            delay, lambda: self._controller.submit(decide).when_done(on_decided)
+        )

@@ -1,9 +1,8 @@
-"""The metadata of a node with the controller role: a replica of the log that may lead it, and the controller on top.
+"""The controller role of a node (`process.roles`): its replica of the metadata log, and its controller.
 
-While this node leads the quorum, its controller decides, fences brokers that fall silent, and serves the log to the
-others. While another leads, the controller waits and replays what that one writes, so that it can take over at once;
-what the broker of this process asks goes to the active controller over the network then. Which of the two it is, is the
-quorum's affair and may change at any time: `gateway` knows.
+While this node leads the quorum, its controller is active: it decides, fences silent brokers, and serves the log to
+other nodes. While another node leads, the controller replays that node's records, so that it can take over at once.
+Leadership may change at any time; `gateway` asks whichever controller is active.
 """
 
 from __future__ import annotations
@@ -11,12 +10,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from ottla.broker.controllers import ControllerGateway, RemoteController
-from ottla.broker.metadata_source import SECURITY_PROTOCOL_NUMBERS, Unreachable, log_settings
-from ottla.metadata.controller import Controller
+from ottla.broker.apis import CONTROLLER_HANDLERS
+from ottla.broker.dispatch import Dispatcher
+from ottla.broker.metadata_source import SECURITY_PROTOCOL_NUMBERS, Unreachable, log_settings, remote_controller
+from ottla.broker.routed_controller import RoutedController
+from ottla.metadata.controller import Controller, ControllerGateway
 from ottla.metadata.controller.cluster import CONTROLLER_REGISTRATION_LEVEL
+from ottla.metadata.controller.decision import KraftVersion
 from ottla.metadata.controller.upkeep import LeaderUpkeep
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.versions import supported_features
@@ -34,6 +36,7 @@ from ottla.wire.messages.controller_registration import ControllerRegistrationRe
 from ottla.wire.peers import Endpoint, Peers, PeerUnreachable
 
 if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
     from ottla.broker.context import ListenerInfo
     from ottla.metadata.format import FormattedStorage
     from ottla.metadata.image import MetadataImage
@@ -41,9 +44,9 @@ if TYPE_CHECKING:
     from ottla.model.config import BrokerConfig
     from ottla.model.ports import Timer, World
 
-__all__ = ["ControllerMetadata", "own_endpoints"]
+__all__ = ["ControllerRole", "controller_dispatcher", "own_endpoints"]
 
-logger = logging.getLogger("ottla.broker.controller_metadata")
+logger = logging.getLogger("ottla.broker.controller_role")
 
 # The controller looks for silent brokers this many times in a session timeout, and when the next session runs out:
 # until then nobody can produce to what that broker leads.
@@ -58,8 +61,8 @@ PROBES = "probes"
 PROBE_TIMEOUT_MS = 1000
 
 
-class ControllerMetadata:
-    """A `MetadataSource`."""
+class ControllerRole:
+    """The `MetadataSource` of a node with the controller role."""
 
     def __init__(
         self,
@@ -105,15 +108,8 @@ class ControllerMetadata:
         self.quorum: RaftNode | None = quorum
         self._quorum = quorum
         self._upkeep = LeaderUpkeep(world=world, controller=controller, config=config)
-        quorum.on_leading = self._on_leading
-        quorum.on_resigned = self._on_resigned
-        quorum.on_leader_changed.append(self._on_leader_changed)
-        quorum.leader.on_fetched.append(self._on_fetched)
-        log.on_committed.append(self._on_committed)
-        log.on_replaced = self._on_replaced
-        controller.publishers.add(self)
-        self._gateway = _ControllerRouter(controller, _remote_controller(config, world, peers, controllers))
-        controller.know_quorum(quorum.reconfiguration.upgrade, lambda: quorum.log.kraft_version)
+        self._gateway = RoutedController(controller, remote_controller(config, world, peers, controllers))
+        self._connect(log, controller, quorum)
         self._membership = Membership(
             world=world,
             quorum=quorum,
@@ -122,13 +118,25 @@ class ControllerMetadata:
             joins_by_itself=config.controller_quorum_auto_join_enable,
         )
 
+    def _connect(self, log: VoterLog, controller: Controller, quorum: RaftNode) -> None:
+        quorum.on_leading = self._on_leading
+        quorum.on_resigned = self._on_resigned
+        quorum.on_leader_changed.append(self._on_leader_changed)
+        quorum.leader.on_fetched.append(self._on_fetched)
+        log.on_committed.append(self._on_committed)
+        log.on_replaced = self._on_replaced
+        controller.publishers.add(self)
+        controller.connect_quorum(
+            KraftVersion(level=lambda: quorum.log.kraft_version, upgrade=quorum.reconfiguration.upgrade)
+        )
+
     @property
     def publishers(self) -> Publishers:
         return self._controller.publishers
 
     @property
     def gateway(self) -> ControllerGateway:
-        return cast(ControllerGateway, self._gateway)
+        return self._gateway
 
     @property
     def kraft_version(self) -> int:
@@ -198,7 +206,7 @@ class ControllerMetadata:
 
     def followed(self) -> None:
         self._is_followed = True
-        self._controller.own_broker_is_registered = True
+        self._controller.own_broker_registered()
 
     def stop(self) -> None:
         self._is_stopped = True
@@ -225,9 +233,7 @@ class ControllerMetadata:
             self._registration_timer = None
             if self._is_stopped:
                 return
-            self._gateway.register_controller(self._registration()).when_done(
-                lambda answer: on_answer(answer, next_delay_seconds)
-            )
+            self._gateway.ask(self._registration()).when_done(lambda answer: on_answer(answer, next_delay_seconds))
 
         def on_answer(answer: Deferred[Any], next_delay_seconds: float) -> None:
             error = answer.error
@@ -278,8 +284,7 @@ class ControllerMetadata:
 
     def _on_fetched(self, broker_id: int, offset: int) -> None:
         """A broker that fetches from an offset has replayed what is before it (it replays before it asks again)."""
-        known = self._controller.liveness.metadata_offsets
-        known[broker_id] = max(known.get(broker_id, -1), offset - 1)
+        self._controller.broker_replayed(broker_id, offset - 1)
 
     def _on_leader_changed(self) -> None:
         news = self._quorum.news
@@ -318,43 +323,10 @@ class ControllerMetadata:
         self._plan_liveness_check()
 
 
-class _ControllerRouter:
-    """The active controller, wherever it is: each call goes to the one of this process while that is active.
-
-    What it could not finish because it ceased to be the active one is asked of the next.
-    """
-
-    def __init__(self, local: Controller, remote: RemoteController) -> None:
-        self._local = local
-        self._remote = remote
-
-    def __getattr__(self, name: str) -> Callable[..., Deferred[Any]]:
-        def call(*arguments: Any, **named: Any) -> Deferred[Any]:
-            elsewhere: Callable[..., Deferred[Any]] = getattr(self._remote, name)
-            if not self._local.is_active:
-                return elsewhere(*arguments, **named)
-            answered: Deferred[Any] = Deferred()
-
-            def on_answer(answer: Deferred[Any]) -> None:
-                error = answer.error
-                if error is None:
-                    answered.resolve(answer.result())
-                elif isinstance(error, KafkaError) and error.code is ErrorCode.NOT_CONTROLLER:
-                    elsewhere(*arguments, **named).when_done(pass_on)
-                else:
-                    answered.fail(error)
-
-            def pass_on(answer: Deferred[Any]) -> None:
-                if answer.error is None:
-                    answered.resolve(answer.result())
-                else:
-                    answered.fail(answer.error)
-
-            local: Callable[..., Deferred[Any]] = getattr(self._local, name)
-            local(*arguments, **named).when_done(on_answer)
-            return answered
-
-        return call
+def controller_dispatcher(broker: Broker) -> Dispatcher:
+    """Answers the requests on a controller's listener, and the requests inside an Envelope."""
+    dispatcher = broker.controller_dispatcher = Dispatcher(broker, CONTROLLER_HANDLERS)
+    return dispatcher
 
 
 def own_endpoints(listeners: Sequence[ListenerInfo]) -> tuple[tuple[str, Endpoint], ...]:
@@ -392,19 +364,6 @@ def _open_log(
         settings=log_settings(config),
         directory_id=storage.directory_ids[metadata_directory],
         configured_voters=configured_voters(config, own_endpoints(listeners)),
-    )
-
-
-def _remote_controller(
-    config: BrokerConfig, world: World, peers: Peers, controllers: ControllerAddresses
-) -> RemoteController:
-    return RemoteController(
-        world=world,
-        peers=peers,
-        controllers=controllers,
-        forwarding_timeout_ms=config.request_timeout_ms,
-        request_timeout_ms=config.controller_socket_timeout_ms,
-        session_timeout_ms=config.broker_session_timeout_ms // 2,
     )
 
 
