@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from ottla.coordinator.group.offsets.table import OffsetTable
-from ottla.coordinator.runtime import Decision
 from ottla.coordinator.txn import partitions, service
 from ottla.coordinator.txn.state import TransactionShard
+from ottla.decisions import Decision
 from ottla.storage.producer_state import ProducerState
 from ottla.wire.messages.end_txn import EndTxnRequest
 

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from ottla.coordinator.group.records import GROUP_RECORDS
-from ottla.coordinator.runtime import Decision, ShardStatus, UnknownRecord, partition_for
+from ottla.coordinator.runtime import ShardStatus, UnknownRecord, partition_for
 from ottla.coordinator.runtime.hashing import java_hash
 from ottla.coordinator.runtime.shard import LONG_RUN
 from ottla.coordinator.runtime.status import TRANSITIONS
+from ottla.decisions import Decision
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.records.build import build_batch

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.classic.phases import Phase
 from ottla.coordinator.group.offsets.removal import all_offset_tombstones
-from ottla.coordinator.runtime import CoordinatorRecord, Decision
+from ottla.coordinator.runtime import CoordinatorRecord
 from ottla.coordinator.runtime.hashing import table_order
+from ottla.decisions import Decision
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.delete_groups import DeletableGroupResult
 from ottla.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember

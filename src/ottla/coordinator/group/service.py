@@ -23,7 +23,8 @@ from ottla.coordinator.group.offsets.removal import decide_delete_offsets, decid
 from ottla.coordinator.group.offsets.repeated import RepeatedCommits
 from ottla.coordinator.group.records import GROUP_RECORDS
 from ottla.coordinator.group.state import GroupContext, GroupDecide, GroupShard
-from ottla.coordinator.runtime import CoordinatorRuntime, Decision, Shard, ShardSettings, ShardStatus, Timers
+from ottla.coordinator.runtime import CoordinatorRuntime, Shard, ShardSettings, ShardStatus
+from ottla.decisions import Decision, Timers
 from ottla.model.deferred import Deferred, gather
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import Uuid

@@ -13,7 +13,7 @@ from ottla.coordinator.group.consumer.subscription import TopicHashes
 from ottla.coordinator.group.group import Group
 from ottla.coordinator.group.offsets.shape import CommitShapes
 from ottla.coordinator.group.offsets.table import OffsetTable
-from ottla.coordinator.runtime import Decide, Timers
+from ottla.decisions import Decide, Timers
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.message import Message
 

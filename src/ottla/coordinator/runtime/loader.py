@@ -10,9 +10,9 @@ import logging
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
-from ottla.coordinator.runtime.decision import CoordinatorState
 from ottla.coordinator.runtime.record_format import RecordFormat, UnknownRecord
 from ottla.coordinator.runtime.shard import Shard, ShardStatus
+from ottla.coordinator.runtime.state import CoordinatorState
 from ottla.model.deferred import Deferred
 from ottla.model.errors import KafkaError
 from ottla.model.ports import World

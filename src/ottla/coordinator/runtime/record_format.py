@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from struct import Struct
 from struct import error as struct_error
 
-from ottla.coordinator.runtime.decision import CoordinatorRecord
+from ottla.coordinator.runtime.state import CoordinatorRecord
 from ottla.records.record import record_content
 from ottla.wire.codec import MalformedMessage, decode, encoder
 from ottla.wire.message import Message

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
-from ottla.coordinator.runtime.decision import CoordinatorState, Decide, Question
 from ottla.coordinator.runtime.hashing import partition_for
 from ottla.coordinator.runtime.loader import Loader
 from ottla.coordinator.runtime.record_format import RecordFormat
 from ottla.coordinator.runtime.shard import Shard, ShardSettings, ShardStatus
-from ottla.coordinator.runtime.timers import Timers
-from ottla.coordinator.runtime.turn import Turn
+from ottla.coordinator.runtime.state import CoordinatorState
+from ottla.decisions import Decide, Question, Timers, Turn
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage, TopicImage
 from ottla.model.deferred import Deferred, gather

@@ -17,19 +17,18 @@ and needs no second copy of the state.
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from ottla.coordinator.runtime.batch import Batch
-from ottla.coordinator.runtime.commit_watch import CommitWatch
-from ottla.coordinator.runtime.decision import CoordinatorState, Decide, Decision, Question
+from ottla.coordinator.runtime.partition_gate import PartitionGate
 from ottla.coordinator.runtime.record_format import RecordFormat
 from ottla.coordinator.runtime.settings import ShardSettings
+from ottla.coordinator.runtime.state import CoordinatorState
 from ottla.coordinator.runtime.statistics import ShardStatistics
-from ottla.coordinator.runtime.status import REFUSALS, TRANSITIONS, ShardStatus, meaning_of, unknown_outcome
-from ottla.coordinator.runtime.timers import Timers
-from ottla.coordinator.runtime.turn import Turn
+from ottla.coordinator.runtime.status import REFUSALS, TRANSITIONS, ShardStatus, meaning_of
+from ottla.decisions import Decide, Decision, Question, Timers, Turn
+from ottla.decisions.gate import answer_now
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ports import Timer, World
@@ -56,14 +55,11 @@ class Shard(Generic[S]):
         "_expects_company",
         "_flush_timer",
         "_format",
+        "_gate",
         "_new_state",
         "_open",
         "_settings",
-        "_timeout_timer",
         "_turn",
-        "_uncertain_end",
-        "_waiting",
-        "_watch",
         "_world",
         "_written_in",
         "index",
@@ -101,20 +97,21 @@ class Shard(Generic[S]):
         # The number of the last turn in which a batch was not kept open for others.
         self._written_in = -1
         # Appended, and not committed yet.
-        self._waiting: deque[Batch] = deque()
-        # Up to here the state rests on records that nobody waits for, and that may not be committed: what was loaded,
-        # and what took too long.
-        self._uncertain_end = 0
-        self._timeout_timer: Timer | None = None
-        self._watch = CommitWatch(self.on_progress, partition.parking)
+        self._gate = PartitionGate(
+            partition=partition,
+            world=world,
+            settings=settings,
+            on_leadership_lost=self.close,
+            on_flush_failed=self.reload,
+        )
         # Called when the state has to be loaded again.
         self.on_reload: Callable[[Shard[S]], object] | None = None
         self._make_state()
 
     @property
     def answers_waiting(self) -> int:
-        """Answers that wait for their records to be committed."""
-        return sum(len(batch.answers) for batch in self._waiting)
+        """Responses that wait for their records to be committed."""
+        return sum(len(batch.responses) for batch in self._gate)
 
     @property
     def statistics(self) -> ShardStatistics:
@@ -129,7 +126,7 @@ class Shard(Generic[S]):
             decision = decide(self.state, now_ms)
         except KafkaError as error:
             return Deferred.failed(self._settings.silence(self.partition.leader_state) or error)
-        if decision.is_mere_answer:
+        if decision.run is None and not decision.records:
             silence = self._settings.silence(self.partition.leader_state)
             return self._answer_without_records(decision) if silence is None else Deferred.failed(silence)
         try:
@@ -139,11 +136,10 @@ class Shard(Generic[S]):
             if decision.on_settled is not None:
                 decision.on_settled(meaning)
             return Deferred.failed(meaning)
-        answer: Deferred[R] = Deferred()
-        batch.answers.append((answer, decision))
+        response = batch.hold(decision)
         if not batch.is_shared:
             self._flush()
-        return answer
+        return response
 
     def ask(self, question: Question[S, R]) -> Deferred[R]:
         """Answers from memory, once everything that is there is committed.
@@ -168,7 +164,7 @@ class Shard(Generic[S]):
         return (
             self.status is ShardStatus.ACTIVE
             and self._open is None
-            and not self._waiting
+            and not self._gate
             and not self._expects_company
             and self._written_in != self._turn.number
             and leader is not None
@@ -200,8 +196,7 @@ class Shard(Generic[S]):
         if result.flushed is None and self.partition.log.high_watermark > result.last_offset:
             return response
         batch = Batch(now_ms)
-        answer: Deferred[R] = Deferred()
-        batch.answers.append((answer, Decision((), response)))
+        answer = batch.hold(Decision((), response))
         self._on_appended(batch, result)
         return answer
 
@@ -219,7 +214,7 @@ class Shard(Generic[S]):
         now_ms = self._world.clock.now_ms()
         try:
             decision = decide(self.state, now_ms)
-            if decision.is_mere_answer:
+            if decision.run is None and not decision.records:
                 return self._answer_without_records(decision)
             self.partition.log.producers.state.check_in_transaction(producer_id, producer_epoch)
             batch = self._write(decision, now_ms, producer_id)
@@ -227,10 +222,9 @@ class Shard(Generic[S]):
             return Deferred.failed(meaning_of(error))
         batch.producer_id = producer_id
         batch.producer_epoch = producer_epoch
-        answer: Deferred[R] = Deferred()
-        batch.answers.append((answer, decision))
+        response = batch.hold(decision)
         self._flush()
-        return answer
+        return response
 
     def complete_transaction(self, marker: EndMarker) -> Deferred[None]:
         """Writes the marker, and has the records of the transaction count, or not; resolves when it is committed."""
@@ -246,15 +240,14 @@ class Shard(Generic[S]):
             return Deferred.failed(meaning_of(error))
         self.state.replay_transaction_end(marker.producer_id, is_commit=marker.is_commit)
         batch = Batch(now_ms)
-        answer: Deferred[None] = Deferred()
-        batch.answers.append((answer, Decision((), None)))
+        completed: Deferred[None] = batch.hold(Decision((), None))
         self._on_appended(batch, result)
-        return answer
+        return completed
 
     def activate(self) -> None:
         """Everything in the log has been replayed."""
         self._become(ShardStatus.ACTIVE)
-        self._uncertain_end = self.partition.log.log_end_offset
+        self._gate.uncertain_end = self.partition.log.log_end_offset
         self.state.on_loaded(self._world.clock.now_ms())
 
     def fail(self) -> None:
@@ -343,7 +336,7 @@ class Shard(Generic[S]):
         if batch is None:
             return
         if batch.is_shared:
-            decisions = len(batch.answers) + (self._written_in == self._turn.number)
+            decisions = len(batch.responses) + (self._written_in == self._turn.number)
             self._expects_company = decisions >= COMPANY
         buffer = assemble_batch(
             batch.payload,
@@ -379,86 +372,14 @@ class Shard(Generic[S]):
     def _on_appended(self, batch: Batch, result: AppendResult) -> None:
         batch.end_offset = result.last_offset + 1
         batch.flushed = result.flushed
-        if not self._waiting and result.flushed is None and self.partition.high_watermark >= batch.end_offset:
+        if not self._gate and result.flushed is None and self.partition.high_watermark >= batch.end_offset:
             batch.settle(None)
             return
-        self._wait(batch)
-
-    # The commit gate.
+        self._gate.wait(batch)
 
     def _answer_without_records(self, decision: Decision[R]) -> Deferred[R]:
-        batch = self._open
-        if batch is None and self._waiting:
-            batch = self._waiting[-1]
-        if batch is None and self.partition.high_watermark < self._uncertain_end:
-            batch = Batch(self._world.clock.now_ms())
-            batch.end_offset = self._uncertain_end
-            self._wait(batch)
-        if batch is None:
-            if decision.on_settled is not None:
-                decision.on_settled(None)
-            return Deferred.resolved(decision.response)
-        answer: Deferred[R] = Deferred()
-        batch.answers.append((answer, decision))
-        return answer
-
-    def _wait(self, batch: Batch) -> None:
-        batch.deadline = self._world.clock.monotonic() + self._settings.write_timeout_ms / 1000
-        self._waiting.append(batch)
-        self._watch.is_parked = True
-        self.partition.parked_produces.add(self._watch)
-        if batch.flushed is not None:
-            batch.flushed.when_done(lambda _: self.on_progress())
-        if self._timeout_timer is None:
-            self._plan_timeout()
-
-    def on_progress(self) -> None:
-        """The high watermark moved, a flush ended, or leadership changed: settles what can be settled."""
-        waiting = self._waiting
-        while waiting:
-            batch = waiting[0]
-            if batch.flushed is not None:
-                if not batch.flushed.done:
-                    return
-                if batch.flushed.error is not None:
-                    self.reload()
-                    return
-            error = self.partition.commit_error(batch.end_offset)
-            if error is None:
-                return
-            if error is ErrorCode.NOT_LEADER_OR_FOLLOWER or error is ErrorCode.KAFKA_STORAGE_ERROR:
-                # The publisher that closes the shard comes later; until then nothing is decided here.
-                self.close()
-                return
-            waiting.popleft()
-            since = batch.deadline - self._settings.write_timeout_ms / 1000
-            self._settings.statistics.commit_wait_seconds += max(self._world.clock.monotonic() - since, 0.0)
-            batch.settle(None if error is ErrorCode.NONE else unknown_outcome(error))
-        self._stop_watching()
-
-    def _plan_timeout(self) -> None:
-        delay = self._waiting[0].deadline - self._world.clock.monotonic()
-        self._timeout_timer = self._world.scheduler.call_later(max(0.0, delay), self._on_timeout)
-
-    def _on_timeout(self) -> None:
-        """Followers took too long. The records may still be committed: the answer only says that it is not known."""
-        self._timeout_timer = None
-        now = self._world.clock.monotonic()
-        while self._waiting and self._waiting[0].deadline <= now:
-            batch = self._waiting.popleft()
-            self._uncertain_end = batch.end_offset
-            batch.settle(unknown_outcome(ErrorCode.REQUEST_TIMED_OUT))
-        if self._waiting:
-            self._plan_timeout()
-        else:
-            self._stop_watching()
-
-    def _stop_watching(self) -> None:
-        self._watch.is_parked = False
-        self.partition.parked_produces.discard(self._watch)
-        if self._timeout_timer is not None:
-            self._timeout_timer.cancel()
-            self._timeout_timer = None
+        batch = self._open or self._gate.newest
+        return answer_now(decision) if batch is None else batch.hold(decision)
 
     # States.
 
@@ -474,12 +395,11 @@ class Shard(Generic[S]):
         if self._flush_timer is not None:
             self._flush_timer.cancel()
             self._flush_timer = None
-        batches = [*self._waiting, *((self._open,) if self._open is not None else ())]
-        self._waiting.clear()
-        self._open = None
-        self._stop_watching()
-        for batch in batches:
-            batch.settle(KafkaError(ErrorCode.NOT_COORDINATOR))
+        self._gate.stop()
+        if self._open is not None:
+            self._gate.append(self._open)
+            self._open = None
+        self._gate.fail(KafkaError(ErrorCode.NOT_COORDINATOR))
         if was_active:
             self.state.on_unloaded()
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
-from ottla.coordinator.runtime import Decision
 from ottla.coordinator.txn.state import TransactionShard
 from ottla.coordinator.txn.states import EXPIRABLE, TransactionStatus
 from ottla.coordinator.txn.transaction import Transaction
+from ottla.decisions import Decision
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.describe_transactions import TopicData
 from ottla.wire.messages.describe_transactions import TransactionState as DescribedTransaction

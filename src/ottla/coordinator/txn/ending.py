@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from ottla.coordinator.runtime import Decision
 from ottla.coordinator.txn.state import TransactionShard, on_prepared, record_of
 from ottla.coordinator.txn.states import PREPARED, TransactionStatus
 from ottla.coordinator.txn.transaction import EPOCH_MAX, NO_EPOCH, NO_PRODUCER, SECOND_VERSION, Transaction
+from ottla.decisions import Decision
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.end_txn import EndTxnRequest
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ottla.coordinator.runtime import Decision
 from ottla.coordinator.txn.state import TransactionShard, record_of
 from ottla.coordinator.txn.states import PREPARED, TransactionStatus
 from ottla.coordinator.txn.transaction import Transaction
+from ottla.decisions import Decision
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ottla.coordinator.runtime import Decision
 from ottla.coordinator.txn.ending import decide_fence
 from ottla.coordinator.txn.state import TransactionShard, record_of
 from ottla.coordinator.txn.states import PREPARED, TransactionStatus
 from ottla.coordinator.txn.transaction import NO_EPOCH, NO_PRODUCER, NO_TIME, Transaction, is_exhausted
+from ottla.decisions import Decision
 from ottla.model.errors import ErrorCode, KafkaError
 
 __all__ = ["ABORTS_FIRST", "NEEDS_PRODUCER_ID", "ProducerAttempt", "ProducerIdentity", "decide_init"]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ottla.coordinator.runtime import CoordinatorRuntime, Decision, ShardSettings, Timers
+from ottla.coordinator.runtime import CoordinatorRuntime, ShardSettings
 from ottla.coordinator.txn import TRANSACTION_TOPIC
 from ottla.coordinator.txn.admin import TransactionFilter, decide_expiry, describe, expired_ids, list_transactions
 from ottla.coordinator.txn.ending import EndResult, decide_complete, decide_end, decide_timeout, has_timed_out
@@ -28,6 +28,7 @@ from ottla.coordinator.txn.records import TransactionRecords
 from ottla.coordinator.txn.state import TransactionContext, TransactionDecide, TransactionShard, submit_again_later
 from ottla.coordinator.txn.states import PREPARED, TransactionStatus
 from ottla.coordinator.txn.transaction import SECOND_VERSION, TIMEOUT_NEVER_MS, Transaction
+from ottla.decisions import Decision, Timers
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from ottla.coordinator.runtime import CoordinatorRecord, Decide, Decision, Timers
+from ottla.coordinator.runtime import CoordinatorRecord
 from ottla.coordinator.txn.states import PREPARED, TransactionStatus
 from ottla.coordinator.txn.transaction import Transaction
+from ottla.decisions import Decide, Decision, Timers
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.message import Message
 from ottla.wire.messages.transaction_records import TransactionLogKey, TransactionLogValue

@@ -8,7 +8,7 @@ from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.classic.phases import Phase
 from ottla.coordinator.group.classic.rebalance import expect_heartbeat
 from ottla.coordinator.group.consumer.group import ConsumerGroup
-from ottla.coordinator.runtime import Decision
+from ottla.decisions import Decision
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.heartbeat import HeartbeatRequest
 

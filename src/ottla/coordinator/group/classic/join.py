@@ -24,7 +24,8 @@ from ottla.coordinator.group.classic.rebalance import (
 )
 from ottla.coordinator.group.classic.replay import empty_group_record, group_record
 from ottla.coordinator.group.consumer.group import ConsumerGroup
-from ottla.coordinator.runtime import Decision, UnknownOutcome
+from ottla.coordinator.runtime import UnknownOutcome
+from ottla.decisions import Decision
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse

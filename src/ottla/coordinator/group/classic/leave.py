@@ -13,7 +13,7 @@ from ottla.coordinator.group.classic.rebalance import (
     prepare_or_complete,
 )
 from ottla.coordinator.group.consumer.group import ConsumerGroup
-from ottla.coordinator.runtime import Decision
+from ottla.decisions import Decision
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.join_group import JoinGroupResponse
 from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse

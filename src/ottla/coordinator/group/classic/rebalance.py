@@ -18,7 +18,7 @@ from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.classic.member import ClassicMember
 from ottla.coordinator.group.classic.phases import Phase
 from ottla.coordinator.group.classic.replay import group_record
-from ottla.coordinator.runtime import Decision
+from ottla.decisions import Decision
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.join_group import JoinGroupResponse

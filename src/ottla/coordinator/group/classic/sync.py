@@ -16,7 +16,7 @@ from ottla.coordinator.group.classic.rebalance import (
 )
 from ottla.coordinator.group.classic.replay import group_record
 from ottla.coordinator.group.consumer.group import ConsumerGroup
-from ottla.coordinator.runtime import Decision
+from ottla.decisions import Decision
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse

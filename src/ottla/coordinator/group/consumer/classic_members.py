@@ -23,7 +23,8 @@ from ottla.coordinator.group.consumer.regex import update_regexes
 from ottla.coordinator.group.consumer.sessions import expect_heartbeat, join_key, sync_key
 from ottla.coordinator.group.consumer.states import MemberState
 from ottla.coordinator.group.consumer.target import TargetOfMember, may_compute_target
-from ottla.coordinator.runtime import CoordinatorRecord, Decision
+from ottla.coordinator.runtime import CoordinatorRecord
+from ottla.decisions import Decision
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.codec import MalformedMessage

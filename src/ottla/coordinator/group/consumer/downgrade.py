@@ -21,7 +21,8 @@ from ottla.coordinator.group.consumer.member import ConsumerMember
 from ottla.coordinator.group.consumer.migration_policy import allows_downgrade
 from ottla.coordinator.group.consumer.records import group_tombstones
 from ottla.coordinator.group.consumer.sessions import cancel_timers, on_group_loaded
-from ottla.coordinator.runtime import CoordinatorRecord, Decision, UnknownOutcome
+from ottla.coordinator.runtime import CoordinatorRecord, UnknownOutcome
+from ottla.decisions import Decision
 from ottla.model.errors import KafkaError
 
 if TYPE_CHECKING:

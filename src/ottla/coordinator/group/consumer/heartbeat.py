@@ -28,7 +28,8 @@ from ottla.coordinator.group.consumer.regex import plan_resolution, update_regex
 from ottla.coordinator.group.consumer.sessions import expect_heartbeat
 from ottla.coordinator.group.consumer.settings import heartbeat_interval_ms
 from ottla.coordinator.group.consumer.upgrade import upgrade
-from ottla.coordinator.runtime import CoordinatorRecord, Decision
+from ottla.coordinator.runtime import CoordinatorRecord
+from ottla.decisions import Decision
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.consumer_group_heartbeat import (
     Assignment,

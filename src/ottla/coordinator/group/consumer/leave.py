@@ -16,7 +16,8 @@ from ottla.coordinator.group.consumer.records import (
 )
 from ottla.coordinator.group.consumer.sessions import cancel_timers, forget_revocation
 from ottla.coordinator.group.consumer.subscription import metadata_hash, topics_of_members
-from ottla.coordinator.runtime import CoordinatorRecord, Decision
+from ottla.coordinator.runtime import CoordinatorRecord
+from ottla.decisions import Decision
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

@@ -18,7 +18,8 @@ from ottla.coordinator.group.consumer.member import ConsumerMember
 from ottla.coordinator.group.consumer.pattern import InvalidPattern, TopicPattern
 from ottla.coordinator.group.consumer.records import epoch_record, regex_record, regex_tombstone
 from ottla.coordinator.group.consumer.subscription import metadata_hash, topics_of_members
-from ottla.coordinator.runtime import CoordinatorRecord, Decision
+from ottla.coordinator.runtime import CoordinatorRecord
+from ottla.decisions import Decision
 from ottla.model.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:

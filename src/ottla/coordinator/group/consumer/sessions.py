@@ -12,7 +12,7 @@ from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.member import ConsumerMember
 from ottla.coordinator.group.consumer.settings import session_timeout_ms
 from ottla.coordinator.group.consumer.states import MemberState
-from ottla.coordinator.runtime import Decision
+from ottla.decisions import Decision
 
 if TYPE_CHECKING:
     from ottla.coordinator.group.state import GroupShard

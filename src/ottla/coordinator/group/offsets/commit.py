@@ -11,7 +11,7 @@ from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.late_commit import check_late_commit
 from ottla.coordinator.group.offsets.run import PARTITIONS_TOGETHER_MAX, CommitColumns, CommitRun
 from ottla.coordinator.group.offsets.table import NO_EXPIRY
-from ottla.coordinator.runtime import Decision
+from ottla.decisions import Decision
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,

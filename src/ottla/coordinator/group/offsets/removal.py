@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.offsets.table import NO_EXPIRY
-from ottla.coordinator.runtime import CoordinatorRecord, Decision
+from ottla.coordinator.runtime import CoordinatorRecord
+from ottla.decisions import Decision
 from ottla.model.errors import ErrorCode
 from ottla.model.ids import TopicPartition
 from ottla.wire.messages.group_records import OffsetCommitKey

@@ -19,7 +19,7 @@ from ottla.coordinator.group.offsets.commit import check_commit
 from ottla.coordinator.group.offsets.replay import put_offsets
 from ottla.coordinator.group.offsets.shape import CommitShape, value_tail
 from ottla.coordinator.group.offsets.table import NO_EXPIRY, OffsetsOfTopic
-from ottla.coordinator.runtime import Decision
+from ottla.decisions import Decision
 from ottla.model.deferred import Deferred
 from ottla.model.errors import KafkaError
 from ottla.records.header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE

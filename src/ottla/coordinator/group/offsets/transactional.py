@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.late_commit import check_late_commit
-from ottla.coordinator.runtime import CoordinatorRecord, Decision
+from ottla.coordinator.runtime import CoordinatorRecord
+from ottla.decisions import Decision
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import Uuid
 from ottla.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue

@@ -1,7 +1,7 @@
-"""The end of the loop's turn, once for all shards.
+"""The end of the event loop's turn, with one callback for everything that was collected in it.
 
-Twenty commits that arrive together may be for twenty shards: planning a callback for each would cost more than what it
-does. The turns are counted, so that a shard can tell whether it has written in this one before.
+Twenty commits that arrive together may belong to twenty shards. A callback for each shard would cost more than the work
+that it does. Turns are counted, so that a shard can tell whether it has written in the current one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["Turn"]
 
 
 class Turn:
-    """One for all shards of a runtime."""
+    """One object for all shards of a runtime."""
 
     __slots__ = ("_actions", "_is_planned", "_scheduler", "number")
 
@@ -23,11 +23,11 @@ class Turn:
         self._scheduler = scheduler
         self._actions: deque[Callable[[], object]] = deque()
         self._is_planned = False
-        # Counts only turns in which somebody asked for their end.
+        # Counts only the turns in which `at_end` was called.
         self.number = 0
 
     def at_end(self, action: Callable[[], object] | None = None) -> None:
-        """Has the action done when the turn ends; without one, the turn is merely counted."""
+        """Runs the action when the turn ends. Without an action the turn is only counted."""
         if action is not None:
             self._actions.append(action)
         if not self._is_planned:
@@ -35,7 +35,7 @@ class Turn:
             self._scheduler.call_soon(self._end)
 
     def _end(self) -> None:
-        # What is asked for from here on belongs to the next turn.
+        # Actions that are added from here on belong to the next turn.
         actions, self._actions = self._actions, deque()
         self._is_planned = False
         try:
@@ -43,6 +43,6 @@ class Turn:
                 actions.popleft()()
         finally:
             self.number += 1
-            # One has failed, which the loop is told: the others are not to blame.
+            # An action raised, which the event loop reports. The remaining actions run in the next turn.
             for action in actions:
                 self.at_end(action)

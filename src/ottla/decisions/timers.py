@@ -1,6 +1,6 @@
-"""Timers of one shard: by key, one each, gone with the shard.
+"""Timers by key, at most one for each key; they end with their owner.
 
-When a timer fires, its decision goes the way of every other one. If it cannot be written down, it is tried again a
+A timer that fires submits its decision like any other decision. A decision that cannot be written is submitted again a
 little later: a session that has timed out stays timed out.
 """
 
@@ -10,14 +10,14 @@ import logging
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from ottla.coordinator.runtime.decision import Decide
+from ottla.decisions.decision import Decide
 from ottla.model.deferred import Deferred
 from ottla.model.errors import KafkaError
 from ottla.model.ports import Scheduler, Timer
 
 __all__ = ["Timers"]
 
-logger = logging.getLogger("ottla.coordinator.timers")
+logger = logging.getLogger("ottla.decisions.timers")
 
 S = TypeVar("S")
 
@@ -25,7 +25,7 @@ RETRY_MS = 500
 
 
 class Timers(Generic[S]):
-    """`submit` is set by the shard that owns them."""
+    """The owner sets `submit`."""
 
     __slots__ = ("_is_closed", "_scheduler", "_timers", "submit")
 
@@ -36,7 +36,7 @@ class Timers(Generic[S]):
         self._is_closed = False
 
     def schedule(self, key: object, delay_ms: int, decide: Decide[S, None]) -> None:
-        """Has `decide` submitted after the delay; a timer with the same key is replaced."""
+        """Submits the decision after the delay. Replaces a timer with the same key."""
         if self._is_closed:
             return
         timer = self._timers.pop(key, None)
@@ -54,7 +54,7 @@ class Timers(Generic[S]):
             timer.cancel()
 
     def close(self) -> None:
-        """The shard gives its state up. What is settled on the way may still want a timer, and gets none."""
+        """The owner drops its state. Timers that are scheduled after this are ignored."""
         self._is_closed = True
         self.submit = None
         self.cancel_all()
@@ -72,14 +72,14 @@ class Timers(Generic[S]):
 
     def _fire(self, key: object, decide: Decide[S, None]) -> None:
         del self._timers[key]
-        assert self.submit is not None, "timers belong to a shard"
+        assert self.submit is not None, "timers have an owner"
         self.submit(decide).when_done(lambda done: self._on_decided(key, decide, done))
 
     def _on_decided(self, key: object, decide: Decide[S, None], done: Deferred[Any]) -> None:
         if done.error is None:
             return
         if not isinstance(done.error, KafkaError):
-            logger.error("the timer %r failed", key, exc_info=done.error)
+            logger.error("timer %r failed", key, exc_info=done.error)
         elif self.submit is not None:
-            logger.info("the timer %r is tried again: %s", key, done.error)
+            logger.info("timer %r could not be written and is tried again in %d ms: %s", key, RETRY_MS, done.error)
             self.schedule_if_absent(key, RETRY_MS, decide)

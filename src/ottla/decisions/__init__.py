@@ -1,0 +1,10 @@
+"""Decide, then replay: the parts that the controller and every coordinator shard are made of."""
+
+from __future__ import annotations
+
+from ottla.decisions.decision import Decide, Decision, Question, RecordRun
+from ottla.decisions.gate import CommitGate, Pending
+from ottla.decisions.timers import Timers
+from ottla.decisions.turn import Turn
+
+__all__ = ["CommitGate", "Decide", "Decision", "Pending", "Question", "RecordRun", "Timers", "Turn"]
