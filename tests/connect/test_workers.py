@@ -79,7 +79,7 @@ class Team:
         worker, _, started = self.members.pop(place)
         assert worker.herder is not None
         assert worker.herder._group is not None
-        last_heard = worker.herder._group._last_heard
+        last_heard = worker.herder._group.member.confirmed_at
         for task in worker.herder._loops:
             task.cancel()
         await asyncio.gather(*worker.herder._loops, return_exceptions=True)

@@ -14,7 +14,7 @@ import asyncio
 import uuid
 
 from ottla.client.cluster import Cluster
-from ottla.client.consumer.membership import Membership, Rebalance, Subscription
+from ottla.client.consumer.membership import Identity, Membership, Rebalance, Subscription
 from ottla.client.consumer.settings import ConsumerSettings
 from ottla.client.errors import ClientError, error_of
 from ottla.client.leaders import by_topic
@@ -48,6 +48,10 @@ class ConsumerMembership(Membership):
         self._full = True
         # Whether it may be a member without knowing it.
         self._joining = False
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(self._member_id, self._epoch, self._settings.group_instance_id)
 
     async def poll(self) -> None:
         self._has_polled()

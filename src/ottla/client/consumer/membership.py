@@ -51,9 +51,6 @@ class Membership:
         self._group_id = settings.group_id
         self._subscription = subscription
         self._on_rebalance = on_rebalance
-        self._member_id = ""
-        # The generation of a classic group.
-        self._epoch = -1
         self._owned: list[TopicPartition] = []
         self._task: asyncio.Task[None] | None = None
         self._due = asyncio.Event()
@@ -61,13 +58,13 @@ class Membership:
 
     @property
     def is_member(self) -> bool:
-        """Whether what it owns is its own: whoever was put out of the group shares it with others, perhaps."""
-        return self._epoch > 0
+        """False if the coordinator has removed the member: other members may own its partitions."""
+        return self.identity.generation > 0
 
     @property
     def identity(self) -> Identity:
-        """Who a commit is from, as of now."""
-        return Identity(self._member_id, self._epoch, self._settings.group_instance_id)
+        """The member as commits name it at this time."""
+        raise NotImplementedError
 
     def wait(self) -> Awaitable[object]:
         """Done when `poll` has something to do."""
