@@ -56,7 +56,7 @@ demo: $(READY)
 
 test: lint
 	@# Two files of tests at a time: many of them wait for processes. The jars come first, so that they are fetched once.
-	$(BIN)/python -m tests.support.jars fetch tests/java tests/kafka > /dev/null || true
+	$(BIN)/python -m tests.support.jars fetch tests/java tests/java/clients-4.4 tests/kafka > /dev/null || true
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --durations=20 $(if $(ARGS),$(ARGS),-m 'not faults and not spark')
 	@# Spark uses many threads and processes: its tests share one session and run one after another.
 	$(if $(ARGS),,$(BIN)/python -m pytest --durations=20 -m 'spark and not faults' tests/spark tests/connect)

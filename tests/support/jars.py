@@ -23,10 +23,11 @@ import urllib.request
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["COMPAT", "TOOLS", "JarsUnavailableError", "class_path", "fetch", "read_lock", "write_lock"]
+__all__ = ["CLIENTS_4_4", "COMPAT", "TOOLS", "JarsUnavailableError", "class_path", "fetch", "read_lock", "write_lock"]
 
 TESTS = Path(__file__).resolve().parent.parent
 TOOLS = TESTS / "java"
+CLIENTS_4_4 = TOOLS / "clients-4.4"
 COMPAT = TESTS / "kafka"
 
 
@@ -131,7 +132,7 @@ def digest(path: Path) -> str:
 
 def main(arguments: list[str]) -> None:
     action, *names = arguments
-    for jar_set in [Path(name) for name in names] or [TOOLS, COMPAT]:
+    for jar_set in [Path(name) for name in names] or [TOOLS, CLIENTS_4_4, COMPAT]:
         print(jar_set, fetch(jar_set) if action == "fetch" else f"{write_lock(jar_set)} jars locked")
 
 

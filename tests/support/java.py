@@ -94,12 +94,17 @@ class ToolServer:
     """One JVM that runs command-line tools in turn; a context manager."""
 
     def __init__(
-        self, *, programs: Sequence[Path] = (), heap_megabytes: int = 512, options: Sequence[str] = ()
+        self,
+        *,
+        programs: Sequence[Path] = (),
+        jar_set: Path = jars.TOOLS,
+        heap_megabytes: int = 512,
+        options: Sequence[str] = (),
     ) -> None:
-        classes = compiled([PROGRAMS / "ToolServer.java", *programs])
+        classes = compiled([PROGRAMS / "ToolServer.java", *programs], jar_set=jar_set)
         command = [java_command(), f"-Xmx{heap_megabytes}m", "-XX:+UseSerialGC", "-Xshare:auto", *options]
         command += [f"-Dlog4j2.configurationFile={PROGRAMS / 'log4j2.properties'}"]
-        command += ["-cp", f"{classes}:{jars.class_path(jars.TOOLS)}", "ToolServer"]
+        command += ["-cp", f"{classes}:{jars.class_path(jar_set)}", "ToolServer"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     @property

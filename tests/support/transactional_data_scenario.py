@@ -297,8 +297,9 @@ def _offsets(player: _Player) -> None:
     player.add_offsets("offsets: added", producer)
     player.commit_offsets("offsets: first", producer, version=3)
     player.commit_offsets("offsets: second", producer, version=0, index=1, offset=6)
-    player.commit_offsets("offsets: a generation nobody knows", producer, version=3, generation_id=3)
-    player.commit_offsets("offsets: a stranger", producer, version=3, generation_id=0, member_id="stranger")
+    player.commit_offsets("offsets: a generation nobody knows", producer, version=3, generation_id_or_member_epoch=3)
+    stranger = {"generation_id_or_member_epoch": 0, "member_id": "stranger"}
+    player.commit_offsets("offsets: a stranger", producer, version=3, **stranger)
     player.commit_offsets("offsets: an unknown topic", producer, version=3, topic="nowhere")
     player.commit_offsets("offsets: an unknown partition", producer, version=3, index=99)
     player.commit_offsets("offsets: too much to say", producer, version=3, metadata="x" * 5000)

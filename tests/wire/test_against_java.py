@@ -1,4 +1,4 @@
-"""Our codec against Apache Kafka's own classes: requests, responses, and the records of its logs, which kio lacks.
+"""Our codec against Apache Kafka's own classes: requests and responses of 4.4, and the records of 4.3's logs.
 
 Kafka reads our bytes, writes them again, which must give the same bytes, and shows as JSON what it understood.
 """
@@ -7,43 +7,68 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
+from ottla.broker.apis import FORWARDABLE
+from ottla.metadata.versions import (
+    METADATA_VERSION,
+    METADATA_VERSION_MIN,
+    METADATA_VERSION_OF_KAFKA,
+    feature_dependencies,
+    feature_levels_at,
+    metadata_version_name,
+)
+from ottla.model.errors import ErrorCode
 from ottla.model.ids import Uuid
 from ottla.wire.codec import encode
-from ottla.wire.message import Structure
+from ottla.wire.message import Message, Structure
 from ottla.wire.schema import FieldSpec, fields_at
+from tests.support import jars
 from tests.support.java import ToolServer, unavailable_reason
-from tests.wire.values import MESSAGES, message_at, versions_of
+from tests.wire.test_kafkas_definitions import definitions
+from tests.wire.values import MESSAGES, message_at, snake_case, versions_of
 
 pytestmark = pytest.mark.java
 
-PROGRAM = Path(__file__).resolve().parent / "programs" / "MessageEcho.java"
+PROGRAMS = Path(__file__).resolve().parent / "programs"
 
 
-@pytest.fixture(scope="module")
-def java() -> Iterator[ToolServer]:
-    if reason := unavailable_reason():
-        pytest.skip(f"Java tests: {reason}")
-    with ToolServer(programs=[PROGRAM]) as server:
-        yield server
+class Kafka(NamedTuple):
+    """A JVM with the classes of a release, and the messages that are compared with them."""
+
+    server: ToolServer
+    messages: list[type[Message]]
 
 
-def test_kafka_reads_what_we_write(java: ToolServer) -> None:
+@pytest.fixture(scope="module", params=["4.4", "4.3"])
+def kafka(request: pytest.FixtureRequest) -> Iterator[Kafka]:
+    """Requests and responses as the newest clients know them. Records of logs are in the jars of the broker."""
+    for jar_set in (jars.CLIENTS_4_4, jars.TOOLS):
+        if reason := unavailable_reason(jar_set):
+            pytest.skip(f"Java tests: {reason}")
+    in_clients = definitions()
+    is_newest = request.param == "4.4"
+    messages = [cls for cls in MESSAGES if (cls.__name__ in in_clients) == is_newest]
+    programs = [PROGRAMS / "MessageEcho.java", *([PROGRAMS / "ProtocolFacts.java"] if is_newest else [])]
+    with ToolServer(programs=programs, jar_set=jars.CLIENTS_4_4 if is_newest else jars.TOOLS) as server:
+        yield Kafka(server, messages)
+
+
+def test_kafka_reads_what_we_write(kafka: Kafka) -> None:
+    assert kafka.messages
     cases = []
-    for cls in MESSAGES:
+    for cls in kafka.messages:
         for version in versions_of(cls):
             random = Random(f"java {cls.__name__} {version}")
             messages = [cls(), *(message_at(cls, version, random) for _ in range(2))]
             cases += [(message, version, encode(message, version)) for message in messages]
     lines = [f"{type(message).__name__} {version} {data.hex()}" for message, version, data in cases]
-    result = java.run_class("MessageEcho", stdin="\n".join(lines) + "\n")
+    result = kafka.server.run_class("MessageEcho", stdin="\n".join(lines) + "\n")
     assert result.status == 0, result.stderr
     answers = result.stdout.splitlines()
     assert len(answers) == len(cases)
@@ -53,6 +78,33 @@ def test_kafka_reads_what_we_write(java: ToolServer) -> None:
         _, echoed, text = answer.split(" ", 2)
         assert echoed == data.hex(), where
         compare(message, json.loads(text), version, where)
+
+
+@pytest.mark.parametrize("kafka", ["4.4"], indirect=True)
+def test_errors_features_and_what_is_forwarded_are_kafkas(kafka: Kafka) -> None:
+    result = kafka.server.run_class("ProtocolFacts")
+    assert result.status == 0, result.stderr
+    facts: dict[str, list[list[str]]] = {}
+    for line in result.stdout.splitlines():
+        kind, *words = line.split(" ")
+        facts.setdefault(kind, []).append(words)
+    assert facts["error"] == [[str(int(code)), code.name, str(code.retriable).lower()] for code in ErrorCode]
+    # A broker asks for producer ids (67) in its own name, never in a client's.
+    assert {int(key) for (key,) in facts["forwardable"]} == FORWARDABLE | {67}
+    names = {int(level): name for level, name, _ in facts["metadata"]}
+    assert names == {level: metadata_version_name(level) for level in names}
+    production = [int(level) for level, _, is_production in facts["metadata"] if is_production == "true"]
+    assert (min(production), max(production)) == (METADATA_VERSION_MIN, METADATA_VERSION_OF_KAFKA)
+    # The levels with which a cluster begins, for every level of metadata.version.
+    for level in production:
+        begins: dict[str, int] = {}
+        for name, feature_level, since, _ in facts["feature"]:
+            if name != "kraft.version" and int(feature_level) and int(since) <= level:
+                begins[name] = int(feature_level)
+        assert feature_levels_at(level) == {METADATA_VERSION: level, **begins}
+    for name, feature_level, _, needs in facts["feature"]:
+        ours = feature_dependencies(name, int(feature_level))
+        assert needs == "{" + ", ".join(f"{other}={least}" for other, least in ours) + "}"
 
 
 def compare(message: Structure, shown: dict[str, Any], version: int, where: str) -> None:
@@ -88,8 +140,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, Uuid):
         return str(value)
     return base64.b64encode(value).decode() if isinstance(value, memoryview | bytes) else value
-
-
-def snake_case(key: str) -> str:
-    key = key.replace("kRaft", "kraft").replace("KRaft", "Kraft").replace("2Pc", "_2pc")
-    return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", key).lower()

@@ -1,4 +1,4 @@
-"""The definitions agree with what Apache Kafka 4.3 announces, and the generated files with the definitions."""
+"""The definitions agree with what Apache Kafka 4.4 announces, and the generated files with the definitions."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from tests.wire.values import MESSAGES, versions_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
-# What a node of Apache Kafka 4.3.1 that is broker and controller answers to ApiVersions.
+# What a node of Apache Kafka 4.4 that is broker and controller answers to ApiVersions.
 ADVERTISED = """
     Produce 0 0-13, Fetch 1 4-18, ListOffsets 2 1-11, Metadata 3 0-13, OffsetCommit 8 2-10, OffsetFetch 9 1-10,
     FindCoordinator 10 0-6, JoinGroup 11 0-9, Heartbeat 12 0-4, LeaveGroup 13 0-5, SyncGroup 14 0-5,
-    DescribeGroups 15 0-6, ListGroups 16 0-5, SaslHandshake 17 0-1, ApiVersions 18 0-4, CreateTopics 19 2-7,
+    DescribeGroups 15 0-6, ListGroups 16 0-5, SaslHandshake 17 0-1, ApiVersions 18 0-5, CreateTopics 19 2-7,
     DeleteTopics 20 1-6, DeleteRecords 21 0-2, InitProducerId 22 0-5, OffsetForLeaderEpoch 23 2-4,
-    AddPartitionsToTxn 24 0-5, AddOffsetsToTxn 25 0-4, EndTxn 26 0-5, WriteTxnMarkers 27 1-2, TxnOffsetCommit 28 0-5,
+    AddPartitionsToTxn 24 0-5, AddOffsetsToTxn 25 0-4, EndTxn 26 0-5, WriteTxnMarkers 27 1-2, TxnOffsetCommit 28 0-6,
     DescribeAcls 29 1-3, CreateAcls 30 1-3, DeleteAcls 31 1-3, DescribeConfigs 32 1-4, AlterConfigs 33 0-2,
     AlterReplicaLogDirs 34 1-2, DescribeLogDirs 35 1-5, SaslAuthenticate 36 0-2, CreatePartitions 37 0-3,
     CreateDelegationToken 38 1-3, RenewDelegationToken 39 1-2, ExpireDelegationToken 40 1-2,
-    DescribeDelegationToken 41 1-3, DeleteGroups 42 0-2, ElectLeaders 43 0-2, IncrementalAlterConfigs 44 0-1,
+    DescribeDelegationToken 41 1-3, DeleteGroups 42 0-3, ElectLeaders 43 0-2, IncrementalAlterConfigs 44 0-1,
     AlterPartitionReassignments 45 0-1, ListPartitionReassignments 46 0-0, OffsetDelete 47 0-0,
     DescribeClientQuotas 48 0-1, AlterClientQuotas 49 0-1, DescribeUserScramCredentials 50 0-0,
     AlterUserScramCredentials 51 0-0, DescribeQuorum 55 0-2, UpdateFeatures 57 0-2, DescribeCluster 60 0-2,
@@ -36,8 +36,9 @@ ADVERTISED = """
     DescribeTopicPartitions 75 0-0, ShareGroupHeartbeat 76 1-1, ShareGroupDescribe 77 1-1, ShareFetch 78 1-2,
     ShareAcknowledge 79 1-2, AddRaftVoter 80 0-1, RemoveRaftVoter 81 0-0, InitializeShareGroupState 83 0-0,
     ReadShareGroupState 84 0-0, WriteShareGroupState 85 0-1, DeleteShareGroupState 86 0-0,
-    ReadShareGroupStateSummary 87 0-1, StreamsGroupHeartbeat 88 0-0, StreamsGroupDescribe 89 0-0,
-    DescribeShareGroupOffsets 90 0-1, AlterShareGroupOffsets 91 0-0, DeleteShareGroupOffsets 92 0-0
+    ReadShareGroupStateSummary 87 0-1, StreamsGroupHeartbeat 88 0-1, StreamsGroupDescribe 89 0-1,
+    DescribeShareGroupOffsets 90 0-1, AlterShareGroupOffsets 91 0-0, DeleteShareGroupOffsets 92 0-0,
+    StreamsGroupTopologyDescriptionUpdate 93 0-0, UnregisterController 94 0-0
 """
 # What only controllers, brokers among themselves, or a broker with a telemetry plugin speak.
 INTERNAL = """

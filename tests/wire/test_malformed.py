@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tracemalloc
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 from ottla.wire.codec import MalformedMessage, decode, encode
 from ottla.wire.framing import parse_request_header
 from ottla.wire.message import Message
+from ottla.wire.messages.api_versions import ApiVersionsResponse
+from ottla.wire.messages.delete_groups import DeleteGroupsRequest
 from ottla.wire.messages.fetch import FetchRequest
 from ottla.wire.messages.metadata import MetadataRequest
 from ottla.wire.messages.produce import ProduceRequest
@@ -19,6 +22,22 @@ from ottla.wire.metadata_codec import decode_record
 from ottla.wire.primitives import unsigned_varint_bytes
 from ottla.wire.schema import FieldSpec, element_cost, fields_at
 from tests.wire.values import MESSAGES, message_at, versions_of
+
+
+def read_api_versions_response(body: memoryview) -> object:
+    return decode(ApiVersionsResponse, body, 4)
+
+
+def read_delete_groups(body: memoryview) -> object:
+    return decode(DeleteGroupsRequest, body, 2)
+
+
+# What stands before the tagged fields.
+PREFIXES = {
+    read_api_versions_response: b"\0\0\x01\0\0\0\0",
+    read_delete_groups: b"\x01",
+    parse_request_header: b"\0\x2a\0\x02\0\0\0\x05\xff\xff",
+}
 
 GIANT_LENGTHS = (
     b"\x7f\xff\xff\xff",
@@ -115,6 +134,38 @@ def test_many_small_elements_cost_no_more_than_the_largest_frame() -> None:
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("cls", "version"), [(DeleteGroupsRequest, 3), (DeleteGroupsRequest, 1)])
+def test_an_array_has_a_million_elements_at_most(cls: type[Message], version: int) -> None:
+    """The shortest strings fit the budget and the frame; nothing is allocated before the check."""
+    fits, too_many = (encode(cls(groups_names=[""] * count), version) for count in (1_000_000, 1_000_001))
+    assert len(decode(cls, memoryview(fits), version)[0].groups_names) == 1_000_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(MalformedMessage, match="groups_names"):
+            decode(cls, memoryview(too_many), version)
+        assert tracemalloc.get_traced_memory()[1] < 100_000
+    finally:
+        tracemalloc.stop()
+
+
+# A structure with tagged fields of its own, one without, and the header of a request.
+@pytest.mark.parametrize("read", [read_api_versions_response, read_delete_groups, parse_request_header])
+def test_a_structure_has_ten_thousand_tagged_fields_at_most(read: Callable[[memoryview], object]) -> None:
+    for count, is_read in ((10_000, True), (10_001, False), (0x7FFFFFFF, False)):
+        tags = unsigned_varint_bytes(count) + b"".join(unsigned_varint_bytes(9 + tag) + b"\0" for tag in range(10_001))
+        body = PREFIXES[read] + tags
+        if is_read:
+            read(memoryview(body))
+        else:
+            with pytest.raises(MalformedMessage, match="tagged fields"):
+                read(memoryview(body))
+
+
+def test_a_false_count_of_tagged_fields_is_noticed_before_they_are_read() -> None:
+    with pytest.raises(MalformedMessage, match="200 tagged fields"):
+        read_delete_groups(memoryview(b"\x01" + unsigned_varint_bytes(200) + b"\x09\0" * 199))
 
 
 def test_what_is_counted_is_no_less_than_what_is_allocated() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Iterator
 from random import Random
 from typing import Any
@@ -13,7 +14,7 @@ from ottla.model.ids import Uuid
 from ottla.wire.message import Message, Structure
 from ottla.wire.schema import FieldSpec, fields_at
 
-__all__ = ["MESSAGES", "all_messages", "message_at", "versions_of"]
+__all__ = ["MESSAGES", "all_messages", "message_at", "snake_case", "versions_of"]
 
 BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 UNSIGNED_BITS = {"uint16": 16, "uint32": 32}
@@ -25,7 +26,9 @@ def all_messages() -> list[type[Message]]:
     for info in pkgutil.iter_modules(ottla.wire.messages.__path__):
         module = importlib.import_module(f"ottla.wire.messages.{info.name}")
         found += [
-            v for v in vars(module).values() if isinstance(v, type) and issubclass(v, Message) and v is not Message
+            value
+            for value in vars(module).values()
+            if isinstance(value, type) and issubclass(value, Message) and value.__module__ == module.__name__
         ]
     return sorted(found, key=lambda cls: cls.__name__)
 
@@ -35,6 +38,12 @@ MESSAGES = all_messages()
 
 def versions_of(cls: type[Message]) -> Iterator[int]:
     yield from range(cls.VERSIONS[0], cls.VERSIONS[1] + 1)
+
+
+def snake_case(name: str) -> str:
+    """Our name for a field of Kafka's."""
+    name = name.replace("kRaft", "kraft").replace("KRaft", "Kraft").replace("2Pc", "_2pc")
+    return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).lower()
 
 
 def message_at(cls: type[Structure], version: int, random: Random) -> Any:

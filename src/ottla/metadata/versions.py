@@ -1,7 +1,9 @@
 """Levels of `metadata.version` and of the other features, and which record versions each allows.
 
 A finalised level is a promise to every node of the cluster that nothing newer is written to the log. The levels are
-Apache Kafka 4.3's, so that its nodes and tools read what we write, and we open what it wrote.
+Apache Kafka's, so that its nodes and tools read what we write, and we open what it wrote. Nodes run the levels of
+4.3. Those of 4.4 are known by name: 4.4-IV1 allows CIDR notation in access rules (KIP-1276), and 4.4-IV2 has a record
+for unregistered controllers (KIP-1312), whose definition is in no published jar yet.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ __all__ = [
     "METADATA_VERSION",
     "METADATA_VERSION_LATEST",
     "METADATA_VERSION_MIN",
+    "METADATA_VERSION_OF_KAFKA",
     "METADATA_VERSION_UNSTABLE",
     "NOT_SERVED_YET",
     "SUPPORTED_FEATURES",
@@ -34,9 +37,11 @@ __all__ = [
 METADATA_VERSION: Final = "metadata.version"
 METADATA_VERSION_MIN: Final = 7
 METADATA_VERSION_LATEST: Final = 30
-# Begun for the release after this one: nothing is written differently yet, so it is known, but taken only by nodes that
-# were told to take what may still change (`unstable.feature.versions.enable`).
+# 4.4-IV0. Nothing is written differently, but nodes of 4.3 refuse it unless they were told to take levels that may
+# still change (`unstable.feature.versions.enable`), so nodes here do the same.
 METADATA_VERSION_UNSTABLE: Final = 31
+# 4.4-IV2, the newest level of a release of Apache Kafka; administrators may ask other nodes than these for it.
+METADATA_VERSION_OF_KAFKA: Final = 33
 # From 3.7-IV2 on replicas have directories (KIP-858).
 DIRECTORIES_LEVEL: Final = 17
 
@@ -63,13 +68,13 @@ DEFAULT_FEATURE_LEVELS: Final[dict[str, int]] = {
     "transaction.version": 2,
 }
 
-# From which `metadata.version` on a release begins with a feature, as (feature, level).
-_FEATURES_SINCE: Final[dict[str, tuple[int, int]]] = {
-    "eligible.leader.replicas.version": (26, 1),
-    "group.version": (22, 1),
-    "share.version": (28, 1),
-    "streams.version": (29, 1),
-    "transaction.version": (24, 2),
+# By feature, pairs of a `metadata.version` and the level with which a release begins from that version on.
+_FEATURES_SINCE: Final[dict[str, tuple[tuple[int, int], ...]]] = {
+    "eligible.leader.replicas.version": ((26, 1),),
+    "group.version": ((22, 1),),
+    "share.version": ((28, 1), (31, 2)),
+    "streams.version": ((29, 1),),
+    "transaction.version": ((24, 2),),
 }
 
 # What else a feature at a level needs, as (feature, lowest level).
@@ -84,7 +89,7 @@ _NAMES: Final = {
     7: "3.3-IV3", 8: "3.4-IV0", 9: "3.5-IV0", 10: "3.5-IV1", 11: "3.5-IV2", 12: "3.6-IV0", 13: "3.6-IV1",
     14: "3.6-IV2", 15: "3.7-IV0", 16: "3.7-IV1", 17: "3.7-IV2", 18: "3.7-IV3", 19: "3.7-IV4", 20: "3.8-IV0",
     21: "3.9-IV0", 22: "4.0-IV0", 23: "4.0-IV1", 24: "4.0-IV2", 25: "4.0-IV3", 26: "4.1-IV0", 27: "4.1-IV1",
-    28: "4.2-IV0", 29: "4.2-IV1", 30: "4.3-IV0", 31: "4.4-IV0",
+    28: "4.2-IV0", 29: "4.2-IV1", 30: "4.3-IV0", 31: "4.4-IV0", 32: "4.4-IV1", 33: "4.4-IV2", 34: "4.5-IV0",
 }  # fmt: skip
 
 # (level from which on it may be written, version), newest first; types that are missing have only version 0.
@@ -115,8 +120,12 @@ def metadata_version_of(name: str) -> int | None:
 
 def feature_levels_at(metadata_version: int) -> dict[str, int]:
     """The levels that belong to a `metadata.version`: a cluster that Apache Kafka formats for it begins with them."""
-    since = {name: level for name, (first, level) in _FEATURES_SINCE.items() if metadata_version >= first}
-    return {METADATA_VERSION: metadata_version, **since}
+    levels = {METADATA_VERSION: metadata_version}
+    for name, since in _FEATURES_SINCE.items():
+        for first, level in since:
+            if metadata_version >= first:
+                levels[name] = level
+    return levels
 
 
 def feature_dependencies(name: str, level: int) -> tuple[tuple[str, int], ...]:

@@ -170,6 +170,9 @@ class ErrorCode(IntEnum):
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131, _FINAL, "The topology's epoch is not valid."
     STREAMS_TOPOLOGY_FENCED = 132, _FINAL, "The topology's epoch is outdated."
     SHARE_SESSION_LIMIT_REACHED = 133, _RETRIABLE, "The broker holds as many share sessions as it may."
+    GROUP_DELETION_FAILED = 134, _FINAL, "The group could not be deleted completely."
+    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135, _FINAL, "The description of the topology could not be stored."
+    CONTROLLER_ID_NOT_REGISTERED = 136, _FINAL, "No controller of this id is registered."
 
 
 class KafkaError(Exception):

@@ -16,7 +16,7 @@ __all__ = ["API_SPECS", "ApiKey", "ApiSpec"]
 
 
 class ApiSpec:
-    """One API as Apache Kafka 4.3 speaks it.
+    """One API as Apache Kafka 4.4 speaks it.
 
     Two ranges of versions differ for two APIs. `request_min_version` to `request_max_version` is what Kafka announces
     in ApiVersions, `schema_min_version` to `schema_max_version` what can be read and written. Produce announces 0 to

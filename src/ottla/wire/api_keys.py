@@ -98,6 +98,8 @@ class ApiKey(IntEnum):
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
+    STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE = 93
+    UNREGISTER_CONTROLLER = 94
 
 
 # (key, name, module, advertised versions, versions that can be read, first flexible version, listeners)
@@ -116,7 +118,7 @@ API_TABLE: tuple[tuple[int, str, str, tuple[int, int], tuple[int, int], int, tup
     (15, "DescribeGroups", "describe_groups", (0, 6), (0, 6), 5, ("broker",)),
     (16, "ListGroups", "list_groups", (0, 5), (0, 5), 3, ("broker",)),
     (17, "SaslHandshake", "sasl_handshake", (0, 1), (0, 1), 32767, ("broker", "controller")),
-    (18, "ApiVersions", "api_versions", (0, 4), (0, 4), 3, ("broker", "controller")),
+    (18, "ApiVersions", "api_versions", (0, 5), (0, 5), 3, ("broker", "controller")),
     (19, "CreateTopics", "create_topics", (2, 7), (2, 7), 5, ("broker", "controller")),
     (20, "DeleteTopics", "delete_topics", (1, 6), (1, 6), 4, ("broker", "controller")),
     (21, "DeleteRecords", "delete_records", (0, 2), (0, 2), 2, ("broker",)),
@@ -126,7 +128,7 @@ API_TABLE: tuple[tuple[int, str, str, tuple[int, int], tuple[int, int], int, tup
     (25, "AddOffsetsToTxn", "add_offsets_to_txn", (0, 4), (0, 4), 3, ("broker",)),
     (26, "EndTxn", "end_txn", (0, 5), (0, 5), 3, ("broker",)),
     (27, "WriteTxnMarkers", "write_txn_markers", (1, 2), (1, 2), 1, ("broker",)),
-    (28, "TxnOffsetCommit", "txn_offset_commit", (0, 5), (0, 5), 3, ("broker",)),
+    (28, "TxnOffsetCommit", "txn_offset_commit", (0, 6), (0, 6), 3, ("broker",)),
     (29, "DescribeAcls", "describe_acls", (1, 3), (1, 3), 2, ("broker", "controller")),
     (30, "CreateAcls", "create_acls", (1, 3), (1, 3), 2, ("broker", "controller")),
     (31, "DeleteAcls", "delete_acls", (1, 3), (1, 3), 2, ("broker", "controller")),
@@ -140,7 +142,7 @@ API_TABLE: tuple[tuple[int, str, str, tuple[int, int], tuple[int, int], int, tup
     (39, "RenewDelegationToken", "renew_delegation_token", (1, 2), (1, 2), 2, ("broker", "controller")),
     (40, "ExpireDelegationToken", "expire_delegation_token", (1, 2), (1, 2), 2, ("broker", "controller")),
     (41, "DescribeDelegationToken", "describe_delegation_token", (1, 3), (1, 3), 2, ("broker", "controller")),
-    (42, "DeleteGroups", "delete_groups", (0, 2), (0, 2), 2, ("broker",)),
+    (42, "DeleteGroups", "delete_groups", (0, 3), (0, 3), 2, ("broker",)),
     (43, "ElectLeaders", "elect_leaders", (0, 2), (0, 2), 2, ("broker", "controller")),
     (44, "IncrementalAlterConfigs", "incremental_alter_configs", (0, 1), (0, 1), 1, ("broker", "controller")),
     (45, "AlterPartitionReassignments", "alter_partition_reassignments", (0, 1), (0, 1), 0, ("broker", "controller")),
@@ -194,9 +196,19 @@ API_TABLE: tuple[tuple[int, str, str, tuple[int, int], tuple[int, int], int, tup
     (85, "WriteShareGroupState", "write_share_group_state", (0, 1), (0, 1), 0, ("broker",)),
     (86, "DeleteShareGroupState", "delete_share_group_state", (0, 0), (0, 0), 0, ("broker",)),
     (87, "ReadShareGroupStateSummary", "read_share_group_state_summary", (0, 1), (0, 1), 0, ("broker",)),
-    (88, "StreamsGroupHeartbeat", "streams_group_heartbeat", (0, 0), (0, 0), 0, ("broker",)),
-    (89, "StreamsGroupDescribe", "streams_group_describe", (0, 0), (0, 0), 0, ("broker",)),
+    (88, "StreamsGroupHeartbeat", "streams_group_heartbeat", (0, 1), (0, 1), 0, ("broker",)),
+    (89, "StreamsGroupDescribe", "streams_group_describe", (0, 1), (0, 1), 0, ("broker",)),
     (90, "DescribeShareGroupOffsets", "describe_share_group_offsets", (0, 1), (0, 1), 0, ("broker",)),
     (91, "AlterShareGroupOffsets", "alter_share_group_offsets", (0, 0), (0, 0), 0, ("broker",)),
     (92, "DeleteShareGroupOffsets", "delete_share_group_offsets", (0, 0), (0, 0), 0, ("broker",)),
+    (
+        93,
+        "StreamsGroupTopologyDescriptionUpdate",
+        "streams_group_topology_description_update",
+        (0, 0),
+        (0, 0),
+        0,
+        ("broker",),
+    ),
+    (94, "UnregisterController", "unregister_controller", (0, 0), (0, 0), 0, ("broker", "controller")),
 )

@@ -12,7 +12,8 @@ yields for a part of ProduceRequest version 9:
     ...
 
 No length is believed: a string or array is compared with the bytes that are left before anything is allocated for
-it, and what all arrays together may take in memory is bounded. Reads beyond the end raise IndexError or struct.error,
+it, an array has no more than `ARRAY_LENGTH_MAX` elements, and what all arrays together may take in memory is
+bounded. Reads beyond the end raise IndexError or struct.error,
 and one `except` around it all makes that MalformedMessage.
 
 The same function can be had in slices, for messages that take long to read: see `slicing`.
@@ -27,6 +28,7 @@ from typing import Any
 from ottla.model.ids import Uuid
 from ottla.wire import primitives
 from ottla.wire.message import Message, Structure
+from ottla.wire.primitives import ARRAY_LENGTH_MAX
 from ottla.wire.schema import FieldSpec, check_version, element_cost, fields_at, minimum_size
 from ottla.wire.slicing import ELEMENTS_PER_SLICE, write_end_of_element
 from ottla.wire.source import Source
@@ -72,6 +74,7 @@ class _DecoderWriter:
             new=object.__new__,
             read_string_length=primitives.read_string_length,
             read_tag=primitives.read_tag,
+            read_tag_count=primitives.read_tag_count,
             rest_of_unsigned_varint=primitives.rest_of_unsigned_varint,
             skip_tags=primitives.skip_tags,
             READ_ERRORS=(IndexError, struct.error),
@@ -157,7 +160,7 @@ class _DecoderWriter:
             return
         tag, stop = self.source.variable("g"), self.source.variable("e")
         self.line(f"if {count} > 127:")
-        self.line(f"    {count}, position = rest_of_unsigned_varint(buffer, position, {count})")
+        self.line(f"    {count}, position = read_tag_count(buffer, position, {count}, end)")
         self.line(f"for _ in range({count}):")
         self.source.indent()
         self.line(f"{tag}, position, {stop} = read_tag(buffer, position, end)")
@@ -257,9 +260,13 @@ class _DecoderWriter:
         self.source.indent()
         if self.flexible:
             self.line(f"{count} -= 1")
-        size = self.element_size(field)
-        self.line(f"budget -= {count} * {element_cost(field, self.version)}")
-        self.too_long(f"{count}{f' * {size}' if size > 1 else ''} > end - position or budget < 0", field)
+        size, cost = self.element_size(field), element_cost(field, self.version)
+        self.line(f"budget -= {count} * {cost}")
+        is_too_long = f"{count}{f' * {size}' if size > 1 else ''} > end - position or budget < 0"
+        if cost * ARRAY_LENGTH_MAX <= DECODED_BYTES_MAX:
+            # Elements that cost more use up the budget before there can be too many.
+            is_too_long += f" or {count} > {ARRAY_LENGTH_MAX}"
+        self.too_long(is_too_long, field)
         if field.code is not None and field.kind != "uuid":
             code = field.code
             unpack = self.source.constant(("array", code), "unpack_array", lambda: _array_unpacker(code))

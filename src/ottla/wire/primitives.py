@@ -13,18 +13,25 @@ from struct import Struct
 from typing import Any
 
 __all__ = [
+    "ARRAY_LENGTH_MAX",
     "ONE_BYTE",
+    "TAGGED_FIELDS_MAX",
     "MalformedMessage",
     "array_packer",
     "array_unpacker",
     "read_string_length",
     "read_tag",
+    "read_tag_count",
     "read_unsigned_varint",
     "rest_of_unsigned_varint",
     "skip_tags",
     "string_length_bytes",
     "unsigned_varint_bytes",
 ]
+
+# Apache Kafka's bounds since 4.4. The fields of one structure are a few dozen at most.
+ARRAY_LENGTH_MAX = 1_000_000
+TAGGED_FIELDS_MAX = 10_000
 
 # A string's length was once sixteen bits, and compact lengths keep that bound (KIP-482).
 STRING_LENGTH_MAX = 32767
@@ -98,12 +105,20 @@ def read_tag(buffer: memoryview, position: int, end: int) -> tuple[int, int, int
     return tag, position, position + size
 
 
+def read_tag_count(buffer: memoryview, position: int, first: int, end: int) -> tuple[int, int]:
+    """Like `rest_of_unsigned_varint` for the number of tagged fields, which is bounded."""
+    count, position = rest_of_unsigned_varint(buffer, position, first)
+    # A tagged field has at least two bytes: its number and its size.
+    if count > TAGGED_FIELDS_MAX or 2 * count > end - position:
+        raise MalformedMessage(f"{count} tagged fields are more than {TAGGED_FIELDS_MAX}, or than the bytes left hold")
+    return count, position
+
+
 def skip_tags(buffer: memoryview, position: int, first: int, end: int) -> int:
-    """Steps over a section of tagged fields that nobody knows; `first` is the first byte of their count."""
+    """Steps over a section of unknown tagged fields; `first` is the first byte of their count."""
     count = first
     if first > 127:
-        count, position = rest_of_unsigned_varint(buffer, position, first)
-    # A field has at least two bytes, so a false count ends at the end of the buffer.
+        count, position = read_tag_count(buffer, position, first, end)
     for _ in range(count):
         _, _, position = read_tag(buffer, position, end)
     return position

@@ -2,14 +2,15 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 
-import org.apache.kafka.common.utils.Exit;
-
 import java.io.BufferedReader;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
@@ -45,11 +46,18 @@ public class ToolServer {
         PrintStream answers = System.out;
         BufferedReader requests = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         ObjectMapper json = new ObjectMapper();
-        Exit.setExitProcedure(ToolServer::exit);
-        Exit.setHaltProcedure(ToolServer::exit);
+        InvocationHandler exit = (proxy, method, given) -> {
+            exit((int) given[0], (String) given[1]);
+            return null;
+        };
+        replace("setExitProcedure", exit);
+        replace("setHaltProcedure", exit);
         // A tool's shutdown hooks flush and close its clients; they run when its main method has ended.
         List<Runnable> hooks = new ArrayList<>();
-        Exit.setShutdownHookAdder((name, hook) -> hooks.add(hook));
+        replace("setShutdownHookAdder", (proxy, method, given) -> {
+            hooks.add((Runnable) given[1]);
+            return null;
+        });
         for (String line = requests.readLine(); line != null; line = requests.readLine()) {
             JsonNode request = json.readTree(line);
             ByteArrayOutputStream out = new ByteArrayOutputStream();
@@ -74,6 +82,24 @@ public class ToolServer {
             answers.println(json.writeValueAsString(answer));
             answers.flush();
         }
+    }
+
+    /** Calls a setter of Kafka's Exit class, which is in another package since 4.4, with an object that does this. */
+    private static void replace(String setter, InvocationHandler replacement) throws ReflectiveOperationException {
+        Class<?> exit;
+        try {
+            exit = Class.forName("org.apache.kafka.common.utils.internals.Exit");
+        } catch (ClassNotFoundException older) {
+            exit = Class.forName("org.apache.kafka.common.utils.Exit");
+        }
+        for (Method method : exit.getMethods()) {
+            if (method.getName().equals(setter)) {
+                Class<?> type = method.getParameterTypes()[0];
+                method.invoke(null, Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type}, replacement));
+                return;
+            }
+        }
+        throw new NoSuchMethodException(setter);
     }
 
     private static int run(JsonNode request) {

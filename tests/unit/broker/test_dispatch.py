@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import struct
 import sys
@@ -55,6 +56,8 @@ class Waiter:
 def broker() -> Any:
     image = SimpleNamespace(offset=17, features=FeaturesImage(finalized={"metadata.version": 25}))
     return SimpleNamespace(
+        cluster_id="cluster",
+        node_id=1,
         world=SimpleNamespace(clock=Clock()),
         statistics=NodeStatistics(),
         metadata=SimpleNamespace(image=image),
@@ -143,7 +146,44 @@ def test_api_versions_refuses_odd_software_names(
     assert response.api_keys == []
 
 
-@pytest.mark.parametrize("version", [5, 32767, -1])
+@pytest.mark.parametrize(
+    ("cluster_id", "node_id", "code"),
+    [
+        (None, -1, ErrorCode.NONE),
+        ("cluster", 1, ErrorCode.NONE),
+        ("cluster", 2, ErrorCode.REBOOTSTRAP_REQUIRED),
+        ("other", 1, ErrorCode.REBOOTSTRAP_REQUIRED),
+        ("cluster", -1, ErrorCode.INVALID_REQUEST),
+        (None, 1, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_a_misrouted_client_learns_of_it_with_its_first_request(
+    broker: Any, connection: ConnectionContext, cluster_id: str | None, node_id: int, code: ErrorCode
+) -> None:
+    request = ApiVersionsRequest(
+        client_software_name="a", client_software_version="1", cluster_id=cluster_id, node_id=node_id
+    )
+    _, response = answer(
+        Dispatcher(broker).dispatch(frame(18, 5, request), connection, Waiter()), ApiVersionsResponse, 5
+    )
+    assert response.error_code == code
+    assert bool(response.api_keys) == (code is ErrorCode.NONE)
+    # Older versions leave the ids out.
+    _, response = answer(
+        Dispatcher(broker).dispatch(frame(18, 4, request), connection, Waiter()), ApiVersionsResponse, 4
+    )
+    assert response.error_code == ErrorCode.NONE
+
+
+def test_a_controllers_listener_does_not_compare_the_ids(broker: Any) -> None:
+    listener = dataclasses.replace(LISTENER, is_controller=True)
+    controller = ConnectionContext(listener=listener, client_host="127.0.0.1", client_port=2, connection_id="c-1")
+    request = ApiVersionsRequest(client_software_name="a", client_software_version="1", cluster_id="other", node_id=2)
+    parts = Dispatcher(broker).dispatch(frame(18, 5, request), controller, Waiter())
+    assert answer(parts, ApiVersionsResponse, 5)[1].error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("version", [6, 32767, -1])
 def test_unknown_version_of_api_versions_is_answered_in_version_0(
     broker: Any, connection: ConnectionContext, version: int
 ) -> None:
@@ -151,7 +191,7 @@ def test_unknown_version_of_api_versions_is_answered_in_version_0(
     correlation_id, response = answer(Dispatcher(broker).dispatch(raw, connection, Waiter()), ApiVersionsResponse, 0)
     assert correlation_id == 77
     assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
-    assert [(api.api_key, api.min_version, api.max_version) for api in response.api_keys] == [(18, 0, 4)]
+    assert [(api.api_key, api.min_version, api.max_version) for api in response.api_keys] == [(18, 0, 5)]
 
 
 @pytest.mark.parametrize(

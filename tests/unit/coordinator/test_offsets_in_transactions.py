@@ -9,8 +9,10 @@ import pytest
 
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode
+from ottla.model.ids import Uuid
 from ottla.replica.transactional import Transaction, TransactionalAppends
 from ottla.wire.messages.delete_groups import DeleteGroupsRequest
+from ottla.wire.messages.metadata_records import FeatureLevelRecord
 from ottla.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -22,10 +24,12 @@ from ottla.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from ottla.wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from tests.support.consumer_member import ConsumerMember
 from tests.support.group_path import OFFSETS_TOPIC, GroupPath, Member, stable_group
 
 NONE = ErrorCode.NONE
 T0 = ("t", 0)
+STRANGER = Uuid(b"0123456789abcdef")
 UNSTABLE = -1000 - ErrorCode.UNSTABLE_OFFSET_COMMIT
 
 
@@ -52,8 +56,9 @@ class Coordinator:
 
 
 class Bench:
-    def __init__(self, path: GroupPath) -> None:
+    def __init__(self, path: GroupPath, version: int = 6) -> None:
         self.path = path
+        self.version = version
         self.coordinator = Coordinator()
         self.prepare()
 
@@ -73,7 +78,7 @@ class Bench:
         group: str = "g",
         producer_id: int = 7,
         epoch: int = 0,
-        version: int = 5,
+        version: int | None = None,
         topic: str = "t",
         index: int = 0,
         **fields: Any,
@@ -81,15 +86,19 @@ class Bench:
         partition = TxnOffsetCommitRequestPartition(
             partition_index=index, committed_offset=offset, committed_metadata=fields.pop("metadata", None)
         )
+        version = self.version if version is None else version
+        known = self.path.image.topics.by_name.get(topic)
+        named = {"name": topic} if version < 6 else {"topic_id": STRANGER if known is None else known.topic_id}
         request = TxnOffsetCommitRequest(
             transactional_id="x",
             group_id=group,
             producer_id=producer_id,
             producer_epoch=epoch,
-            topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=[partition])],
+            topics=[TxnOffsetCommitRequestTopic(**named, partitions=[partition])],
             **fields,
         )
         response = self.path.ask(request, version)
+        assert all(getattr(response.topics[0], field) == value for field, value in named.items())
         return ErrorCode(response.topics[0].partitions[0].error_code)
 
     def end(
@@ -110,9 +119,9 @@ class Bench:
         return self.path.fetch_offsets(group, {"t": [index]}, require_stable=stable)["t", index]
 
 
-@pytest.fixture
-def bench(path: GroupPath) -> Bench:
-    return Bench(path)
+@pytest.fixture(params=[5, 6], ids=["names", "ids"])
+def bench(path: GroupPath, request: pytest.FixtureRequest) -> Bench:
+    return Bench(path, request.param)
 
 
 @pytest.mark.parametrize("restarts", [False, True])
@@ -192,19 +201,33 @@ def test_several_transactions_of_one_group(bench: Bench) -> None:
 
 
 def test_members_and_generations_are_checked(bench: Bench) -> None:
-    assert bench.commit(1, generation_id=3) is ErrorCode.ILLEGAL_GENERATION
+    unknown = ErrorCode.ILLEGAL_GENERATION if bench.version < 6 else ErrorCode.GROUP_ID_NOT_FOUND
+    assert bench.commit(1, generation_id_or_member_epoch=3) is unknown
     member = Member(bench.path, "g")
     stable_group(bench.path, member)
-    ours: dict[str, Any] = {"generation_id": member.generation, "member_id": member.member_id}
+    ours: dict[str, Any] = {"generation_id_or_member_epoch": member.generation, "member_id": member.member_id}
     assert bench.commit(1, **ours) is NONE
-    assert bench.commit(1, **{**ours, "generation_id": member.generation + 1}) is ErrorCode.ILLEGAL_GENERATION
+    later = {**ours, "generation_id_or_member_epoch": member.generation + 1}
+    assert bench.commit(1, **later) is ErrorCode.ILLEGAL_GENERATION
     assert bench.commit(1, **{**ours, "member_id": "stranger"}) is ErrorCode.UNKNOWN_MEMBER_ID
     # A producer that knows of no group management is let in (KIP-98), as with Apache Kafka.
     assert bench.commit(2) is NONE
 
 
+def test_epochs_of_the_consumer_protocol_are_checked(bench: Bench) -> None:
+    bench.path.commit(FeatureLevelRecord(name="group.version", feature_level=1))
+    member = ConsumerMember(bench.path, "g", "a")
+    member.join()
+    member.converge()
+    ours: dict[str, Any] = {"generation_id_or_member_epoch": member.epoch, "member_id": "a"}
+    assert bench.commit(1, **ours) is NONE
+    stale = ErrorCode.ILLEGAL_GENERATION if bench.version < 6 else ErrorCode.STALE_MEMBER_EPOCH
+    assert bench.commit(1, **{**ours, "generation_id_or_member_epoch": member.epoch + 1}) is stale
+
+
 def test_what_is_refused_before_the_coordinator_is_asked(bench: Bench) -> None:
-    assert bench.commit(1, topic="nowhere") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if bench.version < 6 else ErrorCode.UNKNOWN_TOPIC_ID
+    assert bench.commit(1, topic="nowhere") is unknown
     assert bench.commit(1, index=99) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert bench.commit(1, group="") is ErrorCode.INVALID_GROUP_ID
     assert not bench.coordinator.asked

@@ -61,7 +61,7 @@ HANDLERS: dict[int, HandlerSpec] = {
     14: HandlerSpec("sync_group", 0, 5),
     15: HandlerSpec("describe_groups", 0, 6),
     16: HandlerSpec("list_groups", 0, 5),
-    18: HandlerSpec("api_versions", 0, 4),
+    18: HandlerSpec("api_versions", 0, 5),
     19: HandlerSpec("create_topics", 2, 7),
     20: HandlerSpec("delete_topics", 1, 6),
     21: HandlerSpec("delete_records", 0, 2),
@@ -71,13 +71,13 @@ HANDLERS: dict[int, HandlerSpec] = {
     25: HandlerSpec("add_offsets_to_txn", 0, 4),
     26: HandlerSpec("end_txn", 0, 5),
     27: HandlerSpec("write_txn_markers", 1, 2),
-    28: HandlerSpec("txn_offset_commit", 0, 5),
+    28: HandlerSpec("txn_offset_commit", 0, 6),
     32: HandlerSpec("describe_configs", 1, 4),
     33: HandlerSpec("alter_configs", 0, 2),
     34: HandlerSpec("alter_replica_log_dirs", 1, 2),
     35: HandlerSpec("describe_log_dirs", 1, 5),
     37: HandlerSpec("create_partitions", 0, 3),
-    42: HandlerSpec("delete_groups", 0, 2),
+    42: HandlerSpec("delete_groups", 0, 3),
     43: HandlerSpec("elect_leaders", 0, 2),
     44: HandlerSpec("incremental_alter_configs", 0, 1),
     45: HandlerSpec("alter_partition_reassignments", 0, 1),
@@ -106,7 +106,7 @@ HANDLERS: dict[int, HandlerSpec] = {
 # What brokers ask of the controller, and what administrators may ask of it directly (KIP-919).
 CONTROLLER_HANDLERS: dict[int, HandlerSpec] = {
     1: HandlerSpec("fetch_metadata_log", 4, 18),
-    18: HandlerSpec("api_versions", 0, 4),
+    18: HandlerSpec("api_versions", 0, 5),
     19: HandlerSpec("create_topics", 2, 7),
     20: HandlerSpec("delete_topics", 1, 6),
     32: HandlerSpec("describe_configs", 1, 4),
@@ -137,8 +137,8 @@ CONTROLLER_HANDLERS: dict[int, HandlerSpec] = {
     80: HandlerSpec("add_raft_voter", 0, 1),
     81: HandlerSpec("remove_raft_voter", 0, 0),
     82: HandlerSpec("update_raft_voter", 0, 0),
-    **_refused(17, 29, 30, 31, 36, 38, 39, 40, 41),
+    **_refused(17, 29, 30, 31, 36, 38, 39, 40, 41, 94),
 }
 
 # What a broker may send on in an Envelope, in the name of a client (KIP-590).
-FORWARDABLE = frozenset((19, 20, 30, 31, 33, 37, 38, 39, 40, 43, 44, 45, 46, 49, 51, 55, 57, 64, 80, 81))
+FORWARDABLE = frozenset((19, 20, 30, 31, 33, 37, 38, 39, 40, 43, 44, 45, 46, 49, 51, 55, 57, 64, 80, 81, 94))

@@ -1,4 +1,4 @@
-"""ApiVersions (key 18), versions 0 to 4.
+"""ApiVersions (key 18), versions 0 to 5.
 
 Says which APIs are served on the listener that is asked, in which versions, and which features the cluster has
 finalized.
@@ -8,6 +8,9 @@ finalized.
   finalized features (KIP-584) are answered.
 - Version 4: features whose lowest supported level is 0 are answered, too. Older clients stumble over a level of 0, so
   up to version 3 such features are left out.
+- Version 5 (KIP-1242): the client may name the node that it means, by cluster id and node id together. A broker with
+  other ids answers REBOOTSTRAP_REQUIRED, so that a misrouted client looks for its cluster again. As in Apache Kafka, a
+  controller's listener does not compare the ids.
 - Any other version is answered in version 0 with UNSUPPORTED_VERSION and the versions of this API alone, so that the
   client can ask again; see `ottla.broker.dispatch`.
 """
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["handle", "unsupported_version_response"]
 
 API_VERSIONS_KEY = 18
+_NAMES_NODE_SINCE = 5
+_NO_NODE = -1
 
 _ALPHANUMERIC = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
 _INNER = _ALPHANUMERIC | frozenset("-.")
@@ -45,6 +50,8 @@ def handle(request: ApiVersionsRequest, context: RequestContext, broker: Broker)
         if not all(_is_software_name(name) for name in names):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         context.connection.client_software_name, context.connection.client_software_version = names
+    if version >= _NAMES_NODE_SINCE and (code := _misrouted(request, context, broker)) is not None:
+        return ApiVersionsResponse(error_code=code)
     image = broker.metadata.image
     handlers = CONTROLLER_HANDLERS if context.listener.is_controller else HANDLERS
     return ApiVersionsResponse(
@@ -68,6 +75,16 @@ def unsupported_version_response() -> ApiVersionsResponse:
         error_code=ErrorCode.UNSUPPORTED_VERSION,
         api_keys=[ApiVersion(api_key=API_VERSIONS_KEY, min_version=spec.min_version, max_version=spec.max_version)],
     )
+
+
+def _misrouted(request: ApiVersionsRequest, context: RequestContext, broker: Broker) -> ErrorCode | None:
+    """Why this node is not the one that the client means; None if it is, or if the client names none."""
+    if (request.cluster_id is None) != (request.node_id == _NO_NODE):
+        return ErrorCode.INVALID_REQUEST
+    if request.cluster_id is None or context.listener.is_controller:
+        return None
+    is_meant = (request.cluster_id, request.node_id) == (broker.cluster_id, broker.node_id)
+    return None if is_meant else ErrorCode.REBOOTSTRAP_REQUIRED
 
 
 def _finalized(broker: Broker) -> list[tuple[str, int]]:

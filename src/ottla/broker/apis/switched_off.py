@@ -6,7 +6,8 @@
 - Delegation tokens (38 to 41, KIP-48, KIP-373): tokens are for authenticated clients only.
 - Share groups (76 to 79, 83 to 87, 90 to 92, KIP-932): the answers are those of a cluster whose `share.version` is 0.
   Such a cluster has no share coordinator, so the requests to the coordinator are answered with NOT_COORDINATOR.
-- Streams groups (88, 89, KIP-1071): the answers are those of a cluster whose `streams.version` is 0.
+- Streams groups (88, 89, 93, KIP-1071, KIP-1331): the answers are those of a cluster whose `streams.version` is 0.
+- UnregisterController (94, KIP-1312): the answer is that of a cluster whose `metadata.version` is below 4.4-IV2.
 
 Each of these APIs gets a module of its own when it is built; then its row here goes. Importing this module imports no
 message: the advertised versions are needed when the node starts.
@@ -28,6 +29,7 @@ __all__ = ["APIS", "RefusedApi"]
 
 _NO_AUTHENTICATION = "This listener asks nobody to authenticate."
 _NO_AUTHORIZER = "No authorizer is configured, so there are no access rules."
+_NO_UNREGISTRATION = "Controllers can be unregistered from metadata.version 4.4-IV2 on, which is not supported yet."
 _NO_SHARE_GROUPS = "Share groups are not switched on."
 _NO_TIME = -1
 _TOKEN_REQUESTER_VERSION = 3
@@ -207,12 +209,15 @@ _ROWS = (
     RefusedApi(86, 0, 0, ErrorCode.NOT_COORDINATOR, _share_partitions),
     RefusedApi(87, 0, 1, ErrorCode.NOT_COORDINATOR, _share_partitions),
     # StreamsGroupHeartbeat, StreamsGroupDescribe.
-    RefusedApi(88, 0, 0, _UNSUPPORTED, _code_alone),
-    RefusedApi(89, 0, 0, _UNSUPPORTED, _described_groups),
+    RefusedApi(88, 0, 1, _UNSUPPORTED, _code_alone),
+    RefusedApi(89, 0, 1, _UNSUPPORTED, _described_groups),
     # DescribeShareGroupOffsets, AlterShareGroupOffsets, DeleteShareGroupOffsets.
     RefusedApi(90, 0, 1, _UNSUPPORTED, _share_group_offsets),
     RefusedApi(91, 0, 0, _UNSUPPORTED, _generic, _NO_SHARE_GROUPS),
     RefusedApi(92, 0, 0, _UNSUPPORTED, _generic, _NO_SHARE_GROUPS),
+    # StreamsGroupTopologyDescriptionUpdate, UnregisterController.
+    RefusedApi(93, 0, 0, _UNSUPPORTED, _code_alone),
+    RefusedApi(94, 0, 0, _UNSUPPORTED, _code_and_message, _NO_UNREGISTRATION),
 )
 
 APIS = {row.api_key: row for row in _ROWS}

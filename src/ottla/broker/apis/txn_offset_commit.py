@@ -1,7 +1,8 @@
-"""TxnOffsetCommit (key 28), versions 0 to 5: offsets of a group as a part of a transaction (KIP-98, KIP-447).
+"""TxnOffsetCommit (key 28), versions 0 to 6: offsets of a group as a part of a transaction (KIP-98, KIP-447).
 
 - 2: leader epochs; 3: flexible, the member in whose name is committed; 4: TRANSACTION_ABORTABLE
 - 5: the group is added to the transaction with its first commit (KIP-890)
+- 6: topics by id; GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH instead of ILLEGAL_GENERATION (KIP-1319)
 
 Offsets are written to the group's partition of `__consumer_offsets` at once and count when the transaction's marker
 comes there. Versions 0 and 1 are told COORDINATOR_NOT_AVAILABLE while the coordinator loads: they do not know better.
@@ -27,6 +28,7 @@ from ottla.wire.messages.txn_offset_commit import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.metadata.image import TopicImage, TopicsImage
     from ottla.replica.partition import Partition
 
 __all__ = ["error_response", "handle"]
@@ -34,6 +36,7 @@ __all__ = ["error_response", "handle"]
 _LOADING_VERSION = 2
 _ABORTABLE_VERSION = 4
 _ADDING_VERSION = 5
+_TOPIC_ID_VERSION = 6
 
 _MEANINGS = {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
@@ -56,15 +59,15 @@ def handle(
         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not context.allows(Operation.READ, ResourceType.GROUP, request.group_id):
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    topics = broker.metadata.image.topics.by_name
+    topics = broker.metadata.image.topics
     valid: list[TxnOffsetCommitRequestTopic] = []
     refused: list[TxnOffsetCommitResponseTopic] = []
     for topic in request.topics:
-        known = topics.get(topic.name)
-        if not context.allows(Operation.READ, ResourceType.TOPIC, topic.name):
-            refused.append(_refused(topic, topic.partitions, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        known = _known_topic(topic, topics, context)
+        if isinstance(known, ErrorCode):
+            refused.append(_refused(topic, topic.partitions, known))
             continue
-        here = () if known is None else known.partitions
+        here = known.partitions
         strangers = [each for each in topic.partitions if each.partition_index not in here]
         if strangers:
             refused.append(_refused(topic, strangers, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
@@ -103,11 +106,28 @@ def error_response(request: TxnOffsetCommitRequest, version: int, error: KafkaEr
     return TxnOffsetCommitResponse(topics=[_refused(topic, topic.partitions, code) for topic in request.topics])
 
 
+def _known_topic(
+    topic: TxnOffsetCommitRequestTopic, topics: TopicsImage, context: RequestContext
+) -> TopicImage | ErrorCode:
+    """The topic, or why nothing can be committed for it; fills in the name where the request has an id."""
+    if context.api_version >= _TOPIC_ID_VERSION:
+        known = topics.by_id.get(topic.topic_id)
+        if known is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        topic.name = known.name
+    else:
+        known = topics.by_name.get(topic.name)
+    if not context.allows(Operation.READ, ResourceType.TOPIC, topic.name):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known is None else known
+
+
 def _refused(
     topic: TxnOffsetCommitRequestTopic, partitions: list[TxnOffsetCommitRequestPartition], code: ErrorCode
 ) -> TxnOffsetCommitResponseTopic:
     return TxnOffsetCommitResponseTopic(
         name=topic.name,
+        topic_id=topic.topic_id,
         partitions=[
             TxnOffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code)
             for each in partitions
@@ -116,9 +136,10 @@ def _refused(
 
 
 def _merge(response: TxnOffsetCommitResponse, refused: list[TxnOffsetCommitResponseTopic]) -> TxnOffsetCommitResponse:
-    answered = {topic.name: topic for topic in response.topics}
+    # A topic whose id is unknown has no name.
+    answered = {(topic.name, topic.topic_id): topic for topic in response.topics}
     for topic in refused:
-        same = answered.get(topic.name)
+        same = answered.get((topic.name, topic.topic_id))
         if same is None:
             response.topics.append(topic)
         else:

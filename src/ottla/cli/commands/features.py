@@ -13,6 +13,7 @@ from ottla.metadata.versions import (
     METADATA_VERSION,
     METADATA_VERSION_LATEST,
     METADATA_VERSION_MIN,
+    METADATA_VERSION_OF_KAFKA,
     SUPPORTED_FEATURES,
     feature_dependencies,
     feature_levels_at,
@@ -122,7 +123,7 @@ def level_of(name: str, text: str) -> int:
     if text.isdecimal():
         return int(text)
     if name == METADATA_VERSION:
-        for level in range(METADATA_VERSION_LATEST, METADATA_VERSION_MIN - 1, -1):
+        for level in range(METADATA_VERSION_OF_KAFKA, METADATA_VERSION_MIN - 1, -1):
             if metadata_version_name(level) == text or metadata_version_name(level).startswith(f"{text}-"):
                 return level
     raise ValueError(f"{name}={text}: {text!r} is no level; 'ottla features describe' shows what can be chosen.")

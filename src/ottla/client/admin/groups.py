@@ -263,7 +263,7 @@ class Groups:
                 DeleteGroupsRequest(groups_names=some),
                 lambda answer: [one.error_code for one in answer.results if len(some) == 1],
             )
-            found = {one.group_id: error_of(one.error_code) for one in response.results}
+            found = {one.group_id: error_of(one.error_code, one.error_message) for one in response.results}
             moved = [group_id for group_id, error in found.items() if error is not None and error.code in _ELSEWHERE]
             for group_id in moved:
                 cluster.forget_coordinator(cluster.GROUP, group_id)

@@ -204,7 +204,7 @@ class TransactionManager:
             group_id=group_id,
             producer_id=self._identity.producer_id,
             producer_epoch=self._identity.epoch,
-            generation_id=generation,
+            generation_id_or_member_epoch=generation,
             member_id=member_id,
             group_instance_id=instance_id,
             topics=[

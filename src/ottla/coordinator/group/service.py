@@ -374,7 +374,8 @@ def _undescribed(group_id: str, error: KafkaError) -> DescribedGroup:
 
 
 def _undeleted(group_id: str, error: KafkaError) -> DeletableGroupResult:
-    return DeletableGroupResult(group_id=group_id, error_code=error.code)
+    message = None if error.message == error.code.message else error.message
+    return DeletableGroupResult(group_id=group_id, error_code=error.code, error_message=message)
 
 
 def _log_failure(done: Deferred[Any]) -> None:

@@ -42,6 +42,8 @@ ANY_VERSION = 32767
 OLD_ADD_VERSION = 3
 OLD_PRODUCE_VERSION = 11
 OLD_OFFSETS_VERSION = 4
+# The newest version that names topics instead of giving their ids (KIP-1319).
+NAMED_OFFSETS_VERSION = 5
 OLD_END_VERSION = 4
 
 MOVED = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -252,7 +254,7 @@ class TransactionSession:
                 request,
                 TxnOffsetCommitResponse,
                 purpose=purpose,
-                version_max=ANY_VERSION if self.is_new else OLD_OFFSETS_VERSION,
+                version_max=NAMED_OFFSETS_VERSION if self.is_new else OLD_OFFSETS_VERSION,
             )
         except PeerUnreachable:
             self.client.forget_coordinator(group)

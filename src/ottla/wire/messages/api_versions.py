@@ -3,7 +3,8 @@
 
 What a node speaks. Always answered with response header 0.
 A version that is too new is answered with version 0, UNSUPPORTED_VERSION and the entry of this API (KIP-511). Up to
-3 a feature whose minimum is 0 is left out of the answer; 4 repairs that (KAFKA-17011).
+3 a feature whose minimum is 0 is left out of the answer; 4 repairs that (KAFKA-17011). 5 lets the client name the
+node it means, by the ids of cluster and node together; another node answers REBOOTSTRAP_REQUIRED (KIP-1242).
 """
 
 from __future__ import annotations
@@ -20,16 +21,18 @@ __all__ = [
 
 
 class ApiVersionsRequest(Request["ApiVersionsResponse"]):
-    """Request, versions 0 to 4, flexible since 3."""
+    """Request, versions 0 to 5, flexible since 3."""
 
-    __slots__ = ("client_software_name", "client_software_version")
+    __slots__ = ("client_software_name", "client_software_version", "cluster_id", "node_id")
 
     API_KEY = 18
-    VERSIONS = (0, 4)
+    VERSIONS = (0, 5)
     FLEXIBLE_SINCE = 3
     FIELDS = (
         ("client_software_name", "string", (3, 32767), None, None, "", True),
         ("client_software_version", "string", (3, 32767), None, None, "", True),
+        ("cluster_id", "string", (5, 32767), (0, 32767), None, None, True),
+        ("node_id", "int32", (5, 32767), None, None, -1, True),
     )
 
     def __init__(
@@ -37,9 +40,13 @@ class ApiVersionsRequest(Request["ApiVersionsResponse"]):
         *,
         client_software_name: str = "",
         client_software_version: str = "",
+        cluster_id: str | None = None,
+        node_id: int = -1,
     ) -> None:
         self.client_software_name = client_software_name
         self.client_software_version = client_software_version
+        self.cluster_id = cluster_id
+        self.node_id = node_id
 
 
 class ApiVersion(Structure):
@@ -112,7 +119,7 @@ class FinalizedFeatureKey(Structure):
 
 
 class ApiVersionsResponse(Message):
-    """Response, versions 0 to 4, flexible since 3."""
+    """Response, versions 0 to 5, flexible since 3."""
 
     __slots__ = (
         "error_code",
@@ -125,7 +132,7 @@ class ApiVersionsResponse(Message):
     )
 
     API_KEY = 18
-    VERSIONS = (0, 4)
+    VERSIONS = (0, 5)
     FLEXIBLE_SINCE = 3
     FIELDS = (
         ("error_code", "int16", (0, 32767), None, None, 0, False),

@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/42_delete_groups.txt: change the definition, not this file.
 """DeleteGroups, API key 42.
 
-Deletes groups without members.
+Deletes groups without members. 3 has room for a sentence about a group that could not be deleted.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ __all__ = [
 
 
 class DeleteGroupsRequest(Request["DeleteGroupsResponse"]):
-    """Request, versions 0 to 2, flexible since 2."""
+    """Request, versions 0 to 3, flexible since 2."""
 
     __slots__ = ("groups_names",)
 
     API_KEY = 42
-    VERSIONS = (0, 2)
+    VERSIONS = (0, 3)
     FLEXIBLE_SINCE = 2
     FIELDS = (("groups_names", "[string]", (0, 32767), None, None, (), False),)
 
@@ -36,11 +36,12 @@ class DeleteGroupsRequest(Request["DeleteGroupsResponse"]):
 class DeletableGroupResult(Structure):
     """An element of `DeleteGroupsResponse.results`."""
 
-    __slots__ = ("group_id", "error_code")
+    __slots__ = ("group_id", "error_code", "error_message")
 
     FIELDS = (
         ("group_id", "string", (0, 32767), None, None, "", False),
         ("error_code", "int16", (0, 32767), None, None, 0, False),
+        ("error_message", "string", (3, 32767), (0, 32767), None, None, True),
     )
 
     def __init__(
@@ -48,18 +49,20 @@ class DeletableGroupResult(Structure):
         *,
         group_id: str = "",
         error_code: int = 0,
+        error_message: str | None = None,
     ) -> None:
         self.group_id = group_id
         self.error_code = error_code
+        self.error_message = error_message
 
 
 class DeleteGroupsResponse(Message):
-    """Response, versions 0 to 2, flexible since 2."""
+    """Response, versions 0 to 3, flexible since 2."""
 
     __slots__ = ("throttle_time_ms", "results")
 
     API_KEY = 42
-    VERSIONS = (0, 2)
+    VERSIONS = (0, 3)
     FLEXIBLE_SINCE = 2
     FIELDS = (
         ("throttle_time_ms", "int32", (0, 32767), None, None, 0, False),

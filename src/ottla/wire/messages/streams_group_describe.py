@@ -1,7 +1,8 @@
 # Written by tools/generate_messages.py from definitions/89_streams_group_describe.txt: change the definition, not this file.
 """StreamsGroupDescribe, API key 89.
 
-State, topology and members of streams groups.
+State, topology and members of streams groups. 1 adds the description of the topology (KIP-1331) with its status: 0 not
+asked for, 1 not stored, 2 failed, 3 present; and the name of the assignor (KIP-1357).
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ __all__ = [
     "TaskOffset",
     "TopicInfo",
     "Topology",
+    "TopologyDescription",
+    "TopologyDescriptionGlobalStore",
+    "TopologyDescriptionNode",
+    "TopologyDescriptionSubtopology",
 ]
 
 
@@ -156,17 +161,92 @@ class TopicInfo(Structure):
         self.topic_configs = [] if topic_configs is EMPTY else topic_configs
 
 
-class StreamsGroupDescribeRequest(Request["StreamsGroupDescribeResponse"]):
-    """Request, version 0, flexible."""
+class TopologyDescriptionSubtopology(Structure):
+    """Shared by several fields."""
 
-    __slots__ = ("group_ids", "include_authorized_operations")
+    __slots__ = ("subtopology_id", "nodes")
+
+    FIELDS = (
+        ("subtopology_id", "string", (0, 32767), None, None, "", False),
+        ("nodes", "[TopologyDescriptionNode]", (0, 32767), None, None, (), False),
+    )
+
+    def __init__(
+        self,
+        *,
+        subtopology_id: str = "",
+        nodes: list[TopologyDescriptionNode] = EMPTY,
+    ) -> None:
+        self.subtopology_id = subtopology_id
+        self.nodes = [] if nodes is EMPTY else nodes
+
+
+class TopologyDescriptionGlobalStore(Structure):
+    """Shared by several fields."""
+
+    __slots__ = ("source", "processor")
+
+    FIELDS = (
+        ("source", "TopologyDescriptionNode", (0, 32767), None, None, (), False),
+        ("processor", "TopologyDescriptionNode", (0, 32767), None, None, (), False),
+    )
+
+    def __init__(
+        self,
+        *,
+        source: TopologyDescriptionNode = EMPTY,
+        processor: TopologyDescriptionNode = EMPTY,
+    ) -> None:
+        self.source = TopologyDescriptionNode() if source is EMPTY else source
+        self.processor = TopologyDescriptionNode() if processor is EMPTY else processor
+
+
+class TopologyDescriptionNode(Structure):
+    """Shared by several fields.
+    The type is 1 for a source, 2 for a processor, 3 for a sink.
+    """
+
+    __slots__ = ("name", "node_type", "source_topics", "sink_topic", "stores", "successors")
+
+    FIELDS = (
+        ("name", "string", (0, 32767), None, None, "", False),
+        ("node_type", "int8", (0, 32767), None, None, 0, False),
+        ("source_topics", "[string]", (0, 32767), None, None, (), False),
+        ("sink_topic", "string", (0, 32767), (0, 32767), None, None, False),
+        ("stores", "[string]", (0, 32767), None, None, (), False),
+        ("successors", "[string]", (0, 32767), None, None, (), False),
+    )
+
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        node_type: int = 0,
+        source_topics: list[str] = EMPTY,
+        sink_topic: str | None = None,
+        stores: list[str] = EMPTY,
+        successors: list[str] = EMPTY,
+    ) -> None:
+        self.name = name
+        self.node_type = node_type
+        self.source_topics = [] if source_topics is EMPTY else source_topics
+        self.sink_topic = sink_topic
+        self.stores = [] if stores is EMPTY else stores
+        self.successors = [] if successors is EMPTY else successors
+
+
+class StreamsGroupDescribeRequest(Request["StreamsGroupDescribeResponse"]):
+    """Request, versions 0 to 1, flexible."""
+
+    __slots__ = ("group_ids", "include_authorized_operations", "include_topology_description")
 
     API_KEY = 89
-    VERSIONS = (0, 0)
+    VERSIONS = (0, 1)
     FLEXIBLE_SINCE = 0
     FIELDS = (
         ("group_ids", "[string]", (0, 32767), None, None, (), False),
         ("include_authorized_operations", "bool", (0, 32767), None, None, False, False),
+        ("include_topology_description", "bool", (1, 32767), None, None, False, False),
     )
 
     def __init__(
@@ -174,9 +254,11 @@ class StreamsGroupDescribeRequest(Request["StreamsGroupDescribeResponse"]):
         *,
         group_ids: list[str] = EMPTY,
         include_authorized_operations: bool = False,
+        include_topology_description: bool = False,
     ) -> None:
         self.group_ids = [] if group_ids is EMPTY else group_ids
         self.include_authorized_operations = include_authorized_operations
+        self.include_topology_description = include_topology_description
 
 
 class Subtopology(Structure):
@@ -309,6 +391,26 @@ class Member(Structure):
         self.is_classic = is_classic
 
 
+class TopologyDescription(Structure):
+    """The value of `DescribedGroup.topology_description`."""
+
+    __slots__ = ("subtopologies", "global_stores")
+
+    FIELDS = (
+        ("subtopologies", "[TopologyDescriptionSubtopology]", (0, 32767), None, None, (), False),
+        ("global_stores", "[TopologyDescriptionGlobalStore]", (0, 32767), None, None, (), False),
+    )
+
+    def __init__(
+        self,
+        *,
+        subtopologies: list[TopologyDescriptionSubtopology] = EMPTY,
+        global_stores: list[TopologyDescriptionGlobalStore] = EMPTY,
+    ) -> None:
+        self.subtopologies = [] if subtopologies is EMPTY else subtopologies
+        self.global_stores = [] if global_stores is EMPTY else global_stores
+
+
 class DescribedGroup(Structure):
     """An element of `StreamsGroupDescribeResponse.groups`."""
 
@@ -322,6 +424,9 @@ class DescribedGroup(Structure):
         "topology",
         "members",
         "authorized_operations",
+        "topology_description",
+        "topology_description_status",
+        "assignor_name",
     )
 
     FIELDS = (
@@ -334,6 +439,9 @@ class DescribedGroup(Structure):
         ("topology", "Topology", (0, 32767), (0, 32767), None, None, False),
         ("members", "[Member]", (0, 32767), None, None, (), False),
         ("authorized_operations", "int32", (0, 32767), None, None, -2147483648, False),
+        ("topology_description", "TopologyDescription", (1, 32767), (0, 32767), None, None, False),
+        ("topology_description_status", "int8", (1, 32767), None, None, 0, False),
+        ("assignor_name", "string", (1, 32767), (0, 32767), None, None, True),
     )
 
     def __init__(
@@ -348,6 +456,9 @@ class DescribedGroup(Structure):
         topology: Topology | None = None,
         members: list[Member] = EMPTY,
         authorized_operations: int = -2147483648,
+        topology_description: TopologyDescription | None = None,
+        topology_description_status: int = 0,
+        assignor_name: str | None = None,
     ) -> None:
         self.error_code = error_code
         self.error_message = error_message
@@ -358,15 +469,18 @@ class DescribedGroup(Structure):
         self.topology = topology
         self.members = [] if members is EMPTY else members
         self.authorized_operations = authorized_operations
+        self.topology_description = topology_description
+        self.topology_description_status = topology_description_status
+        self.assignor_name = assignor_name
 
 
 class StreamsGroupDescribeResponse(Message):
-    """Response, version 0, flexible."""
+    """Response, versions 0 to 1, flexible."""
 
     __slots__ = ("throttle_time_ms", "groups")
 
     API_KEY = 89
-    VERSIONS = (0, 0)
+    VERSIONS = (0, 1)
     FLEXIBLE_SINCE = 0
     FIELDS = (
         ("throttle_time_ms", "int32", (0, 32767), None, None, 0, False),

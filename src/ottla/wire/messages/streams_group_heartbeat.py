@@ -1,7 +1,8 @@
 # Written by tools/generate_messages.py from definitions/88_streams_group_heartbeat.txt: change the definition, not this file.
 """StreamsGroupHeartbeat, API key 88.
 
-Membership of a Kafka Streams instance (KIP-1071).
+Membership of a Kafka Streams instance (KIP-1071). 1 asks for the topology's description (KIP-1331), and its status
+may be MISSING_CLIENT_TAGS (6).
 """
 
 from __future__ import annotations
@@ -261,7 +262,7 @@ class Topology(Structure):
 
 
 class StreamsGroupHeartbeatRequest(Request["StreamsGroupHeartbeatResponse"]):
-    """Request, version 0, flexible."""
+    """Request, versions 0 to 1, flexible."""
 
     __slots__ = (
         "group_id",
@@ -284,7 +285,7 @@ class StreamsGroupHeartbeatRequest(Request["StreamsGroupHeartbeatResponse"]):
     )
 
     API_KEY = 88
-    VERSIONS = (0, 0)
+    VERSIONS = (0, 1)
     FLEXIBLE_SINCE = 0
     FIELDS = (
         ("group_id", "string", (0, 32767), None, None, "", False),
@@ -370,7 +371,7 @@ class EndpointToPartitions(Structure):
 
 
 class StreamsGroupHeartbeatResponse(Message):
-    """Response, version 0, flexible."""
+    """Response, versions 0 to 1, flexible."""
 
     __slots__ = (
         "throttle_time_ms",
@@ -379,18 +380,20 @@ class StreamsGroupHeartbeatResponse(Message):
         "member_id",
         "member_epoch",
         "heartbeat_interval_ms",
-        "acceptable_recovery_lag",
+        "acceptable_recovery_lag_legacy",
         "task_offset_interval_ms",
+        "acceptable_recovery_lag",
         "status",
         "active_tasks",
         "standby_tasks",
         "warmup_tasks",
+        "topology_description_required",
         "endpoint_information_epoch",
         "partitions_by_user_endpoint",
     )
 
     API_KEY = 88
-    VERSIONS = (0, 0)
+    VERSIONS = (0, 1)
     FLEXIBLE_SINCE = 0
     FIELDS = (
         ("throttle_time_ms", "int32", (0, 32767), None, None, 0, False),
@@ -399,12 +402,14 @@ class StreamsGroupHeartbeatResponse(Message):
         ("member_id", "string", (0, 32767), None, None, "", False),
         ("member_epoch", "int32", (0, 32767), None, None, 0, False),
         ("heartbeat_interval_ms", "int32", (0, 32767), None, None, 0, False),
-        ("acceptable_recovery_lag", "int32", (0, 32767), None, None, 0, False),
+        ("acceptable_recovery_lag_legacy", "int32", (0, 0), None, None, 0, False),
         ("task_offset_interval_ms", "int32", (0, 32767), None, None, 0, False),
+        ("acceptable_recovery_lag", "int64", (1, 32767), None, None, -1, True),
         ("status", "[Status]", (0, 32767), (0, 32767), None, (), False),
         ("active_tasks", "[TaskIds]", (0, 32767), (0, 32767), None, None, False),
         ("standby_tasks", "[TaskIds]", (0, 32767), (0, 32767), None, None, False),
         ("warmup_tasks", "[TaskIds]", (0, 32767), (0, 32767), None, None, False),
+        ("topology_description_required", "bool", (1, 32767), None, None, False, False),
         ("endpoint_information_epoch", "int32", (0, 32767), None, None, 0, False),
         ("partitions_by_user_endpoint", "[EndpointToPartitions]", (0, 32767), (0, 32767), None, None, False),
     )
@@ -418,12 +423,14 @@ class StreamsGroupHeartbeatResponse(Message):
         member_id: str = "",
         member_epoch: int = 0,
         heartbeat_interval_ms: int = 0,
-        acceptable_recovery_lag: int = 0,
+        acceptable_recovery_lag_legacy: int = 0,
         task_offset_interval_ms: int = 0,
+        acceptable_recovery_lag: int = -1,
         status: list[Status] | None = EMPTY,
         active_tasks: list[TaskIds] | None = None,
         standby_tasks: list[TaskIds] | None = None,
         warmup_tasks: list[TaskIds] | None = None,
+        topology_description_required: bool = False,
         endpoint_information_epoch: int = 0,
         partitions_by_user_endpoint: list[EndpointToPartitions] | None = None,
     ) -> None:
@@ -433,11 +440,13 @@ class StreamsGroupHeartbeatResponse(Message):
         self.member_id = member_id
         self.member_epoch = member_epoch
         self.heartbeat_interval_ms = heartbeat_interval_ms
-        self.acceptable_recovery_lag = acceptable_recovery_lag
+        self.acceptable_recovery_lag_legacy = acceptable_recovery_lag_legacy
         self.task_offset_interval_ms = task_offset_interval_ms
+        self.acceptable_recovery_lag = acceptable_recovery_lag
         self.status = [] if status is EMPTY else status
         self.active_tasks = active_tasks
         self.standby_tasks = standby_tasks
         self.warmup_tasks = warmup_tasks
+        self.topology_description_required = topology_description_required
         self.endpoint_information_epoch = endpoint_information_epoch
         self.partitions_by_user_endpoint = partitions_by_user_endpoint

@@ -1,11 +1,13 @@
 # Written by tools/generate_messages.py from definitions/28_txn_offset_commit.txt: change the definition, not this file.
 """TxnOffsetCommit, API key 28.
 
-Offsets that become valid when the transaction commits. 5 adds the group to it by itself (KIP-890).
+Offsets that become valid when the transaction commits. 5 adds the group to it by itself (KIP-890). 6 names topics
+by id and distinguishes GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH (KIP-1319).
 """
 
 from __future__ import annotations
 
+from ottla.model.ids import Uuid
 from ottla.wire.message import EMPTY, Message, Request, Structure
 
 __all__ = [
@@ -47,10 +49,11 @@ class TxnOffsetCommitRequestPartition(Structure):
 class TxnOffsetCommitRequestTopic(Structure):
     """An element of `TxnOffsetCommitRequest.topics`."""
 
-    __slots__ = ("name", "partitions")
+    __slots__ = ("name", "topic_id", "partitions")
 
     FIELDS = (
-        ("name", "string", (0, 32767), None, None, "", False),
+        ("name", "string", (0, 5), None, None, "", True),
+        ("topic_id", "uuid", (6, 32767), None, None, 0, True),
         ("partitions", "[TxnOffsetCommitRequestPartition]", (0, 32767), None, None, (), False),
     )
 
@@ -58,35 +61,37 @@ class TxnOffsetCommitRequestTopic(Structure):
         self,
         *,
         name: str = "",
+        topic_id: Uuid = Uuid.ZERO,
         partitions: list[TxnOffsetCommitRequestPartition] = EMPTY,
     ) -> None:
         self.name = name
+        self.topic_id = topic_id
         self.partitions = [] if partitions is EMPTY else partitions
 
 
 class TxnOffsetCommitRequest(Request["TxnOffsetCommitResponse"]):
-    """Request, versions 0 to 5, flexible since 3."""
+    """Request, versions 0 to 6, flexible since 3."""
 
     __slots__ = (
         "transactional_id",
         "group_id",
         "producer_id",
         "producer_epoch",
-        "generation_id",
+        "generation_id_or_member_epoch",
         "member_id",
         "group_instance_id",
         "topics",
     )
 
     API_KEY = 28
-    VERSIONS = (0, 5)
+    VERSIONS = (0, 6)
     FLEXIBLE_SINCE = 3
     FIELDS = (
         ("transactional_id", "string", (0, 32767), None, None, "", False),
         ("group_id", "string", (0, 32767), None, None, "", False),
         ("producer_id", "int64", (0, 32767), None, None, 0, False),
         ("producer_epoch", "int16", (0, 32767), None, None, 0, False),
-        ("generation_id", "int32", (3, 32767), None, None, -1, False),
+        ("generation_id_or_member_epoch", "int32", (3, 32767), None, None, -1, False),
         ("member_id", "string", (3, 32767), None, None, "", False),
         ("group_instance_id", "string", (3, 32767), (0, 32767), None, None, False),
         ("topics", "[TxnOffsetCommitRequestTopic]", (0, 32767), None, None, (), False),
@@ -99,7 +104,7 @@ class TxnOffsetCommitRequest(Request["TxnOffsetCommitResponse"]):
         group_id: str = "",
         producer_id: int = 0,
         producer_epoch: int = 0,
-        generation_id: int = -1,
+        generation_id_or_member_epoch: int = -1,
         member_id: str = "",
         group_instance_id: str | None = None,
         topics: list[TxnOffsetCommitRequestTopic] = EMPTY,
@@ -108,7 +113,7 @@ class TxnOffsetCommitRequest(Request["TxnOffsetCommitResponse"]):
         self.group_id = group_id
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
-        self.generation_id = generation_id
+        self.generation_id_or_member_epoch = generation_id_or_member_epoch
         self.member_id = member_id
         self.group_instance_id = group_instance_id
         self.topics = [] if topics is EMPTY else topics
@@ -137,10 +142,11 @@ class TxnOffsetCommitResponsePartition(Structure):
 class TxnOffsetCommitResponseTopic(Structure):
     """An element of `TxnOffsetCommitResponse.topics`."""
 
-    __slots__ = ("name", "partitions")
+    __slots__ = ("name", "topic_id", "partitions")
 
     FIELDS = (
-        ("name", "string", (0, 32767), None, None, "", False),
+        ("name", "string", (0, 5), None, None, "", True),
+        ("topic_id", "uuid", (6, 32767), None, None, 0, True),
         ("partitions", "[TxnOffsetCommitResponsePartition]", (0, 32767), None, None, (), False),
     )
 
@@ -148,19 +154,21 @@ class TxnOffsetCommitResponseTopic(Structure):
         self,
         *,
         name: str = "",
+        topic_id: Uuid = Uuid.ZERO,
         partitions: list[TxnOffsetCommitResponsePartition] = EMPTY,
     ) -> None:
         self.name = name
+        self.topic_id = topic_id
         self.partitions = [] if partitions is EMPTY else partitions
 
 
 class TxnOffsetCommitResponse(Message):
-    """Response, versions 0 to 5, flexible since 3."""
+    """Response, versions 0 to 6, flexible since 3."""
 
     __slots__ = ("throttle_time_ms", "topics")
 
     API_KEY = 28
-    VERSIONS = (0, 5)
+    VERSIONS = (0, 6)
     FLEXIBLE_SINCE = 3
     FIELDS = (
         ("throttle_time_ms", "int32", (0, 32767), None, None, 0, False),

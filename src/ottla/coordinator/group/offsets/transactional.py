@@ -23,11 +23,17 @@ if TYPE_CHECKING:
 
 __all__ = ["decide_commit_in_transaction"]
 
+# GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH, which are ILLEGAL_GENERATION in older versions (KIP-1319).
+FIRST_VERSION_OF_NEW_ERRORS = 6
+
 
 def decide_commit_in_transaction(
     shard: GroupShard, request: TxnOffsetCommitRequest, api_version: int, now_ms: int
 ) -> Decision[TxnOffsetCommitResponse]:
-    """Which records are to be written in the transaction; they wait in the table until its marker comes."""
+    """Which records are to be written in the transaction; they wait in the table until its marker comes.
+
+    Topics have names here, whatever the version: the handler fills them in.
+    """
     _check(shard, request, api_version)
     metadata_max = shard.config.offset_metadata_max_bytes
     records: list[CoordinatorRecord] = []
@@ -51,29 +57,31 @@ def decide_commit_in_transaction(
                 topic_id=Uuid.ZERO if known is None else known.topic_id,
             )
             records.append((OffsetCommitKey(group=request.group_id, topic=topic.name, partition=index), value))
-        topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=answers))
+        topics.append(TxnOffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=answers))
     return Decision(records, TxnOffsetCommitResponse(topics=topics))
 
 
 def _check(shard: GroupShard, request: TxnOffsetCommitRequest, api_version: int) -> None:
     group = shard.groups.get(request.group_id)
+    generation = request.generation_id_or_member_epoch
+    names_errors = api_version >= FIRST_VERSION_OF_NEW_ERRORS
     if group is None:
         # Without a generation it is a producer that knows of no group: replaying the first offset makes one.
-        if request.generation_id >= 0:
-            raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+        if generation >= 0:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND if names_errors else ErrorCode.ILLEGAL_GENERATION)
         return
     try:
         group.check_offset_commit(
             member_id=request.member_id,
             instance_id=request.group_instance_id,
-            generation=request.generation_id,
+            generation=generation,
             is_transactional=True,
             api_version=api_version,
         )
-        if isinstance(group, ConsumerGroup) and request.generation_id >= 0:
-            check_late_commit(group, request.member_id, request.generation_id, request.topics)
+        if isinstance(group, ConsumerGroup) and generation >= 0:
+            check_late_commit(group, request.member_id, generation, request.topics)
     except KafkaError as error:
-        if error.code is ErrorCode.STALE_MEMBER_EPOCH:
-            # Producers know the older name of it only.
+        if error.code is ErrorCode.STALE_MEMBER_EPOCH and not names_errors:
+            # Producers of these versions know only the older name of this error.
             raise KafkaError(ErrorCode.ILLEGAL_GENERATION, error.message) from None
         raise
