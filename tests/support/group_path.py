@@ -77,7 +77,7 @@ class GroupPath(DataPath):
     def crash(self) -> None:
         """Nothing is written any more; what is in files stays."""
         for partition in list(self.replicas.partitions()):
-            partition.log.take_offline(StorageError("crashed"))
+            partition.log.files.take_offline(StorageError("crashed"))
         self.groups.close()
         self.logs._maintenance.stop()
         self.logs.cleaner.stop()

@@ -101,7 +101,7 @@ class ReplicaNode:
         self.runs = False
         self.replicas.close()
         for partition in list(self.replicas.partitions()):
-            partition.log.take_offline(StorageError("crashed"))
+            partition.log.files.take_offline(StorageError("crashed"))
         self.logs._maintenance.stop()
         self.logs.cleaner.stop()
         self.logs._release_locks()

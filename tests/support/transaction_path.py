@@ -133,7 +133,7 @@ class TransactionPath(GroupPath):
     def crash(self) -> None:
         """Nothing is written any more; what is in files stays."""
         for partition in list(self.replicas.partitions()):
-            partition.log.take_offline(StorageError("crashed"))
+            partition.log.files.take_offline(StorageError("crashed"))
         self.transactions.close()
         self.virtual.scheduler._soon.clear()
         self.virtual.scheduler._later.clear()

@@ -260,7 +260,7 @@ class Partition:
         if state is None:
             return
         log = self.log
-        high_watermark = log.log_end_offset
+        high_watermark = end_offset = log.log_end_offset
         if not state.is_alone:
             if len(state.isr) < self.needed_replicas(state):
                 return
@@ -268,15 +268,16 @@ class Partition:
             is_joining = None if keeper is None else keeper.joining_test(self)
             high_watermark = state.high_watermark(high_watermark, is_joining)
         if high_watermark > log.high_watermark:
-            self._raise_high_watermark(high_watermark)
+            self._raise_high_watermark(high_watermark, end_offset)
             for parked in self.parked_produces:
                 self.parking.wake(parked)
 
     def follow_high_watermark(self, high_watermark: int) -> None:
         """What the leader says is committed, as far as it is here: consumers may read it from a follower (KIP-392)."""
-        high_watermark = min(high_watermark, self.log.log_end_offset)
+        end_offset = self.log.log_end_offset
+        high_watermark = min(high_watermark, end_offset)
         if high_watermark > self.log.high_watermark:
-            self._raise_high_watermark(high_watermark)
+            self._raise_high_watermark(high_watermark, end_offset)
 
     def note_quiet_follower(self, node_id: int, session: FetchSession, entry: FetchEntry) -> None:
         """A follower at the log's end has been told everything: its session skips this partition until `wake_quiet`."""
@@ -289,11 +290,11 @@ class Partition:
             for follower_id, (session, entry) in quiet.items():
                 session.on_news(entry, self, follower_id)
 
-    def _raise_high_watermark(self, high_watermark: int) -> None:
+    def _raise_high_watermark(self, high_watermark: int, end_offset: int) -> None:
         if self.quiet_followers:
             self.wake_quiet()
         log = self.log
-        unseen_bytes, hidden_bytes, end_offset = self.unseen_bytes, 0, log.log_end_offset
+        unseen_bytes, hidden_bytes = self.unseen_bytes, 0
         if high_watermark < end_offset:
             # Followers have fetched a part of it. The rest, by its share of the offsets, is told of when it has come.
             hidden_bytes = unseen_bytes * (end_offset - high_watermark) // (end_offset - log.high_watermark)
@@ -476,7 +477,8 @@ class Partition:
             parked.on_readable(size_bytes)
         if state.is_alone:
             # What is written is committed: nothing has to be counted.
-            self._raise_high_watermark(self.log.log_end_offset)
+            end_offset = self.log.log_end_offset
+            self._raise_high_watermark(end_offset, end_offset)
             for parked in self.parked_produces:
                 self.parking.wake(parked)
         elif len(state.maximal_isr) == 1:

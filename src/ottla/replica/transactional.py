@@ -189,7 +189,7 @@ class TransactionalAppends:
 
     def _begin(self, partition: Partition, producer_id: int, pending: _Pending) -> Verification | None:
         state = partition.log.producers.state
-        state.verifies_transactions = self._verifier.is_enabled
+        state.set_verification(is_enabled=self._verifier.is_enabled)
         if not state.verifies_transactions and not pending.transaction.adds_partitions:
             return None
         try:

@@ -11,8 +11,10 @@ from collections.abc import Callable
 from ottla.model.config import LogConfig
 from ottla.model.ids import TopicPartition
 from ottla.model.ports import World
+from ottla.storage.failures import LogFailures
 from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.log import PartitionLog
+from ottla.storage.log_files import LogFiles
 from ottla.storage.open_files import OpenFiles
 from ottla.storage.producers import ProducerLedger
 from ottla.storage.segment import Segment
@@ -42,17 +44,22 @@ def begin_log(
     if not preallocate_bytes:
         # Most of many new partitions see no record for a while; the first one opens the file again.
         segment.discard()
-    return PartitionLog(
+    files = LogFiles(
         world,
         pool,
-        topic_partition=topic_partition,
-        directory=directory,
-        config=config,
+        directory,
         segments=[segment],
         producers=producers,
         epochs=LeaderEpochs(world.files, directory),
+        failures=LogFailures(topic_partition, world.clock, on_failure=on_failure),
+    )
+    return PartitionLog(
+        world,
+        pool,
+        files,
+        topic_partition=topic_partition,
+        config=config,
         log_start_offset=0,
         next_offset=0,
         recovery_point=0,
-        on_failure=on_failure,
     )

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ottla.model.ports import Files
+from ottla.records.header import BatchHeader
 from ottla.storage.checkpoints import CorruptCheckpoint, format_lines, parse_lines
 from ottla.storage.names import LEADER_EPOCH_FILE
 
@@ -65,6 +66,27 @@ class LeaderEpochs:
     @property
     def entries(self) -> tuple[EpochStart, ...]:
         return tuple(self._entries)
+
+    def mark_unsynced(self) -> None:
+        """The file on disk may not be durable: the next flush of the log syncs it."""
+        self.is_unsynced = bool(self._entries)
+
+    def mark_synced(self) -> None:
+        """A flush of the log syncs the file."""
+        self.is_unsynced = False
+
+    def relocate(self, directory: str) -> None:
+        self.directory = directory
+
+    def assign_from(self, headers: Iterable[BatchHeader]) -> None:
+        """Batches are about to be appended: their epochs begin where the batches do."""
+        for header in headers:
+            if header.leader_epoch != self.latest:
+                if header.magic == 2:
+                    self.assign(header.leader_epoch, header.base_offset)
+                elif self._entries:
+                    # Old formats carry no epoch. Without a gapless history, truncation uses the high watermark.
+                    self.clear()
 
     def assign(self, epoch: int, start_offset: int) -> bool:
         """The epoch begins at the offset; entries it contradicts go. Whether that was news."""

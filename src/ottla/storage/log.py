@@ -15,45 +15,31 @@ directory's owner (`on_failure`) and the log refuses work from then on with `Log
 
 from __future__ import annotations
 
-from itertools import islice
+from collections.abc import Callable, Sequence
 from struct import Struct
-from typing import NamedTuple
 
+from ottla.model.config import LogConfig
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
-from ottla.model.ports import FileRegion
+from ottla.model.ids import TopicPartition
+from ottla.model.ports import World
 from ottla.records.checksum import crc32c
-from ottla.records.header import (
-    ATTRIBUTES_POSITION,
-    CONTROL_BIT,
-    LENGTH_OVERHEAD,
-    BatchHeader,
-    read_header,
-    stamp,
-)
+from ottla.records.header import ATTRIBUTES_POSITION, LENGTH_OVERHEAD, BatchHeader, read_header, stamp
 from ottla.records.iterate import iterate_batches
 from ottla.records.validate import AppendOrigin, ValidatedRecords
 from ottla.storage import lookups, timestamps
-from ottla.storage.errors import CorruptLog
+from ottla.storage.errors import LogDirectoryOffline
 from ottla.storage.leader_epochs import EpochEnd
 from ottla.storage.log_files import LogFiles
 from ottla.storage.lookups import ReadResult
-from ottla.storage.producer_state import ProducerBatch, ProducerEntry
-from ottla.storage.producers import marker_of
-from ottla.storage.recall import recall_batches
-from ottla.storage.rolling import RollBounds, must_roll
+from ottla.storage.open_files import OpenFiles
+from ottla.storage.producer_state import ProducerEntry
 from ottla.storage.segment import Segment
+from ottla.storage.tail import AppendResult, LogTail
 from ottla.storage.time_index import TimestampOffset
 from ottla.storage.transaction_index import AbortedTransaction
 
 __all__ = ["AppendResult", "PartitionLog", "ReadResult"]
-
-_RECENT_MAX = 64
-_RECENT_MIN = _RECENT_MAX // 2
-"""Batches of the active segment whose place is remembered, so that reads near the end need no search.
-
-The older half is forgotten at once when there are too many: one by one would cost every append."""
-
 
 # All that a checksum does not cover, and the checksum.
 _HEAD = Struct(">qiibI")
@@ -62,22 +48,98 @@ _HEAD = Struct(">qiibI")
 _new_tuple = tuple.__new__
 
 
-class AppendResult(NamedTuple):
-    first_offset: int
-    last_offset: int
-    append_time_ms: int
-    """The broker's time where the topic uses it, else -1."""
-    log_start_offset: int
-    duplicate: bool = False
-    """The batch was appended before; the offsets are those it got then."""
-    flushed: Deferred[None] | None = None
-    """Set when `flush.messages` was reached: acknowledge after it resolves."""
+class PartitionLog:
+    """Opened by `recovery.open_log`, or begun by `beginning.begin_log`.
 
+    `files` holds the segments and the files beside them. `segments`, `producers` and `epochs` are the same objects as
+    in `files`, repeated here for the speed of appends and reads.
+    """
 
-class PartitionLog(LogFiles):
-    """Made by `recovery.open_log`."""
+    __slots__ = (
+        "_failures",
+        "_tail",
+        "_world",
+        "config",
+        "doubtful_from",
+        "epochs",
+        "files",
+        "high_watermark",
+        "log_start_offset",
+        "on_cut",
+        "producers",
+        "segments",
+        "topic_partition",
+    )
 
-    __slots__ = ()
+    def __init__(
+        self,
+        world: World,
+        pool: OpenFiles,
+        files: LogFiles,
+        *,
+        topic_partition: TopicPartition,
+        config: LogConfig,
+        log_start_offset: int,
+        next_offset: int,
+        recovery_point: int,
+        doubtful_from: int | None = None,
+    ) -> None:
+        self._world = world
+        self.topic_partition = topic_partition
+        self.config = config
+        self._use(files)
+        self._tail = LogTail(
+            world,
+            pool,
+            files,
+            topic_partition=topic_partition,
+            config=config,
+            end_offset=next_offset,
+            recovery_point=recovery_point,
+        )
+        self.log_start_offset = log_start_offset
+        self.high_watermark = log_start_offset
+        # Recovery found a gap in the offsets from here on, which compaction or damage may have left. A follower fetches
+        # the rest again; a leader keeps it.
+        self.doubtful_from = doubtful_from
+        # Called after a truncation with the new end, and with whether checkpoints on disk may be above it.
+        self.on_cut: Callable[[TopicPartition, int, bool], None] | None = None
+
+    def _use(self, files: LogFiles) -> None:
+        self.files = files
+        self.segments = files.segments
+        self.producers = files.producers
+        self.epochs = files.epochs
+        self._failures = files.failures
+
+    def __repr__(self) -> str:
+        return f"PartitionLog({self.topic_partition}, {self.log_start_offset}..{self._tail.end_offset})"
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset the next record will get."""
+        return self._tail.end_offset
+
+    @property
+    def directory(self) -> str:
+        return self.files.directory
+
+    @property
+    def recovery_point(self) -> int:
+        """Everything below it is on disk."""
+        return self._tail.durability.recovery_point
+
+    @property
+    def last_flush_ms(self) -> int:
+        return self._tail.durability.last_flush_ms
+
+    @property
+    def size_bytes(self) -> int:
+        return self.segments.size_bytes
+
+    @property
+    def is_offline(self) -> bool:
+        return self._failures.offline is not None
 
     @property
     def first_unstable_offset(self) -> int | None:
@@ -106,7 +168,8 @@ class PartitionLog(LogFiles):
         """Assigns offsets and the epoch in the buffer itself and appends it."""
         buffer = records.buffer
         headers = records.headers
-        offset = first_offset = self._next_offset
+        tail = self._tail
+        offset = first_offset = tail.end_offset
         header = headers[0]
         if len(headers) == 1:
             # Nearly all of them: a producer sends one batch for a partition.
@@ -118,13 +181,17 @@ class PartitionLog(LogFiles):
             offset = self._stamp_all(records, offset, leader_epoch)
         if header.producer_id >= 0 or len(headers) > 1:
             try:
-                duplicate = self._check_producers(headers, records.positions, buffer, origin)
+                duplicate = self.producers.check(headers, records.positions, buffer, origin, self.segments)
             except KafkaError as error:
-                if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._full_at == first_offset:
-                    # What it should follow was refused for want of room, and is on its way again. Told so, a producer
-                    # repeats both; told of a gap, librdkafka begins a new epoch and sends again what may be here.
-                    raise self._no_room("append to") from None
+                is_out_of_order = error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+                if is_out_of_order and self._failures.was_full_at(first_offset):
+                    # The batch before it was refused because the disk was full, and the producer sends it again. With
+                    # `DiskFull` a producer repeats both. With OUT_OF_ORDER librdkafka begins a new epoch and may write
+                    # a batch twice.
+                    raise self._failures.no_room("append to", directory=self.directory) from None
                 raise
+            except OSError as error:
+                raise self._failures.fail(error, f"read batches of producer {header.producer_id} in") from error
             if duplicate is not None:
                 return AppendResult(
                     duplicate.first_offset,
@@ -132,9 +199,9 @@ class PartitionLog(LogFiles):
                     duplicate.timestamp,
                     self.log_start_offset,
                     True,
-                    self._flush_when_due(duplicate.last_offset),
+                    tail.flush_of_duplicate(duplicate.last_offset),
                 )
-        flushed = self._append(buffer, headers, offset, now_ms)
+        flushed = tail.append(buffer, headers, offset, now_ms)
         fields = (first_offset, offset - 1, records.append_time_ms, self.log_start_offset, False, flushed)
         return _new_tuple(AppendResult, fields)
 
@@ -146,11 +213,11 @@ class PartitionLog(LogFiles):
         header = read_header(view)
         if header.producer_id < 0 and header.size == len(view):
             # A coordinator's records, by the thousand: one batch, and no producer's state to be asked.
-            first_offset = header.base_offset = self._next_offset
+            first_offset = header.base_offset = self._tail.end_offset
             header.leader_epoch = leader_epoch
             stamp(view, 0, first_offset, header.batch_length, leader_epoch)
             next_offset = header.next_offset
-            flushed = self._append(view, [header], next_offset, now_ms)
+            flushed = self._tail.append(view, [header], next_offset, now_ms)
             return AppendResult(first_offset, next_offset - 1, -1, self.log_start_offset, False, flushed)
         headers, positions = [header], [0]
         if header.size != len(view):
@@ -165,12 +232,12 @@ class PartitionLog(LogFiles):
 
         A coordinator writes thousands of them a second; a header that is built and read again would cost the most.
         """
-        first_offset = self._next_offset
+        first_offset = self._tail.end_offset
         length = len(checksummed) + ATTRIBUTES_POSITION - LENGTH_OVERHEAD
         checksum = crc32c(checksummed)
         header = BatchHeader(first_offset, length, leader_epoch, 2, checksum, 0, 0, timestamp, timestamp, -1, -1, -1, 1)
         buffer = _HEAD.pack(first_offset, length, leader_epoch, 2, checksum) + checksummed
-        flushed = self._append(memoryview(buffer), [header], first_offset + 1, now_ms)
+        flushed = self._tail.append(memoryview(buffer), [header], first_offset + 1, now_ms)
         return _new_tuple(AppendResult, (first_offset, first_offset, -1, self.log_start_offset, False, flushed))
 
     def append_as_follower(
@@ -185,13 +252,13 @@ class PartitionLog(LogFiles):
         Whoever has looked at the batches already gives their headers; then the buffer holds nothing else.
         """
         view = memoryview(buffer)
+        expected = self._tail.end_offset
         if headers is None:
             batches = list(iterate_batches(view))
             if not batches:
-                return AppendResult(self._next_offset, self._next_offset - 1, -1, self.log_start_offset)
+                return AppendResult(expected, expected - 1, -1, self.log_start_offset)
             headers = [batch.header for batch in batches]
             view = view[: batches[-1].position + headers[-1].size]
-        expected = self._next_offset
         for header in headers:
             if header.base_offset < expected:
                 raise KafkaError(
@@ -201,88 +268,8 @@ class PartitionLog(LogFiles):
             expected = header.next_offset
         first_offset = headers[0].base_offset
         now = self._world.clock.now_ms() if now_ms is None else now_ms
-        flushed = self._append(view, headers, expected, now)
+        flushed = self._tail.append(view, headers, expected, now)
         return _new_tuple(AppendResult, (first_offset, expected - 1, -1, self.log_start_offset, False, flushed))
-
-    def _append(
-        self, buffer: memoryview, headers: list[BatchHeader], next_offset: int, now_ms: int
-    ) -> Deferred[None] | None:
-        if self._offline is not None:
-            raise self._offline
-        size = len(buffer)
-        header = headers[0]
-        is_single = len(headers) == 1
-        max_timestamp = header.max_timestamp if is_single else max([one.max_timestamp for one in headers])
-        config = self.config
-        segment = self.segments.active
-        bounds = self._roll_bounds
-        try:
-            if (
-                bounds is None
-                or bounds.segment is not segment
-                or bounds.config is not config
-                or segment.size + size > bounds.size_max
-                or max_timestamp > bounds.timestamp_max
-                or next_offset > bounds.next_offset_max
-            ):
-                segment = self._segment_for(size, headers, next_offset, now_ms)
-            if header.leader_epoch != self.epochs.latest or not is_single:
-                self._assign_epochs(headers)
-            position = segment.size
-            segment.append(buffer, headers, index_interval_bytes=config.index_interval_bytes, now_ms=now_ms)
-        except OSError as error:
-            raise self._failure(error, "append to") from error
-        self._next_offset = next_offset
-        producers = self.producers
-        recent = self._recent
-        if is_single:
-            if header.producer_id >= 0:
-                if header.attributes & CONTROL_BIT:
-                    self._update_producers(headers, buffer, segment)
-                else:
-                    producers.state.update(header)
-            if header.magic == 2:
-                recent[header.base_offset] = position
-        else:
-            self._update_producers(headers, buffer, segment)
-            for header in headers:
-                if header.magic == 2:
-                    recent[header.base_offset] = position
-                position += LENGTH_OVERHEAD + header.batch_length
-        producers.state.end_offset = next_offset
-        if len(recent) > _RECENT_MAX:
-            self._recent = dict(islice(recent.items(), len(recent) - _RECENT_MIN, None))
-        if next_offset - self.recovery_point >= config.flush_messages:
-            return self.flush()
-        return None
-
-    def _flush_when_due(self, offset: int) -> Deferred[None] | None:
-        """What comes again is acknowledged no sooner than at first: that flush may be under way, or have failed."""
-        if offset < self.recovery_point or self._next_offset - self.recovery_point < self.config.flush_messages:
-            return None
-        return self.flush()
-
-    def _segment_for(self, size: int, headers: list[BatchHeader], next_offset: int, now_ms: int) -> Segment:
-        """The segment that takes these batches: the active one, or a new one where that is full or too old."""
-        config = self.config
-        if size > config.segment_bytes:
-            raise KafkaError(
-                ErrorCode.RECORD_LIST_TOO_LARGE,
-                f"{size} bytes are more than a whole segment of {self.topic_partition} ({config.segment_bytes} bytes)",
-            )
-        segment = self.segments.active
-        if must_roll(
-            segment,
-            config,
-            added_bytes=size,
-            max_timestamp=max(header.max_timestamp for header in headers),
-            next_offset=next_offset,
-            now_ms=now_ms,
-            jitter_ms=self._roll_jitter_ms,
-        ):
-            segment = self._roll(max(headers[0].base_offset, self._next_offset), now_ms)
-        self._roll_bounds = RollBounds(segment, config, jitter_ms=self._roll_jitter_ms)
-        return segment
 
     def _stamp_all(self, records: ValidatedRecords, offset: int, leader_epoch: int) -> int:
         """Gives every batch its offset, from this one on, and the epoch; returns the offset after the last."""
@@ -293,65 +280,6 @@ class PartitionLog(LogFiles):
             offset += header.last_offset_delta + 1
         return offset
 
-    def _assign_epochs(self, headers: list[BatchHeader]) -> None:
-        epochs = self.epochs
-        for header in headers:
-            if header.leader_epoch != epochs.latest:
-                if header.magic == 2:
-                    epochs.assign(header.leader_epoch, header.base_offset)
-                elif epochs.entries:
-                    # Old formats carry no epoch: without a gapless history, truncation goes by the high watermark.
-                    epochs.clear()
-
-    def _check_producers(
-        self, headers: list[BatchHeader], positions: list[int], buffer: memoryview, origin: AppendOrigin
-    ) -> ProducerBatch | None:
-        state = self.producers.state
-        if len(headers) == 1:
-            try:
-                duplicate = state.check(headers[0], origin)
-            except KafkaError as error:
-                if error.code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or not self._recall(headers[0]):
-                    raise
-                duplicate = state.check(headers[0], origin)
-            if not headers[0].attributes & CONTROL_BIT:
-                return duplicate
-        else:
-            duplicate = state.check_all(headers, origin)
-        for header, position in zip(headers, positions, strict=True):
-            if header.attributes & CONTROL_BIT and header.producer_id >= 0:
-                marker = marker_of(header, buffer[position : position + header.size])
-                if marker is not None:
-                    state.check_marker(header, marker)
-        return duplicate
-
-    def _recall(self, header: BatchHeader) -> bool:
-        """Whether more is known now of the batch's producer, and the batch is worth a second look."""
-        entry = self.producers.state.get(header.producer_id)
-        if entry is None or not entry.may_know_less_than_log or header.producer_epoch != entry.epoch:
-            return False
-        try:
-            recall_batches(self.segments, entry)
-        except CorruptLog:
-            # What cannot be read helps nobody; whoever reads it is told.
-            return False
-        except OSError as error:
-            raise self._fail(error, f"look for batches of producer {header.producer_id} in") from error
-        return True
-
-    def _update_producers(self, headers: list[BatchHeader], buffer: memoryview, segment: Segment) -> None:
-        producers = self.producers
-        position = 0
-        for header in headers:
-            end = position + LENGTH_OVERHEAD + header.batch_length
-            if header.producer_id >= 0:
-                try:
-                    producers.update(header, buffer[position:end], segment)
-                except OSError as error:
-                    # The marker is in the log, its entry is not in the transaction index: only recovery can mend it.
-                    raise self._fail(error, f"index the marker at {header.base_offset} of") from error
-            position = end
-
     # ---- reading
 
     def read(self, offset: int, *, max_bytes: int, end_offset: int, at_least_one_batch: bool = True) -> ReadResult:
@@ -359,64 +287,31 @@ class PartitionLog(LogFiles):
 
         A read ends with its segment. With `at_least_one_batch`, the first batch is returned however large it is.
         """
-        next_offset = self._next_offset
+        tail = self._tail
+        next_offset = tail.end_offset
         if not self.log_start_offset <= offset <= next_offset:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"Offset {offset} of {self.topic_partition} is not between {self.log_start_offset} and {next_offset}",
             )
-        if self._offline is not None:
-            raise self._offline
-        segment = self.segments.active
+        offline = self._failures.offline
+        if offline is not None:
+            raise offline
+        segments = self.segments
         if offset >= end_offset or offset == next_offset:
-            return ReadResult(None, segment.base_offset, segment.size)
+            return ReadResult(None, segments.active.base_offset, segments.active.size)
         try:
-            return self._read(segment, offset, max_bytes, min(end_offset, next_offset), at_least_one_batch)
-        except OSError as error:
-            raise self._failure(error, "read") from error
-
-    def _read(
-        self, segment: Segment, offset: int, max_bytes: int, end_offset: int, at_least_one_batch: bool
-    ) -> ReadResult:
-        position = self._recent.get(offset)
-        if position is None:
-            if offset < segment.base_offset:
-                segment = self.segments[self.segments.number_of(offset)]
-            position = segment.noted_start(offset)
-        if position is None:
-            place = segment.find(offset)
-            while place is None:
-                # Compaction may have left the end of a segment empty.
-                following = self.segments.after(segment)
-                if following is None:
-                    return ReadResult(None, segment.base_offset, segment.size)
-                segment = following
-                place = segment.find(offset)
-            position = place[0]
-        end = self._position_of_end(segment, end_offset)
-        length = end - position
-        if length > max_bytes:
-            length = lookups.cut_to_batches(
-                segment, position, end, max_bytes=max_bytes, at_least_one_batch=at_least_one_batch
+            return lookups.read_batches(
+                segments,
+                tail.recent,
+                offset,
+                max_bytes,
+                end_offset if end_offset < next_offset else next_offset,
+                next_offset,
+                at_least_one_batch,
             )
-        if length <= 0:
-            return ReadResult(None, segment.base_offset, position)
-        return ReadResult(FileRegion(segment.file, position, length), segment.base_offset, position)
-
-    def _position_of_end(self, segment: Segment, end_offset: int) -> int:
-        """Where in the segment the batch of `end_offset` begins, or the segment's end when that is further on."""
-        if end_offset == self._next_offset:
-            return segment.size
-        if segment is self.segments.active:
-            position = self._recent.get(end_offset)
-            if position is not None:
-                return position
-        else:
-            following = self.segments.after(segment)
-            if following is not None and following.base_offset <= end_offset:
-                return segment.size
-        place = segment.find(end_offset)
-        return segment.size if place is None else place[0]
+        except OSError as error:
+            raise self._tail.refusal(error, "read") from error
 
     def offset_for_timestamp(self, timestamp: int) -> Deferred[TimestampOffset | None]:
         """The first record whose timestamp is at least the given one; a worker looks into the batches."""
@@ -426,7 +321,7 @@ class PartitionLog(LogFiles):
         return timestamps.find_youngest(self, self._world.workers)
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
-        return self.epochs.end_offset_for(epoch, self._next_offset)
+        return self.epochs.end_offset_for(epoch, self._tail.end_offset)
 
     def aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
         """The aborted transactions with records in [start, end)."""
@@ -437,7 +332,7 @@ class PartitionLog(LogFiles):
         try:
             return lookups.aborted_in_read(self.segments, read, start=start, end_offset=end_offset)
         except OSError as error:
-            raise self._failure(error, "read") from error
+            raise self._tail.refusal(error, "read") from error
 
     # ---- moving the ends
 
@@ -457,7 +352,134 @@ class PartitionLog(LogFiles):
             )
         if offset <= self.log_start_offset:
             return False
+        self._start_at(offset)
+        return True
+
+    def _start_at(self, offset: int) -> None:
         self.log_start_offset = offset
         self.epochs.truncate_from_start(offset)
         self.producers.state.on_log_start_offset(offset)
+
+    def configure(self, config: LogConfig) -> None:
+        """Applies the topic's configuration from the next append on."""
+        self.config = config
+        self._tail.configure(config)
+
+    def resolve_doubt(self) -> None:
+        """The gap that recovery found is accepted, or has been cut off."""
+        self.doubtful_from = None
+
+    def flush(self) -> Deferred[None]:
+        """Resolves when everything appended before the call is durable."""
+        return self._tail.flush()
+
+    def roll(self, *, now_ms: int | None = None) -> Segment:
+        """Closes the active segment, unless it is empty, and begins a new one."""
+        self._failures.check()
+        if self.segments.active.size == 0:
+            return self.segments.active
+        try:
+            return self._tail.roll(self._world.clock.now_ms() if now_ms is None else now_ms)
+        except OSError as error:
+            raise self._tail.refusal(error, "roll") from error
+
+    def skip_to(self, offset: int) -> None:
+        """The log continues at the offset; an empty segment shows that there is nothing before it."""
+        try:
+            self._tail.skip_to(offset)
+        except OSError as error:
+            raise self._tail.refusal(error, "roll") from error
+
+    # ---- truncation
+
+    def truncate_to(self, offset: int) -> bool:
+        """Cuts everything at and above the offset. Returns whether there was anything to cut.
+
+        That may be an epoch alone, assigned for a batch that could not be written. The log then ends with the last
+        remaining batch, which may end below the offset: a log that ended behind a hole would never fetch the records
+        that are missing there. If compaction left the gap, fetching from below it costs nothing.
+        """
+        end_offset = self._tail.end_offset
+        if offset >= end_offset:
+            latest = self.epochs.latest
+            self.epochs.truncate_from_end(end_offset)
+            return self.epochs.latest != latest
+        if offset < self.segments[0].base_offset:
+            self.truncate_fully_and_start_at(offset)
+            return True
+        start = self.log_start_offset
+        try:
+            end_offset = self.files.truncate_to(
+                offset, log_start_offset=start, delete_delay_ms=self.config.file_delete_delay_ms
+            )
+            self._reset_end(end_offset)
+            self.files.rebuild_producers(
+                log_start_offset=start, end_offset=end_offset, high_watermark=self.high_watermark
+            )
+        except OSError as error:
+            raise self._failures.fail(error, "truncate") from error
         return True
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Removes everything; the log is empty and begins at the offset."""
+        try:
+            self.files.restart_at(offset, delete_delay_ms=self.config.file_delete_delay_ms)
+        except OSError as error:
+            raise self._failures.fail(error, "empty") from error
+        self._reset_end(offset)
+        self.doubtful_from = None
+        self.log_start_offset = offset
+        self.high_watermark = offset
+
+    def _reset_end(self, offset: int) -> None:
+        goes_behind_checkpoints = offset < max(self.recovery_point, self.log_start_offset)
+        self._tail.reset(offset)
+        self.high_watermark = min(self.high_watermark, offset)
+        if self.doubtful_from is not None and offset <= self.doubtful_from:
+            self.doubtful_from = None
+        if self.on_cut is not None:
+            self.on_cut(self.topic_partition, offset, goes_behind_checkpoints)
+
+    # ---- removing and replacing segments
+
+    def delete_segments(self, segments: Sequence[Segment]) -> None:
+        """Removes closed segments from the log's beginning; readers lose them now, the disk a while later."""
+        self._failures.check()
+        try:
+            if segments and segments[-1] is self.segments.active:
+                self._tail.roll(self._world.clock.now_ms())
+            self.files.remove_segments(list(segments), delete_delay_ms=self.config.file_delete_delay_ms)
+        except OSError as error:
+            raise self._tail.refusal(error, "delete segments of") from error
+        start = self.segments[0].base_offset
+        if start > self.log_start_offset:
+            self._start_at(start)
+
+    def replace_segments(self, old: Sequence[Segment], new: Sequence[Segment]) -> None:
+        """Puts cleaned segments in the place of closed ones: see `LogFiles.replace_segments`."""
+        self.files.replace_segments(old, new, delete_delay_ms=self.config.file_delete_delay_ms)
+
+    # ---- moving and closing
+
+    def adopt(self, future: PartitionLog) -> None:
+        """Continues with the files of a complete copy, which is not used by itself any more."""
+        self.files.discard()
+        future.producers.continue_from(self.producers)
+        future.files.failures.continue_from(self._failures)
+        self._tail.adopt(future._tail)
+        self._use(future.files)
+        self.log_start_offset = max(self.log_start_offset, future.log_start_offset)
+
+    def close(self) -> list[str]:
+        """Writes what a clean shutdown needs and closes the files. Flush first: closing does not sync.
+
+        Returns paths that a worker has to sync before the shutdown counts as clean.
+        """
+        unsynced: list[str] = []
+        if self._failures.offline is None:
+            try:
+                unsynced = self.files.close(self._tail.end_offset)
+            except OSError as error:
+                raise self._tail.refusal(error, "close") from error
+        self._failures.take_offline(LogDirectoryOffline(f"{self.topic_partition} is closed"))
+        return unsynced

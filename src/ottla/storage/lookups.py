@@ -11,7 +11,7 @@ from ottla.storage.segment import Segment
 from ottla.storage.segments import Segments
 from ottla.storage.transaction_index import AbortedTransaction
 
-__all__ = ["ReadResult", "aborted_in_read", "aborted_transactions", "cut_to_batches"]
+__all__ = ["ReadResult", "aborted_in_read", "aborted_transactions", "read_batches"]
 
 
 class ReadResult(NamedTuple):
@@ -22,7 +22,61 @@ class ReadResult(NamedTuple):
     """Where in the segment the read begins."""
 
 
-def cut_to_batches(segment: Segment, position: int, end: int, *, max_bytes: int, at_least_one_batch: bool) -> int:
+def read_batches(
+    segments: Segments,
+    recent: dict[int, int],
+    offset: int,
+    max_bytes: int,
+    end_offset: int,
+    log_end_offset: int,
+    at_least_one_batch: bool,
+) -> ReadResult:
+    """Whole batches from the one that holds `offset`, below `end_offset`: see `PartitionLog.read`.
+
+    `recent` maps base offsets to positions for the last batches of the active segment.
+    """
+    segment = segments.active
+    position = recent.get(offset)
+    if position is None:
+        if offset < segment.base_offset:
+            segment = segments[segments.number_of(offset)]
+        position = segment.noted_start(offset)
+    if position is None:
+        place = segment.find(offset)
+        while place is None:
+            # Compaction may have left the end of a segment empty.
+            following = segments.after(segment)
+            if following is None:
+                return ReadResult(None, segment.base_offset, segment.size)
+            segment = following
+            place = segment.find(offset)
+        position = place[0]
+    end = segment.size
+    if end_offset != log_end_offset:
+        end = _position_of_end(segments, recent, segment, end_offset)
+    length = end - position
+    if length > max_bytes:
+        length = _cut_to_batches(segment, position, end, max_bytes=max_bytes, at_least_one_batch=at_least_one_batch)
+    if length <= 0:
+        return ReadResult(None, segment.base_offset, position)
+    return ReadResult(FileRegion(segment.file, position, length), segment.base_offset, position)
+
+
+def _position_of_end(segments: Segments, recent: dict[int, int], segment: Segment, end_offset: int) -> int:
+    """The position of the batch of `end_offset`, or the segment's end where a later segment holds that batch."""
+    if segment is segments.active:
+        position = recent.get(end_offset)
+        if position is not None:
+            return position
+    else:
+        following = segments.after(segment)
+        if following is not None and following.base_offset <= end_offset:
+            return segment.size
+    place = segment.find(end_offset)
+    return segment.size if place is None else place[0]
+
+
+def _cut_to_batches(segment: Segment, position: int, end: int, *, max_bytes: int, at_least_one_batch: bool) -> int:
     """The length of the whole batches from `position` that fit into `max_bytes`, which `end - position` does not."""
     boundary = segment.boundary_at_most(position + max_bytes)
     if boundary > position and _is_batch_start(segment, boundary, end):

@@ -241,7 +241,7 @@ class LogManager:
                     f"{topic_partition} on disk belongs to topic id {entry.topic_id}, not {topic_id}",
                 )
             if topic_id and not entry.topic_id:
-                entry.log.sync_with_next_flush(write_topic_id(self._world.files, entry.log.directory, topic_id))
+                entry.log.files.sync_with_next_flush(write_topic_id(self._world.files, entry.log.directory, topic_id))
                 entry.topic_id = topic_id
             entry.log.configure(config)
             return entry.log
@@ -293,7 +293,7 @@ class LogManager:
                 producer_id_expiration_ms=expiration_ms,
                 on_failure=directory.fail,
             )
-        log.sync_with_next_flush(*unsynced)
+        log.files.sync_with_next_flush(*unsynced)
         return log
 
     def _directory_for_new(
@@ -337,8 +337,8 @@ class LogManager:
         target = f"{entry.directory.path}/{name_for(topic_partition, Uuid.random(self._world.random))}"
         try:
             self._world.files.rename(entry.log.directory, target)
-            entry.log.relocate(target)
-            entry.log.take_offline(StorageError(f"{topic_partition} was deleted"))
+            entry.log.files.relocate(target)
+            entry.log.files.take_offline(StorageError(f"{topic_partition} was deleted"))
         except OSError as error:
             entry.directory.fail(error)
             return
@@ -413,7 +413,7 @@ class LogManager:
         for topic_partition in gone:
             entry = self._entries.pop(topic_partition)
             self._lost[topic_partition] = entry.topic_id
-            entry.log.take_offline(failure)
+            entry.log.files.take_offline(failure)
         self._mover.directory_failed(directory)
         for callback in self.on_directory_failure:
             callback(directory, gone)

@@ -100,7 +100,7 @@ class Mover:
         move = self._moves.pop(topic_partition, None)
         if move is not None:
             move.is_cancelled = True
-            move.future.take_offline(StorageError("the move was called off"))
+            move.future.files.take_offline(StorageError("the move was called off"))
             if move.directory.is_offline:
                 return
             self._manager.cleaner.on_move_called_off(topic_partition, move.directory.path)
@@ -148,7 +148,7 @@ class Mover:
             producer_id_expiration_ms=self._manager.config.producer_id_expiration_ms,
             on_failure=directory.fail,
         ).log
-        future.sync_with_next_flush(path, *unsynced)
+        future.files.sync_with_next_flush(path, *unsynced)
         return future
 
     def _copy_next(self, move: _Move) -> None:
@@ -235,9 +235,9 @@ class Mover:
         except OSError as error:
             move.directory.fail(error)
             return
-        future.relocate(target)
+        future.files.relocate(target)
         current.adopt(future)
-        current.sync_with_next_flush(target, move.directory.path)
+        current.files.sync_with_next_flush(target, move.directory.path)
         self._manager.moved(move.topic_partition, move.directory)
         self._manager.remove_tree_later(old_directory, aside)
 

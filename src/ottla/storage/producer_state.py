@@ -1,9 +1,9 @@
 """What a log remembers of its producers: the machine behind idempotent and transactional writes (KIP-98).
 
-For each producer id: its epoch, the last five batches (sequence numbers and where they went), and the open
-transaction, if any. A batch seen before is answered with its first offset; a gap in the sequence is refused; an older
-epoch is fenced. The machine decides (`check`) before the append and is told (`update`) after it, so a refused or
-failed append leaves it as it was. It does no input/output: snapshots are in `producer_snapshot`.
+For each producer id: its epoch, its last five batches (sequence numbers and offsets), and its open transaction. A
+duplicate batch is answered with its first offset, a gap in the sequence is refused, an older epoch is fenced. `check`
+decides before the append and `update` follows it, so that a failed append changes nothing. Snapshots are in
+`producer_snapshot`.
 
 A transaction is *ongoing* from its first batch to its marker, and *unreplicated* until the high watermark passes the
 marker; the first offset of either kind is where a read-committed fetch has to stop.
@@ -25,7 +25,6 @@ from ottla.records.header import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader
 from ottla.records.validate import AppendOrigin
 
 __all__ = [
-    "BATCHES_KEPT",
     "LATE_TRANSACTION_GRACE_MS",
     "CompletedTransaction",
     "ProducerBatch",
@@ -129,6 +128,11 @@ class ProducerEntry:
     def last_offset_delta(self) -> int:
         return self.batches[-1].offset_delta if self.batches else 0
 
+    def recall(self, older: tuple[ProducerBatch, ...] = ()) -> None:
+        """Adds batches that were read from the log. The log is not asked for more."""
+        self.may_know_less_than_log = False
+        self.batches = (*older, *self.batches)[-BATCHES_KEPT:]
+
     def copy(self) -> ProducerEntry:
         return ProducerEntry(
             self.producer_id,
@@ -211,21 +215,20 @@ class ProducerEntry:
 
 
 class ProducerState:
-    """All producers of one log. `end_offset` is the offset up to which batches have been taken into account."""
+    """All producers of one log."""
 
-    __slots__ = ("_ongoing", "_producers", "_unreplicated", "_verifications", "end_offset", "verifies_transactions")
+    __slots__ = ("_ongoing", "_producers", "_unreplicated", "_verifications", "verifies_transactions")
 
     def __init__(self) -> None:
         self._producers: dict[int, ProducerEntry] = {}
         # By producer id: transactions whose first batch waits for the coordinator's word.
         self._verifications: dict[int, Verification] = {}
-        # `transaction.partition.verification.enable`; whoever lets clients write here sets it.
+        # `transaction.partition.verification.enable`, where clients write to this log.
         self.verifies_transactions = False
         # First offset of each open transaction -> producer id. Offsets only grow, so insertion order is their order.
         self._ongoing: dict[int, int] = {}
         # First offset -> offset of the marker, for transactions that ended above the high watermark.
         self._unreplicated: dict[int, int] = {}
-        self.end_offset = 0
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -243,6 +246,10 @@ class ProducerState:
         if entry.current_transaction_first_offset >= 0:
             self._ongoing[entry.current_transaction_first_offset] = entry.producer_id
             self._ongoing = dict(sorted(self._ongoing.items()))
+
+    def set_verification(self, *, is_enabled: bool) -> None:
+        """Applies `transaction.partition.verification.enable`."""
+        self.verifies_transactions = is_enabled
 
     def begin_verification(
         self, producer_id: int, *, epoch: int, sequence: int, supports_epoch_bump: bool, now_ms: int
@@ -456,7 +463,6 @@ class ProducerState:
 
     def on_log_start_offset(self, offset: int) -> None:
         self.on_high_watermark(offset)
-        self.end_offset = max(self.end_offset, offset)
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         """Forgets producers idle for `producer.id.expiration.ms`, but none with an open transaction."""
@@ -474,7 +480,6 @@ class ProducerState:
         self._ongoing.clear()
         # No snapshot tells of transactions that ended but whose markers are not replicated: what is known stays known.
         self._unreplicated = {first: marker for first, marker in self._unreplicated.items() if marker < end_offset}
-        self.end_offset = end_offset
 
 
 def is_expired(entry: ProducerEntry, now_ms: int, expiration_ms: int) -> bool:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
+from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ports import Files
 from ottla.records.control import EndTransactionMarker, read_end_transaction_marker
-from ottla.records.header import BatchHeader
+from ottla.records.header import CONTROL_BIT, LENGTH_OVERHEAD, BatchHeader
 from ottla.records.iterate import Batch, iterate_records
+from ottla.records.validate import AppendOrigin
+from ottla.storage.errors import CorruptLog
 from ottla.storage.names import DELETED_SUFFIX
 from ottla.storage.producer_snapshot import (
     CorruptSnapshot,
@@ -16,9 +19,11 @@ from ottla.storage.producer_snapshot import (
     snapshot_offsets,
     snapshot_path,
 )
-from ottla.storage.producer_state import ProducerState, is_expired
+from ottla.storage.producer_state import ProducerBatch, ProducerState, is_expired
+from ottla.storage.recall import recall_batches
 from ottla.storage.scan import scan_headers
 from ottla.storage.segment import Segment
+from ottla.storage.segments import Segments
 from ottla.storage.transaction_index import AbortedTransaction
 
 __all__ = ["ProducerLedger", "marker_of"]
@@ -47,21 +52,82 @@ class ProducerLedger:
     def paths(self) -> list[str]:
         return [snapshot_path(self.directory, offset) for offset in self._snapshots]
 
-    def take_snapshot(self, *, durable: bool) -> str | None:
-        """Writes the state as of its end offset, unless that is on disk already; returns the path of what is new."""
-        offset = self.state.end_offset
-        if offset <= self._saved_offset:
+    def take_snapshot(self, end_offset: int, *, durable: bool) -> str | None:
+        """Writes the state at the log's end, unless it is on disk already. Returns the path of a new snapshot."""
+        if end_offset <= self._saved_offset:
             return None
-        path = snapshot_path(self.directory, offset)
+        path = snapshot_path(self.directory, end_offset)
         self._files.write_atomically(path, encode_snapshot(self.state.entries()), durable=durable)
-        self._snapshots.append(offset)
-        self._saved_offset = offset
+        self._snapshots.append(end_offset)
+        self._saved_offset = end_offset
         return path
+
+    def relocate(self, directory: str) -> None:
+        self.directory = directory
+
+    def continue_from(self, former: ProducerLedger) -> None:
+        """The log goes on with a copy of its files. The copy has seen the same batches.
+
+        The former state also knows the high watermark, pending verifications and producers whose batches were deleted.
+        """
+        self.state = former.state
 
     def begin_at(self, offset: int) -> None:
         """Nothing is known of any producer up to the offset."""
         self.state.clear(offset)
         self._saved_offset = offset
+
+    def check(
+        self,
+        headers: list[BatchHeader],
+        positions: list[int],
+        buffer: memoryview,
+        origin: AppendOrigin,
+        segments: Segments,
+    ) -> ProducerBatch | None:
+        """Whether batches may be appended, before they are. Returns the earlier batch that a duplicate repeats.
+
+        Raises KafkaError for a refused batch, and OSError where the log has to be read and cannot be.
+        """
+        state = self.state
+        if len(headers) == 1:
+            try:
+                duplicate = state.check(headers[0], origin)
+            except KafkaError as error:
+                if error.code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or not self._recall(headers[0], segments):
+                    raise
+                duplicate = state.check(headers[0], origin)
+            if not headers[0].attributes & CONTROL_BIT:
+                return duplicate
+        else:
+            duplicate = state.check_all(headers, origin)
+        for header, position in zip(headers, positions, strict=True):
+            if header.attributes & CONTROL_BIT and header.producer_id >= 0:
+                marker = marker_of(header, buffer[position : position + header.size])
+                if marker is not None:
+                    state.check_marker(header, marker)
+        return duplicate
+
+    def _recall(self, header: BatchHeader, segments: Segments) -> bool:
+        """Reads forgotten batches of the producer from the log. False if that cannot change the check's outcome."""
+        entry = self.state.get(header.producer_id)
+        if entry is None or not entry.may_know_less_than_log or header.producer_epoch != entry.epoch:
+            return False
+        try:
+            recall_batches(segments, entry)
+        except CorruptLog:
+            # The next read of these batches reports the damage.
+            return False
+        return True
+
+    def update_all(self, headers: list[BatchHeader], buffer: memoryview, segment: Segment) -> None:
+        """Batches were appended to the segment. Raises OSError where the transaction index cannot be written."""
+        position = 0
+        for header in headers:
+            end = position + LENGTH_OVERHEAD + header.batch_length
+            if header.producer_id >= 0:
+                self.update(header, buffer[position:end], segment)
+            position = end
 
     def update(self, header: BatchHeader, batch: memoryview, segment: Segment) -> None:
         """A batch with a producer id is in the log: note it, and note an aborted transaction in the index."""
@@ -110,7 +176,6 @@ class ProducerLedger:
             self._replay(segments, indexed, start=before, end_offset=start)
             self.state, self._saved_offset = state, start
         self._replay(segments, indexed, start=start, end_offset=end_offset)
-        self.state.end_offset = end_offset
 
     def remove_strays(self, segment_bases: Collection[int]) -> None:
         """Removes snapshots that belong to no segment, but for the latest, which a clean shutdown left."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ottla.records.header import BatchHeader
-from ottla.storage.producer_state import BATCHES_KEPT, ProducerEntry
+from ottla.storage.producer_state import ProducerEntry
 from ottla.storage.scan import scan_headers
 from ottla.storage.segment import Segment
 from ottla.storage.segments import Segments
@@ -25,11 +25,10 @@ SEGMENTS_MAX = 10
 
 def recall_batches(segments: Segments, entry: ProducerEntry) -> None:
     """Gives the entry back the batches of its epoch before those it knows, as many as are kept."""
-    entry.may_know_less_than_log = False
+    entry.recall()
     if not entry.batches:
         return
-    known = entry.batches
-    first_offset = known[0].first_offset
+    first_offset = entry.batches[0].first_offset
     segment = segments[segments.number_of(first_offset)]
     place = segment.find(first_offset)
     if place is None:
@@ -38,7 +37,7 @@ def recall_batches(segments: Segments, entry: ProducerEntry) -> None:
     for _, header in _headers_before(segments, segment, place[0]):
         if header.producer_id == entry.producer_id and header.producer_epoch == entry.epoch and not header.is_control:
             older.add(header)
-    entry.batches = (*older.batches, *known)[-BATCHES_KEPT:]
+    entry.recall(older.batches)
 
 
 def _headers_before(segments: Segments, segment: Segment, end: int) -> Iterator[tuple[int, BatchHeader]]:

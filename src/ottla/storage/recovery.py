@@ -28,8 +28,10 @@ from ottla.model.ids import TopicPartition
 from ottla.model.ports import Files, World
 from ottla.records.header import BatchHeader
 from ottla.storage.errors import CorruptLog
+from ottla.storage.failures import LogFailures
 from ottla.storage.leader_epochs import EpochStart, LeaderEpochs
 from ottla.storage.log import PartitionLog
+from ottla.storage.log_files import LogFiles
 from ottla.storage.names import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -110,20 +112,17 @@ def open_log(
     _rebuild_producers(producers, segments, start, next_offset, now_ms, recovery.checked_from, clean_shutdown)
     for segment in segments:
         segment.use_pool(pool)
+    failures = LogFailures(topic_partition, world.clock, on_failure=on_failure)
     log = PartitionLog(
         world,
         pool,
+        LogFiles(world, pool, directory, segments=segments, producers=producers, epochs=epochs, failures=failures),
         topic_partition=topic_partition,
-        directory=directory,
         config=config,
-        segments=segments,
-        producers=producers,
-        epochs=epochs,
         log_start_offset=start,
         next_offset=next_offset,
         recovery_point=min(recovery_point, next_offset) if not clean_shutdown else next_offset,
         doubtful_from=None if clean_shutdown else recovery.doubtful_from(start, next_offset),
-        on_failure=on_failure,
     )
     _sync_later(log, recovery.checked_from, clean_shutdown)
     return OpenedLog(log, recovery.report())
@@ -266,8 +265,7 @@ class _Recovery:
             expected = header.next_offset
         cut = segment.size - end
         if cut:
-            segment.file.truncate(end)
-            segment.size = end
+            segment.cut_file(end)
             self._bytes_cut += cut
         segment.rebuild_indexes(
             index_interval_bytes=self._config.index_interval_bytes, is_active=segment is self._segments[-1]
@@ -338,11 +336,11 @@ def _sync_later(log: PartitionLog, checked_from: int, clean_shutdown: bool) -> N
     """What lies beside the segments, and may not be durable, although the recovery point speaks for it."""
     if not clean_shutdown:
         # Nobody knows what the run before has synced.
-        log.epochs.is_unsynced = bool(log.epochs.entries)
-        log.sync_with_next_flush(*log.producers.paths())
+        log.epochs.mark_unsynced()
+        log.files.sync_with_next_flush(*log.producers.paths())
     for segment in log.segments:
         if segment.base_offset >= checked_from:
-            log.sync_with_next_flush(*[file.path for file in segment.transaction_index.open_files()])
+            log.files.sync_with_next_flush(*[file.path for file in segment.transaction_index.open_files()])
 
 
 def _list_segments(files: Files, directory: str, names: set[str], pool: OpenFiles, now_ms: int) -> list[Segment]:

@@ -228,6 +228,11 @@ class Segment:
             self.bytes_since_index_entry = 0
         return self.next_offset()
 
+    def cut_file(self, size: int) -> None:
+        """Recovery found damage at this position. The caller rebuilds the indexes."""
+        self.file.truncate(size)
+        self.size = size
+
     # ---- finding
 
     def holds_relative(self, offset: int) -> bool:

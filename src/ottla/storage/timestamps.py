@@ -21,13 +21,13 @@ from ottla.storage.time_index import TimestampOffset
 
 if TYPE_CHECKING:
     from ottla.model.ports import Workers
-    from ottla.storage.log_files import LogFiles
+    from ottla.storage.log import PartitionLog
     from ottla.storage.segment import Segment
 
 __all__ = ["find_first", "find_youngest"]
 
 
-def find_first(log: LogFiles, workers: Workers, timestamp: int) -> Deferred[TimestampOffset | None]:
+def find_first(log: PartitionLog, workers: Workers, timestamp: int) -> Deferred[TimestampOffset | None]:
     """The first record at or after the log's start whose timestamp is at least `timestamp`."""
 
     def stretch_of(segment: Segment, from_offset: int) -> _Stretch | None:
@@ -39,7 +39,7 @@ def find_first(log: LogFiles, workers: Workers, timestamp: int) -> Deferred[Time
     return _Search(log, workers, stretch_of, _first_of).begin()
 
 
-def find_youngest(log: LogFiles, workers: Workers) -> Deferred[TimestampOffset | None]:
+def find_youngest(log: PartitionLog, workers: Workers) -> Deferred[TimestampOffset | None]:
     """The first record that carries the log's largest timestamp (KIP-734)."""
 
     def or_search_all(first: TimestampOffset | None) -> Deferred[TimestampOffset | None]:
@@ -72,7 +72,7 @@ class _Search:
 
     def __init__(
         self,
-        log: LogFiles,
+        log: PartitionLog,
         workers: Workers,
         stretch_of: Callable[[Segment, int], _Stretch | None],
         look: Callable[[_Stretch], TimestampOffset | None],

@@ -87,7 +87,7 @@ class LogBench:
     def configure(self, **overrides: object) -> None:
         self.config = log_config(**overrides)
         if self._log is not None:
-            self._log.config = self.config
+            self._log.configure(self.config)
 
     def open(
         self,

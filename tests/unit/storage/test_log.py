@@ -51,7 +51,7 @@ def test_the_first_batch_is_returned_however_large(bench: LogBench) -> None:
 def test_the_places_of_the_latest_batches_only_are_remembered(bench: LogBench) -> None:
     for _ in range(300):
         bench.append(b"x")
-    assert len(bench.log._recent) <= 64
+    assert len(bench.log._tail.recent) <= 64
     assert offsets_of(bench.log) == list(range(300))
 
 

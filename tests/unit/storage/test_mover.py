@@ -113,7 +113,7 @@ def test_what_the_log_refuses_ends_the_move_with_a_line(caplog: pytest.LogCaptur
     log = node.logs.get(PARTITION)
     assert log is not None
     # A batch that was let in before the segments became smaller than it.
-    log.config = log_config(segment_bytes=20)
+    log.configure(log_config(segment_bytes=20))
     node.logs.move(PARTITION, "/d2")
     node.world.scheduler.run()
     assert log.directory == "/d1/t-0"

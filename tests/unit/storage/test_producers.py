@@ -6,7 +6,7 @@ import pytest
 
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.records.validate import AppendOrigin
-from ottla.storage import log as log_module
+from ottla.storage import producers as producers_module
 from ottla.storage.log import AppendResult
 from ottla.storage.producer_snapshot import CorruptSnapshot, decode_snapshot, encode_snapshot
 from ottla.storage.producer_state import ProducerBatch, ProducerEntry
@@ -139,9 +139,9 @@ def test_the_log_is_looked_through_once_and_only_for_an_older_batch(monkeypatch:
         send(bench, sequence)
     bench.restart(clean=True)
     looks: list[int] = []
-    recall = log_module.recall_batches
+    recall = producers_module.recall_batches
     monkeypatch.setattr(
-        log_module, "recall_batches", lambda segments, entry: (looks.append(1), recall(segments, entry))
+        producers_module, "recall_batches", lambda segments, entry: (looks.append(1), recall(segments, entry))
     )
     assert send(bench, 2).duplicate
     assert not send(bench, 3).duplicate

@@ -73,7 +73,7 @@ def test_nothing_is_deleted_before_the_settings_are_known() -> None:
     logs.begin_upkeep()
     node.world.scheduler.advance(60_000)
     assert values_of(reopened) == [b"a"]
-    reopened.config = log_config(retention_ms=1000)
+    reopened.configure(log_config(retention_ms=1000))
     node.world.scheduler.advance(60_000)
     assert values_of(reopened) == []
 

@@ -209,7 +209,7 @@ def test_topic_that_is_no_longer_compacted_is_left_alone(tmp_path: Path) -> None
     log = filled(bench)
     run_steps(bench)
     bench.cleaner.start()
-    log.config = bench.log("other", cleanup_policy="delete").config
+    log.configure(bench.log("other", cleanup_policy="delete").config)
     run_steps(bench)
     assert len(content_of(log)) == 9
 

@@ -1,0 +1,94 @@
+"""How much of a log is durable: flushes, the recovery point, and when it moves.
+
+Everything below the recovery point is on disk, and recovery after a crash begins there. The recovery point moves after
+an fsync has succeeded, never before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from ottla.storage.errors import is_shortage
+from ottla.storage.flusher import Flusher, sync_job
+
+if TYPE_CHECKING:
+    from ottla.model.deferred import Deferred
+    from ottla.model.ports import World
+    from ottla.storage.log_files import LogFiles
+    from ottla.storage.open_files import OpenFiles
+
+__all__ = ["Durability"]
+
+
+class Durability:
+    """Flushes the files of one log. `end_offset` returns the current end of the log."""
+
+    __slots__ = (
+        "_end_offset",
+        "_files",
+        "_flush_started",
+        "_flush_target",
+        "_flusher",
+        "_flushing_paths",
+        "_pool",
+        "_world",
+        "last_flush_ms",
+        "recovery_point",
+    )
+
+    def __init__(
+        self,
+        world: World,
+        pool: OpenFiles,
+        files: LogFiles,
+        *,
+        recovery_point: int,
+        end_offset: Callable[[], int],
+    ) -> None:
+        self._world = world
+        self._pool = pool
+        self._files = files
+        self._end_offset = end_offset
+        self.recovery_point = recovery_point
+        self.last_flush_ms = world.clock.now_ms()
+        self._flush_target = recovery_point
+        self._flush_started = 0.0
+        self._flushing_paths: Sequence[str] = ()
+        self._flusher = Flusher(world.workers, collect=self._collect, on_done=self._on_done)
+
+    def flush(self) -> Deferred[None]:
+        """Resolves when everything that was appended before the call is durable."""
+        return self._flusher.flush()
+
+    def on_truncated(self, end_offset: int) -> None:
+        """A flush under way has synced bytes that are gone: it may not move the recovery point past the new end."""
+        self.recovery_point = min(self.recovery_point, end_offset)
+        self._flush_target = min(self._flush_target, end_offset)
+
+    def adopt(self, files: LogFiles, *, recovery_point: int) -> None:
+        """The log goes on with other files. A flush under way has synced the former files only."""
+        self._files = files
+        self.recovery_point = self._flush_target = recovery_point
+
+    def _collect(self) -> Callable[[], None]:
+        self._flush_target = self._end_offset()
+        self._flush_started = self._world.clock.monotonic()
+        open_files, paths = self._files.collect_unsynced(self.recovery_point)
+        self._flushing_paths = paths
+        return sync_job(self._world.files, open_files, list(dict.fromkeys(paths)))
+
+    def _on_done(self, error: BaseException | None) -> BaseException | None:
+        files = self._files
+        if isinstance(error, OSError):
+            if is_shortage(error):
+                # The shortage came from opening a file. Nothing counts as synced, and the next flush tries again.
+                files.sync_with_next_flush(*self._flushing_paths)
+                return files.refusal(error, "flush", end_offset=self._end_offset())
+            # After a failed fsync the content of the disk is unknown: even a full disk takes the directory out here.
+            return files.failures.fail(error, "flush")
+        if error is None:
+            self.recovery_point = max(self.recovery_point, self._flush_target)
+            self.last_flush_ms = self._world.clock.now_ms()
+            self._pool.count_flush(self._world.clock.monotonic() - self._flush_started)
+        return error

@@ -1,0 +1,89 @@
+"""What an OSError means for a log, and whether the log is in service.
+
+| error | consequence |
+|---|---|
+| the disk or quota is full | `DiskFull`; the write left nothing behind, reads and later writes go on |
+| no descriptors or no memory | `StorageError`; the log stays in service |
+| any other error | the whole log directory is out of service, with all of its logs |
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ottla.storage.errors import DiskFull, LogDirectoryOffline, StorageError, is_disk_full, is_shortage
+
+if TYPE_CHECKING:
+    from ottla.model.ids import TopicPartition
+    from ottla.model.ports import Clock
+
+__all__ = ["LogFailures"]
+
+logger = logging.getLogger(__name__)
+
+_FULL_LOG_INTERVAL_MS = 10_000
+_NOT_FULL = -1
+
+
+class LogFailures:
+    """The failures of one log. `offline` is the error that every call gets once the log is out of service."""
+
+    __slots__ = ("_clock", "_full_at", "_full_logged_ms", "_on_failure", "_topic_partition", "offline")
+
+    def __init__(
+        self, topic_partition: TopicPartition, clock: Clock, *, on_failure: Callable[[OSError], None] | None
+    ) -> None:
+        self._topic_partition = topic_partition
+        self._clock = clock
+        # Takes the log directory out of service.
+        self._on_failure = on_failure
+        self.offline: StorageError | None = None
+        self._full_at = _NOT_FULL
+        self._full_logged_ms = 0
+
+    def check(self) -> None:
+        if self.offline is not None:
+            raise self.offline
+
+    def was_full_at(self, end_offset: int) -> bool:
+        """Whether a batch was refused at this end of the log because the disk was full, and is still missing."""
+        return self._full_at == end_offset
+
+    def refusal(self, error: OSError, action: str, *, directory: str, end_offset: int) -> StorageError:
+        """The error to raise for an OSError of a write that left nothing behind, or of a read."""
+        if is_disk_full(error):
+            full = self.no_room(action, directory=directory, reason=error.strerror)
+            self._full_at = end_offset
+            now_ms = self._clock.now_ms()
+            if now_ms - self._full_logged_ms >= _FULL_LOG_INTERVAL_MS:
+                # Producers retry many times a second.
+                self._full_logged_ms = now_ms
+                logger.warning("%s", full.message)
+            return full
+        if is_shortage(error):
+            return StorageError(f"Could not {action} {self._topic_partition} for now: {error}")
+        return self.fail(error, action)
+
+    def no_room(self, action: str, *, directory: str, reason: str | None = None) -> DiskFull:
+        why = "" if reason is None else f": {reason}"
+        return DiskFull(f"No room to {action} {self._topic_partition} in {directory}{why}")
+
+    def fail(self, error: OSError, action: str) -> StorageError:
+        """The log directory is broken: the log refuses every call from now on, and the directory's owner is told."""
+        if self.offline is None:
+            self.offline = LogDirectoryOffline(f"Could not {action} {self._topic_partition}: {error}")
+            if self._on_failure is not None:
+                self._on_failure(error)
+        return self.offline
+
+    def take_offline(self, error: StorageError) -> None:
+        """The directory failed elsewhere, or the log is closed or deleted."""
+        if self.offline is None:
+            self.offline = error
+
+    def continue_from(self, former: LogFailures) -> None:
+        """The log goes on in another directory. A batch that was refused before the move is still missing."""
+        self._full_at = former._full_at
+        self._full_logged_ms = former._full_logged_ms
