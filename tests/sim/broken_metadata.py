@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.metadata import topics_delta
+from ottla.metadata.controller import brokers
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import PartitionImage
 from ottla.quorum import journal
@@ -51,6 +52,12 @@ def metadata_is_not_synced(patch: pytest.MonkeyPatch) -> None:
             sync(file)
 
     patch.setattr(SimFile, "sync", forget_to_sync)
+
+
+def fenced_brokers_keep_their_leaderships(patch: pytest.MonkeyPatch) -> None:
+    """The controller fences silent brokers and moves nothing away from them."""
+    fence_records = brokers.fence_records
+    patch.setattr(brokers, "fence_records", lambda broker, context: fence_records(broker, context)[-1:])
 
 
 def one_vote_is_a_majority(patch: pytest.MonkeyPatch) -> None:

@@ -50,6 +50,11 @@ CASES: list[tuple[Callable[[pytest.MonkeyPatch], None], set[str], dict[str, obje
         {"faults": ("freeze", "restart")},
     ),
     (
+        broken_metadata.fenced_brokers_keep_their_leaderships,
+        {"metadata invariants"},
+        {"faults": ("freeze",), "heal_seconds_max": 5.0},
+    ),
+    (
         broken_metadata.one_vote_is_a_majority,
         {"one controller per quorum epoch"},
         {"controllers": 3, "producers": 1, "faults": ("kill", "partition")},

@@ -19,7 +19,7 @@ from ottla.sim.checkers.delivery import Delivery, ReadsLast
 from ottla.sim.checkers.groups import CommittedOffsets, OneOwner
 from ottla.sim.checkers.healing import what_is_not_healed
 from ottla.sim.checkers.leadership import OneController, OneLeader
-from ottla.sim.checkers.metadata import OneMetadataHistory
+from ottla.sim.checkers.metadata import MetadataInvariants, OneMetadataHistory
 from ottla.sim.checkers.replicas import EqualReplicas
 from ottla.sim.checkers.transactions import Transactions
 from ottla.sim.cluster import ClusterLayout, Finding, LogCollector, SimCluster
@@ -45,6 +45,7 @@ CHECKERS: tuple[type[Checker], ...] = (
     OneLeader,
     OneController,
     OneMetadataHistory,
+    MetadataInvariants,
     EqualReplicas,
     Delivery,
     ReadsLast,

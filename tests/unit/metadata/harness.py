@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from ottla.metadata.controller import Controller
+from ottla.metadata.invariants import check_step
 from ottla.metadata.versions import SUPPORTED_FEATURES
 from ottla.model.config import BrokerConfig
 from ottla.model.deferred import Deferred
@@ -75,6 +76,21 @@ class ControllerHarness:
             cluster_id=CLUSTER_ID,
             metadata_log_dir=DIRECTORY,
         )
+        self._check_every_decision()
+
+    def _check_every_decision(self) -> None:
+        controller, seen = self.controller, self.controller.image
+        submit = controller.submit
+
+        def submit_and_check(*arguments: Any) -> Deferred[Any]:
+            nonlocal seen
+            answer = submit(*arguments)
+            controller.invariants()
+            check_step(seen, controller.image)
+            seen = controller.image
+            return answer
+
+        self.controller.submit = submit_and_check  # type: ignore[assignment, method-assign]
 
     def reopen(self) -> None:
         self.log.close()

@@ -43,6 +43,7 @@ from ottla.metadata.controller.liveness import Liveness
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.follower import MetadataFollower
 from ottla.metadata.image import ConfigsImage, MetadataImage
+from ottla.metadata.invariants import check_image, check_step
 from ottla.metadata.loader import MetadataReplayer
 from ottla.metadata.publishers import Publishers
 from ottla.metadata.versions import encode_for
@@ -184,6 +185,21 @@ class Controller:
     @property
     def log(self) -> MetadataLog:
         return self._log
+
+    def invariants(self) -> None:
+        """Asserts the rules that hold between two decisions, for tests and the simulator."""
+        image = self.image
+        check_image(image)
+        for pending in self._pending:
+            check_step(image, pending.image)
+            image = pending.image
+        check_image(image)
+        assert image.offset < self._log.end_offset, f"offset {image.offset} is not in the log"
+        if self.is_active and self._failure is None:
+            assert self._replayer.image is image, "the next decision sees the newest image"
+            assert image.epoch <= self._log.leader_epoch, f"the image is of epoch {image.epoch}, after this leader's"
+        else:
+            assert not self._pending, "a controller that decides nothing has no uncommitted decisions"
 
     # -- requests and decisions ---------------------------------------------------------------------------------------
 

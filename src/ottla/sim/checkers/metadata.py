@@ -1,4 +1,4 @@
-"""The metadata of all nodes are prefixes of one history."""
+"""The metadata of all nodes are prefixes of one history, and every image obeys the rules of `metadata/invariants`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
+from ottla.metadata.invariants import check_image, check_step
 from ottla.sim.checkers.checker import Checker
 from ottla.sim.cluster import SimCluster
 from ottla.sim.history import History
 from ottla.sim.node import SimNode
 
-__all__ = ["OneMetadataHistory", "fingerprint"]
+__all__ = ["MetadataInvariants", "OneMetadataHistory", "fingerprint"]
 
 
 class OneMetadataHistory(Checker):
@@ -22,7 +23,6 @@ class OneMetadataHistory(Checker):
     def __init__(self, cluster: SimCluster, history: History) -> None:
         super().__init__(cluster, history)
         self._seen: dict[int, tuple[int, str]] = {}
-        self._epochs: dict[int, tuple[int, int]] = {}
         cluster.on_ready.append(self._follow)
 
     def _follow(self, node: SimNode) -> None:
@@ -36,6 +36,45 @@ class OneMetadataHistory(Checker):
         first, name = self._seen.setdefault(image.offset, (print_of_image, f"node {node.node_id}"))
         if first != print_of_image:
             self.found(f"offset {image.offset} means one thing on {name} and another on node {node.node_id}")
+
+
+class MetadataInvariants(Checker):
+    """Checks every image that a node publishes, its step from the image before, and every controller."""
+
+    rule = "metadata invariants"
+
+    def __init__(self, cluster: SimCluster, history: History) -> None:
+        super().__init__(cluster, history)
+        self._checked_offset = -1
+        cluster.on_ready.append(self._follow)
+
+    def sample(self) -> None:
+        for node in self.cluster.nodes.values():
+            controller = None if node.broker is None else node.broker.local_controller
+            if controller is not None:
+                self._assert(node, controller.invariants)
+
+    def _follow(self, node: SimNode) -> None:
+        broker = node.broker
+        assert broker is not None
+        before = broker.metadata.image
+
+        def check(image: MetadataImage) -> None:
+            nonlocal before
+            # The images of all nodes at one offset are equal, which is the rule above.
+            if image.offset > self._checked_offset:
+                self._checked_offset = image.offset
+                self._assert(node, lambda: check_image(image))
+            self._assert(node, lambda: check_step(before, image))
+            before = image
+
+        broker.metadata.add(_Publisher(check))
+
+    def _assert(self, node: SimNode, check: Callable[[], object]) -> None:
+        try:
+            check()
+        except AssertionError as error:
+            self.found(f"node {node.node_id}: {error}")
 
 
 class _Publisher:
