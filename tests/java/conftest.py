@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import jars
 from tests.support.brokers import ApacheKafka, Broker, OttlaNode
 from tests.support.java import PROGRAMS, ToolResult, ToolServer, unavailable_reason
 
@@ -16,6 +17,8 @@ Tool = Callable[..., ToolResult]
 
 # Tools whose first argument is a verb, after which the address goes.
 VERBS = {"ClusterTool", "TransactionsCommand"}
+
+CLIENT_PROGRAMS = [PROGRAMS / f"{name}.java" for name in ("ClientCalls", "ConsumerCalls", "GroupMembers")]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -44,9 +47,18 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 @pytest.fixture(scope="session")
 def java() -> Iterator[ToolServer]:
     require_java()
-    with ToolServer(
-        programs=[PROGRAMS / "GroupMembers.java", PROGRAMS / "ConsumerCalls.java", PROGRAMS / "PartitionChanges.java"]
-    ) as server:
+    with ToolServer(programs=[*CLIENT_PROGRAMS, PROGRAMS / "PartitionChanges.java"]) as server:
+        yield server
+
+
+@pytest.fixture(scope="session", params=["4.3", "4.4"])
+def clients(request: pytest.FixtureRequest, java: ToolServer) -> Iterator[ToolServer]:
+    """A JVM with our programs on the Java clients of a release. The tools of 4.4 are not published."""
+    if request.param == "4.3":
+        yield java
+        return
+    require_java(jars.CLIENTS_4_4)
+    with ToolServer(programs=CLIENT_PROGRAMS, jar_set=jars.CLIENTS_4_4) as server:
         yield server
 
 
@@ -68,10 +80,22 @@ def run(java: ToolServer, broker: Broker) -> Tool:
 
 
 @pytest.fixture
+def run_client(clients: ToolServer, broker: Broker) -> Tool:
+    """Runs a program of ours on the Java clients of each release, and expects it to succeed."""
+
+    def run(program: str, *arguments: str | int, stdin: str = "") -> ToolResult:
+        result = clients.run(program, "--bootstrap-server", broker.bootstrap, *arguments, stdin=stdin)
+        assert result.status == 0, result.stdout + result.stderr
+        return result
+
+    return run
+
+
+@pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
     return re.sub(r"[^a-zA-Z0-9._-]", "-", str(request.node.name))
 
 
-def require_java() -> None:
-    if reason := unavailable_reason():
+def require_java(jar_set: Path = jars.TOOLS) -> None:
+    if reason := unavailable_reason(jar_set):
         pytest.skip(f"Java tests: {reason}")

@@ -17,9 +17,9 @@ QUICK = "heartbeat.interval.ms=100"
 Story = list[tuple[str, str, set[str]]]
 
 
-def tell(run: Tool, commands: list[str]) -> Story:
+def tell(run_client: Tool, commands: list[str]) -> Story:
     """What happens to members that are told to do this, up to the last "settle": (member, event, partitions)."""
-    lines = run("GroupMembers", stdin="\n".join(commands) + "\n").stdout.splitlines()
+    lines = run_client("GroupMembers", stdin="\n".join(commands) + "\n").stdout.splitlines()
     story = [(words[0], words[1], set(words[2:])) for words in (line.split() for line in lines)]
     last = max(at for at, each in enumerate(story) if each[1] == "owns")
     return story[: last + 1]
@@ -38,14 +38,14 @@ def names(topic: str, *indexes: int) -> set[str]:
     return {f"{topic}-{index}" for index in indexes}
 
 
-def two_members(run: Tool, topic: str, *settings: str) -> Story:
+def two_members(run: Tool, run_client: Tool, topic: str, *settings: str) -> Story:
     """Two topics with three partitions each: `a` comes first, then `b`."""
     one, two = f"{topic}.1", f"{topic}.2"
     for name in (one, two):
         run("TopicCommand", "--create", "--topic", name, "--partitions", 3)
     common = " ".join([f"group.id={topic}", *settings])
     commands = [f"open a {common}", f"subscribe a {one} {two}", "settle a=6", f"open b {common}"]
-    return tell(run, [*commands, f"subscribe b {one} {two}", sizes(settings), "close b", "settle a=6"])
+    return tell(run_client, [*commands, f"subscribe b {one} {two}", sizes(settings), "close b", "settle a=6"])
 
 
 def sizes(settings: tuple[str, ...]) -> str:
@@ -58,25 +58,25 @@ def sizes(settings: tuple[str, ...]) -> str:
 @pytest.mark.parametrize(
     "settings", [(RANGE, QUICK), (CONSUMER, "group.remote.assignor=range")], ids=["client", "broker"]
 )
-def test_range(run: Tool, topic: str, settings: tuple[str, ...]) -> None:
-    story = two_members(run, topic, *settings)
+def test_range(run: Tool, run_client: Tool, topic: str, settings: tuple[str, ...]) -> None:
+    story = two_members(run, run_client, topic, *settings)
     (_, _, first), (_, _, second), *_ = [each for each in story if each[1] == "owns"][1:]
     one, two = f"{topic}.1", f"{topic}.2"
     shares = [names(one, 0, 1) | names(two, 0, 1), names(one, 2) | names(two, 2)]
     assert [first, second] in ([shares] if settings[0] == RANGE else [shares, shares[::-1]])
 
 
-def test_round_robin(run: Tool, topic: str) -> None:
-    story = two_members(run, topic, ROUND_ROBIN, QUICK)
+def test_round_robin(run: Tool, run_client: Tool, topic: str) -> None:
+    story = two_members(run, run_client, topic, ROUND_ROBIN, QUICK)
     one, two = f"{topic}.1", f"{topic}.2"
     (_, _, first), (_, _, second), *_ = [each for each in story if each[1] == "owns"][1:]
     assert first == names(one, 0, 2) | names(two, 1)
     assert second == names(one, 1) | names(two, 0, 2)
 
 
-def test_sticky_moves_what_it_must(run: Tool, topic: str) -> None:
+def test_sticky_moves_what_it_must(run: Tool, run_client: Tool, topic: str) -> None:
     """Eager: everything is given up, and half of it comes back."""
-    story = two_members(run, topic, STICKY, QUICK)
+    story = two_members(run, run_client, topic, STICKY, QUICK)
     everything = names(f"{topic}.1", 0, 1, 2) | names(f"{topic}.2", 0, 1, 2)
     kinds = events(story, "a")
     assert kinds[0] == ("assigned", everything)
@@ -87,8 +87,8 @@ def test_sticky_moves_what_it_must(run: Tool, topic: str) -> None:
 
 
 @pytest.mark.parametrize("settings", [(COOPERATIVE, QUICK), (CONSUMER,)], ids=["cooperative", "consumer"])
-def test_what_does_not_move_is_kept(run: Tool, topic: str, settings: tuple[str, ...]) -> None:
-    story = two_members(run, topic, *settings)
+def test_what_does_not_move_is_kept(run: Tool, run_client: Tool, topic: str, settings: tuple[str, ...]) -> None:
+    story = two_members(run, run_client, topic, *settings)
     everything = names(f"{topic}.1", 0, 1, 2) | names(f"{topic}.2", 0, 1, 2)
     told = events(story, "a")
     if settings == (CONSUMER,) and told[0] == ("assigned", set()):
@@ -112,11 +112,11 @@ def test_what_does_not_move_is_kept(run: Tool, topic: str, settings: tuple[str, 
         assert ("assigned", set()) in told
 
 
-def test_partitions_of_a_member_that_does_not_poll_are_lost(run: Tool, topic: str) -> None:
+def test_partitions_of_a_member_that_does_not_poll_are_lost(run: Tool, run_client: Tool, topic: str) -> None:
     run("TopicCommand", "--create", "--topic", topic, "--partitions", 2)
     common = f"group.id={topic} {COOPERATIVE} {QUICK}"
     story = tell(
-        run,
+        run_client,
         [
             f"open slow {common} max.poll.interval.ms=1500",
             f"subscribe slow {topic}",
@@ -132,12 +132,12 @@ def test_partitions_of_a_member_that_does_not_poll_are_lost(run: Tool, topic: st
     assert ("revoked", set()) not in told
 
 
-def test_a_static_member_comes_back_to_its_partitions(run: Tool, topic: str) -> None:
+def test_a_static_member_comes_back_to_its_partitions(run: Tool, run_client: Tool, topic: str) -> None:
     run("TopicCommand", "--create", "--topic", topic, "--partitions", 4)
     for number, protocol in enumerate([f"{RANGE} {QUICK}", CONSUMER]):
         common = f"group.id={topic}-{number} {protocol}"
         story = tell(
-            run,
+            run_client,
             [
                 f"open a {common} group.instance.id=a",
                 f"subscribe a {topic}",

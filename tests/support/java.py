@@ -26,6 +26,7 @@ PROGRAMS = Path(__file__).resolve().parent / "programs"
 OLDEST_JAVA = 17
 
 SHORT_NAMES = {
+    "ClientCalls": "ClientCalls",
     "ConfigCommand": "kafka.admin.ConfigCommand",
     "ConsoleConsumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "ConsumerCalls": "ConsumerCalls",
