@@ -1,1 +1,1 @@
-"""The cluster's truth: metadata records, the immutable image they build, and the controller that decides on changes."""
+"""The cluster metadata: records, the immutable image that they build, and the controller that decides changes."""

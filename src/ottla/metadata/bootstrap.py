@@ -1,8 +1,8 @@
-"""What a new cluster begins with: `bootstrap.checkpoint` and the records made from it.
+"""The first records of a new cluster: `bootstrap.checkpoint` and the records made from it.
 
-Formatting a directory writes the feature levels into `bootstrap.checkpoint`. The first controller to lead an empty log
-copies them into it as one transaction, followed by the default `min.insync.replicas` that eligible leader replicas
-need (KIP-966); from then on the log alone counts.
+Formatting a directory writes the feature levels to `bootstrap.checkpoint`. The first leader of an empty log copies them
+into the log as one transaction, followed by the default `min.insync.replicas` that eligible leader replicas require
+(KIP-966). After that only the log matters.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
     "write_first_voters",
 ]
 
-# From 3.6-IV1 on the metadata log knows transactions (KIP-868).
+# From 3.6-IV1 on, the metadata log has transactions (KIP-868).
 TRANSACTIONS_LEVEL = 13
 
 
@@ -46,14 +46,14 @@ def feature_records(levels: Mapping[str, int] = DEFAULT_FEATURE_LEVELS) -> list[
 def write_bootstrap(
     files: Files, directory: str, *, now_ms: int, levels: Mapping[str, int] = DEFAULT_FEATURE_LEVELS
 ) -> None:
-    """Writes `bootstrap.checkpoint` with feature levels, those of this release unless told."""
+    """Writes `bootstrap.checkpoint` with the feature levels; by default with the levels of this release."""
     values = [encode_record(record) for record in feature_records(levels)]
     batches = snapshot_bytes(values, epoch=0, timestamp_ms=now_ms, last_contained_timestamp_ms=0)
     files.write_atomically(f"{directory}/{BOOTSTRAP_FILE}", b"".join(batches))
 
 
 def write_first_voters(files: Files, directory: str, voters: VoterSet, *, now_ms: int) -> None:
-    """Writes the snapshot before the first entry, which holds nothing but who votes (KIP-853)."""
+    """Writes the snapshot before the first entry. It contains only the voters (KIP-853)."""
     log_directory = f"{directory}/{METADATA_DIRECTORY}"
     files.make_directories(log_directory)
     batches = snapshot_bytes(
@@ -68,7 +68,7 @@ def write_first_voters(files: Files, directory: str, voters: VoterSet, *, now_ms
 
 
 def read_bootstrap(files: Files, directory: str) -> list[Message]:
-    """The records of `bootstrap.checkpoint`, or those of this release when there is no such file."""
+    """The records of `bootstrap.checkpoint`, or the default records of this release if the file is missing."""
     path = f"{directory}/{BOOTSTRAP_FILE}"
     if not files.exists(path):
         return feature_records()
@@ -76,7 +76,7 @@ def read_bootstrap(files: Files, directory: str) -> list[Message]:
 
 
 def bootstrap_records(from_checkpoint: list[Message], config: BrokerConfig) -> list[Any]:
-    """What the first leader of an empty log appends, as one batch."""
+    """The first batch of an empty log."""
     levels = {record.name: record.feature_level for record in from_checkpoint if isinstance(record, FeatureLevelRecord)}
     records: list[Any] = list(from_checkpoint)
     if levels.get("eligible.leader.replicas.version", 0) > 0:

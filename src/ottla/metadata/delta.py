@@ -1,12 +1,12 @@
-"""What a run of metadata records changes in an image: the one `replay` of the whole system.
+"""The changes that metadata records make to an image: the only `replay` of the whole system.
 
-A `MetadataDelta` starts from an image, takes records in log order, and makes the next image. Restart, standby and the
-active controller all go through it, so what is replayed after a crash is what was answered before it. Publishers get
-the delta beside the image: `topics.changed`, `brokers_changed` and the like say where to look.
+A `MetadataDelta` starts from an image, replays records in log order, and builds the next image. A restart, a standby
+and the active controller all use it, so the state after a crash equals the state that was answered before. Publishers
+get the delta together with the image: `topics.changed`, `brokers_changed` and the like tell what changed.
 
-Records that touch something unknown (a partition of a topic that does not exist, a stale broker epoch) cannot come
-from a correct log; they raise `CorruptMetadataError` rather than being skipped, since an image that silently differs
-between nodes is worse than a node that stops.
+A record that refers to something unknown (a partition of a missing topic, a stale broker epoch) cannot come from a
+correct log. It raises `CorruptMetadataError` and is not skipped, because images that silently differ between nodes are
+worse than a node that stops.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = ["MetadataDelta", "CorruptMetadataError", "TopicDelta", "TopicsDelta"]
 
 
 class MetadataDelta:
-    """Mutable while records are replayed; `apply` ends that and gives the new image."""
+    """Mutable while records are replayed; `apply` builds the new image."""
 
     __slots__ = (
         "_acls",
@@ -68,7 +68,7 @@ class MetadataDelta:
         self.features_changed: set[str] = set()
         self.acls_changed: set[Uuid] = set()
         self.quotas_changed: set[QuotaEntity] = set()
-        # Copies of the sections that a record has touched; None while untouched.
+        # Copies of the sections that a record has changed; None for unchanged sections.
         self._features: dict[str, int] | None = None
         self._brokers: dict[int, BrokerImage] | None = None
         self._controllers: dict[int, ControllerImage] | None = None
@@ -83,11 +83,11 @@ class MetadataDelta:
         """Applies one record. Records must come in log order."""
         replayer = _REPLAYERS.get(type(record))
         if replayer is None:
-            raise CorruptMetadataError(f"the metadata log holds a {type(record).__name__}, which has no meaning here")
+            raise CorruptMetadataError(f"the metadata log contains a {type(record).__name__}, not a metadata record")
         replayer(self, record)
 
     def apply(self, *, offset: int, epoch: int, timestamp_ms: int) -> MetadataImage:
-        """The image after every record replayed so far; `offset` is the last one's."""
+        """The image after all replayed records; `offset` is the offset of the last record."""
         before = self.image
         return MetadataImage(
             cluster_id=before.cluster_id,
@@ -108,7 +108,7 @@ class MetadataDelta:
         )
 
     def broker(self, broker_id: int) -> BrokerImage | None:
-        """A broker as it is after the records so far."""
+        """The broker after the records replayed so far."""
         return (self.image.cluster.brokers if self._brokers is None else self._brokers).get(broker_id)
 
     def _apply_cluster(self) -> ClusterImage:
@@ -213,7 +213,7 @@ class MetadataDelta:
 
     def replay_remove_topic(self, record: r.RemoveTopicRecord) -> None:
         removed = self.topics.replay_remove_topic(record)
-        # Configuration belongs to the name, and the next topic of that name starts without it.
+        # Configurations belong to the name of a topic. A later topic of the same name starts without them.
         self._writable_config(ConfigResource(2, removed.name)).clear()
 
     def replay_delegation_token(self, record: r.DelegationTokenRecord) -> None:
@@ -320,7 +320,7 @@ class MetadataDelta:
         )
 
     def replay_nothing(self, record: Any) -> None:
-        """A record that only moves the offset."""
+        """A record that changes nothing but the offset."""
 
 
 _REPLAYERS: dict[type, Callable[[MetadataDelta, Any], object]] = {
@@ -342,7 +342,7 @@ _REPLAYERS: dict[type, Callable[[MetadataDelta, Any], object]] = {
     r.AccessControlEntryRecord: MetadataDelta.replay_access_control_entry,
     r.RemoveAccessControlEntryRecord: MetadataDelta.replay_remove_access_control_entry,
     r.NoOpRecord: MetadataDelta.replay_nothing,
-    # Left in logs of clusters that once ran with ZooKeeper; it says nothing to us.
+    # In logs of clusters that once ran with ZooKeeper; it has no effect.
     r.ZkMigrationStateRecord: MetadataDelta.replay_nothing,
     r.RemoveUserScramCredentialRecord: MetadataDelta.replay_remove_user_scram_credential,
     r.RemoveDelegationTokenRecord: MetadataDelta.replay_remove_delegation_token,

@@ -1,8 +1,7 @@
-"""The metadata of a node that does not decide: its copy of the log, replayed as far as it is committed.
+"""The metadata of a node that does not decide: its copy of the log, replayed up to the committed offset.
 
-The active controller replays what it writes itself; every other node runs this, and so does a controller that waits for
-its turn. Whatever the log announces as committed is replayed into the next image and published, several batches at once
-when they came at once.
+The active controller replays its own records when it writes them. Every other node runs this, standby controllers
+included. Newly committed batches are replayed into one next image, which is published.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ __all__ = ["MetadataFollower"]
 
 
 class MetadataFollower:
-    """`publishers.image` is the newest committed image; `advance` is to be called whenever more is committed."""
+    """`publishers.image` is the newest committed image. `advance` must be called when the log has committed more."""
 
     def __init__(self, *, world: World, log: ReadableMetadataLog, config: BrokerConfig, cluster_id: str) -> None:
         self._log = log
@@ -46,16 +45,16 @@ class MetadataFollower:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether the committed log ends inside a metadata transaction."""
+        """True if the committed log ends inside a metadata transaction."""
         return self._replayer.in_transaction
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """What the active controller has replayed already, and the quorum has committed now."""
+        """Publishes an image that the active controller has replayed and the quorum has now committed."""
         self._replayer = MetadataReplayer(image)
         self.publishers.publish(delta, image)
 
     def advance(self) -> None:
-        """Replays and publishes what is committed and not replayed yet; raises CorruptMetadataError."""
+        """Replays and publishes newly committed batches; raises CorruptMetadataError."""
         before = self.publishers.image
         delta = MetadataDelta(before)
         offset, epoch, timestamp_ms = before.offset, before.epoch, before.timestamp_ms
@@ -76,17 +75,16 @@ class MetadataFollower:
         self.publishers.publish(delta, image)
 
     def reload(self, *, is_followed: bool) -> None:
-        """Begins anew from the log, for when it was replaced; raises CorruptMetadataError.
+        """Loads the image again after the log was replaced; raises CorruptMetadataError.
 
-        Before the machines of a broker follow the images, anything may be in it. Afterwards the new image must not be
-        older.
+        The new image may be older only before the machines of a broker follow the images (`is_followed`).
         """
         before = self.publishers.image
         loaded = load_image(self._log, cluster_id=self._cluster_id)
         if is_followed and loaded.image.offset < before.offset:
             raise CorruptMetadataError(
-                f"metadata up to offset {before.offset} was committed, but the controller now has only "
-                f"{loaded.image.offset}: this node must start anew"
+                f"metadata up to offset {before.offset} was committed, but the controller has only "
+                f"{loaded.image.offset}: restart this node"
             )
         self._replayer = MetadataReplayer(loaded.image, in_transaction=loaded.open_transaction)
         if loaded.image.offset >= before.offset:

@@ -1,11 +1,11 @@
-"""Formatting: what a new data directory gets before the first start, and the check of one that is not new.
+"""Formats new data directories before the first start, and checks formatted ones.
 
-Apache Kafka wants an explicit `kafka-storage format`; an embedded node formats by itself, since an empty directory
-can only mean a new cluster. A directory that is lost and comes back empty is given the id of the cluster that the
-others belong to; when every directory is empty, the cluster is new.
+Apache Kafka requires an explicit `kafka-storage format`. An embedded node formats its directories itself, because an
+empty directory can only mean a new cluster. A lost directory that comes back empty gets the cluster id of the other
+directories. If every directory is empty, the cluster is new.
 
-All of it happens under the directories' locks, so that of two nodes that are started at once on the same new directory
-one formats it and the other finds it formatted, or is refused.
+All of this happens under the locks of the directories. Of two nodes that start on the same new directory at once, one
+formats it, and the other finds it formatted or is refused.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ __all__ = ["FormattedStorage", "StorageNotFormattedError", "format_storage"]
 
 
 class StorageNotFormattedError(Exception):
-    """A directory is new, and the node was told not to format by itself."""
+    """A directory is new, and automatic formatting is off."""
 
 
 class FormattedStorage(NamedTuple):
     cluster_id: str
-    # By directory, as named in the configuration; directories that failed are left out.
+    # By directory, as named in the configuration; without failed directories.
     directory_ids: Mapping[str, Uuid]
-    # Whether every directory was new: the cluster begins here.
+    # True if every directory was new, so that a new cluster starts.
     is_new: bool
 
 
@@ -57,12 +57,12 @@ def format_storage(
     metadata_directory_id: Uuid | None = None,
     feature_levels: Mapping[str, int] = DEFAULT_FEATURE_LEVELS,
 ) -> FormattedStorage:
-    """Makes every directory usable and says whose they are.
+    """Formats new directories and returns the ids of all of them.
 
-    `cluster_id` is used for a new cluster (random when None) and must agree with what is there otherwise.
-    `first_voters` says, given the id of the metadata directory, who votes first in a new cluster whose voters are not
-    for the configuration to say (KIP-853), and `metadata_directory_id` is that id where the others know it already.
-    `feature_levels` are what a new cluster begins with.
+    `cluster_id` is the id of a new cluster (random if None); it must match the id of formatted directories.
+    `first_voters` gives the first voters of a new cluster for the id of the metadata directory, where the configuration
+    does not name the voters (KIP-853). `metadata_directory_id` is that id if other nodes already know it.
+    `feature_levels` are the levels of a new cluster.
     """
     directories = list(dict.fromkeys((*log_dirs, metadata_log_dir)))
     with ExitStack() as locks:
@@ -97,7 +97,7 @@ def _format(
     metadata_directory_id: Uuid,
     feature_levels: Mapping[str, int],
 ) -> FormattedStorage:
-    found: dict[str, MetaProperties] = {}
+    formatted: dict[str, MetaProperties] = {}
     offline: set[str] = set()
     for directory in directories:
         try:
@@ -107,16 +107,17 @@ def _format(
         except OSError:
             if directory == metadata_log_dir:
                 raise
-            # The log manager finds the same and takes the directory out of service; the node can do without it.
+            # The log manager detects the same failure and takes the directory out of service. The node can run without
+            # it.
             offline.add(directory)
             continue
         if meta is not None:
-            _check_identity(directory, meta, node_id=node_id, others=found, cluster_id=cluster_id)
-            found[directory] = meta
-    missing = [directory for directory in directories if directory not in found and directory not in offline]
+            _check_identity(directory, meta, node_id=node_id, others=formatted, cluster_id=cluster_id)
+            formatted[directory] = meta
+    missing = [directory for directory in directories if directory not in formatted and directory not in offline]
     _check_missing(files, missing, metadata_log_dir=metadata_log_dir, may_format=may_format)
-    is_new = not found
-    known = next((meta.cluster_id for meta in found.values() if meta.cluster_id is not None), cluster_id)
+    is_new = not formatted
+    known = next((meta.cluster_id for meta in formatted.values() if meta.cluster_id is not None), cluster_id)
     cluster_id = known or str(Uuid.random(random))
     if is_new and not files.exists(f"{metadata_log_dir}/{BOOTSTRAP_FILE}"):
         write_bootstrap(files, metadata_log_dir, now_ms=now_ms, levels=feature_levels)
@@ -125,9 +126,9 @@ def _format(
     for directory in directories:
         if directory in offline:
             continue
-        meta = found.get(directory)
+        meta = formatted.get(directory)
         if meta is None or meta.directory_id is None:
-            # Last, so that a crash before leaves a directory that is still new.
+            # Last, so that a crash before this point leaves the directory unformatted.
             own_id = metadata_directory_id if directory == metadata_log_dir else Uuid.random(random)
             meta = MetaProperties(cluster_id=cluster_id, node_id=node_id, directory_id=own_id)
             try:
@@ -136,33 +137,33 @@ def _format(
                 if directory == metadata_log_dir:
                     raise
                 continue
-            found[directory] = meta
-    return FormattedStorage(cluster_id, _directory_ids(found), is_new)
+            formatted[directory] = meta
+    return FormattedStorage(cluster_id, _directory_ids(formatted), is_new)
 
 
 def _check_missing(files: Files, missing: Sequence[str], *, metadata_log_dir: str, may_format: bool) -> None:
-    """What has no meta.properties may be formatted, unless it was before."""
+    """Checks that directories without meta.properties may be formatted."""
     if missing and not may_format:
         raise StorageNotFormattedError(
-            f"{missing[0]} is not formatted: it has no meta.properties; format it with the cluster's id first"
+            f"{missing[0]} is not formatted (no meta.properties). Format it with the cluster id first."
         )
     if metadata_log_dir in missing:
         _check_is_new(files, metadata_log_dir)
 
 
 def _check_is_new(files: Files, directory: str) -> None:
-    """A metadata log says that the directory had a name before: with a new one its cluster would be lost."""
+    """A metadata log shows that the directory was formatted before: a new id would lose its cluster."""
     path = f"{directory}/{METADATA_DIRECTORY}"
     names = files.list_directory(path) if files.is_directory(path) else []
     if any(name == QUORUM_STATE_FILE or name.endswith(LOG_SUFFIX) for name in names):
         raise DirectoryRefused(
-            f"{directory} has a metadata log but no meta.properties, which says whose it is: put the file back "
-            f"(version=1, cluster.id, node.id, directory.id), or move {METADATA_DIRECTORY} away to begin a new cluster."
+            f"{directory} has a metadata log but no meta.properties with its cluster id and node id: restore the file "
+            f"(version=1, cluster.id, node.id, directory.id), or move {METADATA_DIRECTORY} away to start a new cluster."
         )
 
 
-def _directory_ids(found: Mapping[str, MetaProperties]) -> dict[str, Uuid]:
-    ids = {directory: meta.directory_id for directory, meta in found.items() if meta.directory_id is not None}
+def _directory_ids(formatted: Mapping[str, MetaProperties]) -> dict[str, Uuid]:
+    ids = {directory: meta.directory_id for directory, meta in formatted.items() if meta.directory_id is not None}
     if len(set(ids.values())) < len(ids):
         raise DirectoryRefused("two data directories have the same directory.id: one is a copy of the other.")
     return ids

@@ -1,12 +1,12 @@
-"""The cluster's truth at one offset of the metadata log, as values that never change.
+"""The cluster metadata at one offset of the metadata log, as immutable values.
 
-A `MetadataImage` is what `replay` makes of every record up to `offset`. It is a tree of immutable values: one section
-per kind of record, each shared with the image before it unless a record touched it. Readers take `holder.image` once
-and use it for the whole request, so that they never see half of a change; nobody locks.
+A `MetadataImage` is the result of replaying every record up to `offset`. It is a tree of immutable values with one
+section per kind of record; a section is shared with the previous image unless a record changed it. A reader takes
+`holder.image` once and uses it for the whole request, so that it never sees a part of a change. No lock is needed.
 
-Images are made only by `ottla.metadata.delta.MetadataDelta`. Mappings in an image may be plain dicts for speed: they
-are never written after the image is built. The classes are named tuples because a node imports them on every start,
-and frozen dataclasses take several times as long to define.
+Only `ottla.metadata.delta.MetadataDelta` creates images. Mappings in an image may be plain dicts for speed; they are
+never written after the image is built. The classes are named tuples, because a node imports them on every start and
+frozen dataclasses take several times as long to define.
 """
 
 from __future__ import annotations
@@ -47,24 +47,24 @@ __all__ = [
 
 NO_LEADER = -1
 
-# What sections begin with. They are shared by all images and never written, like everything in an image.
+# The initial value of sections; shared by all images and never written.
 _NOTHING: Mapping[Any, Any] = {}
 _EMPTY: PersistentMap[Any, Any] = PersistentMap()
 
 
 class LeaderRecoveryState(IntEnum):
-    """Whether the leader was elected from outside the in-sync replicas and has not yet said that it recovered."""
+    """RECOVERING after an unclean election, until the leader reports that it has recovered."""
 
     RECOVERED = 0
     RECOVERING = 1
 
 
-# What Apache Kafka writes for replicas that were there before directories had ids: some directory, not known which.
+# Apache Kafka writes this id for replicas from before directories had ids: the directory is unknown.
 _MIGRATING = Uuid(bytes(15) + b"\x02")
 
 
 class PartitionImage(NamedTuple):
-    """One partition. Replicas are in order of preference; `directories` runs parallel to them (KIP-858)."""
+    """One partition. Replicas are in order of preference; `directories` has the directory of each replica (KIP-858)."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -88,7 +88,7 @@ class PartitionImage(NamedTuple):
         return self.replicas[0] if self.replicas else NO_LEADER
 
     def directory(self, broker_id: int) -> Uuid:
-        """Where this broker keeps its replica; the zero id when the broker has not said or is no replica."""
+        """The directory of the broker's replica; the zero id if it is unknown or the broker is not a replica."""
         for index, replica in enumerate(self.replicas):
             if replica == broker_id and index < len(self.directories):
                 directory = self.directories[index]
@@ -105,7 +105,7 @@ class TopicImage(NamedTuple):
 class TopicsImage(NamedTuple):
     by_name: PersistentMap[str, TopicImage] = _EMPTY
     by_id: PersistentMap[Uuid, TopicImage] = _EMPTY
-    # Names that hold '.' or '_', by the name with every '.' replaced: metrics cannot tell such topics apart.
+    # Names with '.' or '_', by the name with every '.' replaced by '_': metrics cannot distinguish such topics.
     by_collision_key: PersistentMap[str, tuple[str, ...]] = _EMPTY
 
     def partition(self, topic: str, partition: int) -> PartitionImage | None:
@@ -114,7 +114,7 @@ class TopicsImage(NamedTuple):
 
 
 class Endpoint(NamedTuple):
-    """Where a listener is reached; security protocols: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL."""
+    """The address of a listener; security protocols: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL."""
 
     name: str
     host: str
@@ -123,7 +123,7 @@ class Endpoint(NamedTuple):
 
 
 class BrokerImage(NamedTuple):
-    """A broker's registration. It outlives the process: only an administrator removes it."""
+    """The registration of a broker. It outlives the process; only an administrator removes it."""
 
     broker_id: int
     broker_epoch: int
@@ -134,18 +134,18 @@ class BrokerImage(NamedTuple):
     fenced: bool
     in_controlled_shutdown: bool = False
     directories: tuple[Uuid, ...] = ()
-    # None until the broker has told (metadata version 4.3).
+    # None until the broker has reported them (metadata.version 4.3).
     cordoned_directories: tuple[Uuid, ...] | None = None
     is_migrating_zk_broker: bool = False
 
     @property
     def active(self) -> bool:
-        """May lead and be in sync: neither fenced nor shutting down."""
+        """True if the broker may lead and be in sync: it is neither fenced nor shutting down."""
         return not self.fenced and not self.in_controlled_shutdown
 
     @property
     def takes_new_replicas(self) -> bool:
-        """Neither about to stop nor without a directory that is open to them (KIP-1066)."""
+        """False for a broker that is shutting down, and if all of its directories are cordoned (KIP-1066)."""
         if self.in_controlled_shutdown and not self.fenced:
             return False
         cordoned = self.cordoned_directories or ()
@@ -166,7 +166,7 @@ class ClusterImage(NamedTuple):
 
 
 class ResourceType(IntEnum):
-    """Kinds of configuration resource, with the protocol's numbers."""
+    """Types of configuration resources, with the numbers of the protocol."""
 
     UNKNOWN = 0
     TOPIC = 2
@@ -187,7 +187,7 @@ class ConfigsImage(NamedTuple):
     by_resource: PersistentMap[ConfigResource, Mapping[str, str]] = _EMPTY
 
     def of(self, resource_type: ResourceType, name: str) -> Mapping[str, str]:
-        """The overrides of one resource; empty when there are none."""
+        """The overrides of one resource; empty if it has none."""
         return self.by_resource.get(ConfigResource(resource_type, name)) or {}
 
     def of_topic(self, name: str) -> Mapping[str, str]:
@@ -197,7 +197,7 @@ class ConfigsImage(NamedTuple):
         return self.of(ResourceType.BROKER, str(broker_id))
 
     def of_all_brokers(self) -> Mapping[str, str]:
-        """The dynamic defaults that hold for every broker of the cluster."""
+        """The dynamic defaults of all brokers."""
         return self.of(ResourceType.BROKER, "")
 
 
@@ -221,7 +221,7 @@ class ProducerIdsImage(NamedTuple):
     broker_epoch: int = -1
 
 
-# The kinds of entity that have quotas.
+# The types of quota entities.
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 
 # ((entity type, entity name or None for the default), ...), sorted by type.
@@ -253,7 +253,7 @@ class ScramCredential(NamedTuple):
     iterations: int
 
     def __repr__(self) -> str:
-        """Without what would help somebody to find the password: an image may be in the message of an error."""
+        """Without the keys and the salt: an image may be part of an error message."""
         return f"ScramCredential(iterations={self.iterations})"
 
 
@@ -268,12 +268,12 @@ class DelegationTokenImage(NamedTuple):
 
 
 class MetadataImage(NamedTuple):
-    """Everything the cluster has agreed on, up to and including `offset` of the metadata log."""
+    """The cluster metadata up to and including `offset` of the metadata log."""
 
     cluster_id: str = ""
     offset: int = -1
     epoch: int = 0
-    # Time of the newest batch in the image: what a snapshot of it covers.
+    # The timestamp of the newest batch in the image, which its snapshot records.
     timestamp_ms: int = 0
     features: FeaturesImage = FeaturesImage()
     cluster: ClusterImage = ClusterImage()

@@ -1,7 +1,7 @@
-"""An image as the records that make it: what a snapshot holds.
+"""The records that build an image: the content of a snapshot.
 
-The order is the one replay needs (features first, since they say how to read the rest; topics before what belongs to
-them), and within a section sorted, so that equal images give equal snapshots.
+The order is the one that replay requires: features first, because they determine how the rest is read, and topics
+before their partitions. Every section is sorted, so that equal images give equal snapshots.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def image_records(image: MetadataImage) -> Iterator[Message]:
 
 def _feature_records(image: MetadataImage) -> Iterator[Message]:
     levels = image.features.finalized
-    # metadata.version is the first record of all.
+    # metadata.version is the first record.
     for name in sorted(levels, key=lambda feature: (feature != METADATA_VERSION, feature)):
         yield r.FeatureLevelRecord(name=name, feature_level=levels[name])
 

@@ -1,7 +1,7 @@
-"""The step from one image to another when the records between them are gone.
+"""The step between two images without the records between them.
 
-A node that fell behind further than the controller's log reaches gets a snapshot instead. Those who follow the metadata
-are told as if the records had come: what is different is a change, what is missing was deleted.
+A node that is behind the start of the controller's log gets a snapshot. Its publishers are called as if the records had
+been replayed: a difference is a change, and a missing entry was deleted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ K = TypeVar("K")
 
 
 def step_between(before: MetadataImage, after: MetadataImage) -> MetadataDelta:
-    """What changed, for publishers; the image that belongs to it is `after`."""
+    """The changes between two images, for publishers that get `after`."""
     delta = MetadataDelta(before)
     for topic_id, topic in before.topics.by_id.items():
         if topic_id not in after.topics.by_id:
@@ -45,5 +45,5 @@ def step_between(before: MetadataImage, after: MetadataImage) -> MetadataDelta:
 
 
 def _different(before: Mapping[K, Any], after: Mapping[K, Any]) -> set[K]:
-    """Keys whose value differs, or that only one of the two has."""
+    """The keys with different values, and the keys of one map only."""
     return {key for key in {*before, *after} if before.get(key) != after.get(key)}

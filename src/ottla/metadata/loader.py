@@ -1,7 +1,7 @@
-"""From the metadata log to an image: the newest snapshot, then every committed batch after it.
+"""Builds an image from the metadata log: the newest snapshot, then every committed batch after it.
 
-Records between BeginTransactionRecord and EndTransactionRecord (KIP-868) belong together: they may span batches, and
-no image shows a part of them. A transaction that the log does not end is as if it had never begun.
+The records between BeginTransactionRecord and EndTransactionRecord form a transaction (KIP-868). A transaction may span
+batches, and no image shows a part of it. A transaction without an end in the log has no effect.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ __all__ = ["LoadedMetadata", "MetadataReplayer", "load_image"]
 
 
 class MetadataReplayer:
-    """Feeds batches of records into images, holding back what is inside a metadata transaction."""
+    """Replays batches of records into images, and holds back the records of an open metadata transaction."""
 
     __slots__ = ("_held", "image")
 
     def __init__(self, image: MetadataImage, *, in_transaction: bool = False) -> None:
         self.image = image
-        # Records of the open transaction; None outside of one.
+        # The records of the open transaction; None outside a transaction.
         self._held: list[Message] | None = [] if in_transaction else None
 
     @property
@@ -35,7 +35,7 @@ class MetadataReplayer:
         return self._held is not None
 
     def visible(self, records: Sequence[Message], *, last_offset: int) -> list[Message]:
-        """Those records of a batch that take effect now, earlier ones of a transaction that ends here included."""
+        """The records that take effect with this batch, with earlier records of a transaction that ends in it."""
         effective: list[Message] = []
         for record in records:
             if isinstance(record, BeginTransactionRecord):
@@ -57,7 +57,7 @@ class MetadataReplayer:
     def replay(
         self, records: Sequence[Message], *, last_offset: int, epoch: int, timestamp_ms: int
     ) -> tuple[MetadataDelta, MetadataImage]:
-        """One batch; returns what changed and the image after it, which is also kept."""
+        """Replays one batch. Returns the changes and the image after them, which also becomes `image`."""
         delta = MetadataDelta(self.image)
         for record in self.visible(records, last_offset=last_offset):
             delta.replay(record)
@@ -66,7 +66,7 @@ class MetadataReplayer:
 
 
 class LoadedMetadata:
-    """An image and what it was made from, for the log line of a start."""
+    """An image, and statistics of its replay for the log line of a start."""
 
     __slots__ = ("bytes_since_snapshot", "image", "open_transaction", "records_replayed", "snapshot_end_offset")
 
@@ -79,7 +79,7 @@ class LoadedMetadata:
 
 
 def load_image(log: ReadableMetadataLog, *, cluster_id: str) -> LoadedMetadata:
-    """Replays everything committed. Many batches go into one delta, so the cost is that of the records alone."""
+    """Replays the committed log. All batches go into one delta, so the cost depends on the records only."""
     loaded = LoadedMetadata()
     image = MetadataImage(cluster_id=cluster_id)
     from_offset = log.start_offset

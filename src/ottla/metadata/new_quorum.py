@@ -1,8 +1,8 @@
-"""What a quorum begins with, as whoever formats its directories wants it: who votes first, and the feature levels.
+"""The first voters and the feature levels of a new quorum, as given to `storage format`.
 
-Three ways lead to a quorum whose voters can change (KIP-853): one controller alone (`standalone`), several that are all
-named with their directories (`initial_controllers`, the same for each of them), or none, for a controller that is to be
-added to a quorum that exists. With voters in the configuration none of this applies: those are the voters.
+A quorum whose voters can change (KIP-853) starts in one of three ways: with one controller (`standalone`), with several
+controllers that are named with their directories (`initial_controllers`, the same list on each of them), or with none,
+for a controller that will join an existing quorum. Where the configuration names the voters, none of this applies.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ KRAFT_VERSION = "kraft.version"
 
 
 class QuorumPlanError(Exception):
-    """The directories cannot be formatted like that; the message says why."""
+    """The directories cannot be formatted as requested; the message gives the reason."""
 
 
 class NewQuorum(NamedTuple):
-    # None where the configuration names the voters, or where they are to be heard of from the others.
+    # None if the configuration names the voters, or if they are learned from other controllers.
     voters: VoterSet | None = None
-    # The id that the metadata directory has to get; None for any.
+    # The required id of the metadata directory; None for any id.
     directory_id: Uuid | None = None
 
 
@@ -51,16 +51,16 @@ def plan_quorum(
     initial_controllers: str | None = None,
     no_initial_controllers: bool = False,
 ) -> NewQuorum:
-    """Who votes first; the flags are those of Kafka's tool. Raises QuorumPlanError."""
+    """The first voters; the flags are those of Kafka's tool. Raises QuorumPlanError."""
     if sum((standalone, initial_controllers is not None, no_initial_controllers)) > 1:
         raise QuorumPlanError("--standalone, --initial-controllers and --no-initial-controllers exclude each other.")
     if standalone and not config.is_controller:
-        raise QuorumPlanError("--standalone is for a controller, and this node is none (process.roles).")
+        raise QuorumPlanError("--standalone requires a controller, but process.roles does not contain controller.")
     if config.quorum_voters:
         if standalone or initial_controllers is not None:
             raise QuorumPlanError(
-                "controller.quorum.voters names the voters, so they cannot be given here as well; for voters that can "
-                "change set controller.quorum.bootstrap.servers instead of it."
+                "controller.quorum.voters already names the voters. For voters that can change, set "
+                "controller.quorum.bootstrap.servers instead."
             )
         return NewQuorum()
     if standalone:
@@ -77,8 +77,8 @@ def plan_quorum(
         return NewQuorum(voters, None if own_voter is None else own_voter.key.directory_id)
     if config.is_controller and not no_initial_controllers:
         raise QuorumPlanError(
-            "controller.quorum.voters is not set, so who votes has to be said: --standalone for this controller alone, "
-            "--initial-controllers for several, or --no-initial-controllers for one that joins others."
+            "controller.quorum.voters is not set, so the voters must be given: --standalone for this controller alone, "
+            "--initial-controllers for several, or --no-initial-controllers for a controller that joins a quorum."
         )
     return NewQuorum()
 
@@ -86,27 +86,27 @@ def plan_quorum(
 def plan_features(
     *, release_version: str | None = None, features: Iterable[str] = (), has_voters_in_log: bool = False
 ) -> dict[str, int]:
-    """The levels that a new cluster begins with. Raises QuorumPlanError."""
+    """The feature levels of a new cluster. Raises QuorumPlanError."""
     metadata_version = METADATA_VERSION_LATEST
     if release_version is not None:
-        found = metadata_version_of(release_version)
-        if found is None:
-            raise QuorumPlanError(f"{release_version} is no release whose metadata this one can write.")
-        metadata_version = found
+        level_of_release = metadata_version_of(release_version)
+        if level_of_release is None:
+            raise QuorumPlanError(f"{release_version} is not a release whose metadata this one can write.")
+        metadata_version = level_of_release
     belonging = feature_levels_at(metadata_version)
     levels = {name: level for name, level in belonging.items() if name not in NOT_SERVED_YET}
     for text in features:
         name, _, level = text.partition("=")
         if name not in SUPPORTED_FEATURES or not level.isdecimal():
-            raise QuorumPlanError(f"{text!r} is no feature of this release with its level, such as group.version=1.")
+            raise QuorumPlanError(f"{text!r} is not a feature of this release with a level, such as group.version=1.")
         lowest, highest = SUPPORTED_FEATURES[name]
         if not lowest <= int(level) <= highest:
-            raise QuorumPlanError(f"{name} has the levels {lowest} to {highest} here.")
+            raise QuorumPlanError(f"{name} supports the levels {lowest} to {highest}.")
         if name == METADATA_VERSION and release_version is not None:
-            raise QuorumPlanError(f"Both a release and {METADATA_VERSION} are given: one says what the other does.")
+            raise QuorumPlanError(f"A release and {METADATA_VERSION} are both given; give one of them.")
         if name == KRAFT_VERSION:
             if (int(level) > 0) != has_voters_in_log:
-                raise QuorumPlanError(f"{KRAFT_VERSION} follows from how the voters are given, and cannot be {level}.")
+                raise QuorumPlanError(f"{KRAFT_VERSION} follows from how the voters are given and cannot be {level}.")
             continue
         levels[name] = int(level)
     for name, level_wanted in levels.items():
@@ -130,9 +130,9 @@ def _parse_controllers(text: str, listener: str) -> VoterSet:
             )
         except ValueError:
             raise QuorumPlanError(
-                f"{part.strip()!r} does not name a controller as id@host:port:directory-id does."
+                f"{part.strip()!r} does not name a controller as id@host:port:directory-id."
             ) from None
     keys = [voter.key for voter in voters]
     if len({key.node_id for key in keys}) < len(keys) or len({key.directory_id for key in keys}) < len(keys):
-        raise QuorumPlanError("Two of the initial controllers have the same id or the same directory.")
+        raise QuorumPlanError("Two initial controllers have the same id or the same directory.")
     return VoterSet(voters)

@@ -1,10 +1,10 @@
-"""A map that is copied when it changes, at the cost of a small part of it.
+"""An immutable map; a changed version copies only a small part of it.
 
-An image of the metadata must never change once it is published, yet creating the ten-thousandth topic may not cost a
-copy of the nine thousand before it. `PersistentMap` spreads its entries over a fixed number of plain dicts by hash;
-a changed version shares all of them except those that were written to. Reading costs one extra index over a dict.
+A published image must never change, but creating the ten-thousandth topic must not copy the nine thousand before it.
+`PersistentMap` spreads its entries over a fixed number of plain dicts by hash. A changed version shares all dicts
+except those with changed entries. A lookup costs one index more than in a dict.
 
-Iteration goes dict by dict and so depends on the hash: code whose output must not vary between runs sorts it.
+The order of iteration depends on hashes. Code whose output must be deterministic sorts it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["MapBuilder", "PersistentMap"]
 K = TypeVar("K")
 V = TypeVar("V")
 
-# With 64 dicts a map of 10,000 entries copies about 160 of them for one change: some two microseconds.
+# With 64 dicts, one change in a map of 10,000 entries copies about 160 entries: about two microseconds.
 SHARD_COUNT = 64
 _MASK = SHARD_COUNT - 1
 
@@ -55,7 +55,7 @@ class PersistentMap(Mapping[K, V]):
 
 
 class MapBuilder(Generic[K, V]):
-    """Collects changes; the dicts it touches are copied once, however many entries of them change."""
+    """Collects changes. A dict is copied once, however many of its entries change."""
 
     __slots__ = ("_length", "_owned", "_shards")
 
@@ -78,7 +78,7 @@ class MapBuilder(Generic[K, V]):
         self._length -= 1
 
     def build(self) -> PersistentMap[K, V]:
-        """The map as it is now; the builder must not be used afterwards."""
+        """The map with all changes; the builder must not be used afterwards."""
         self._owned.clear()
         return PersistentMap(tuple(self._shards), self._length)
 

@@ -1,9 +1,9 @@
-"""Who is told when the metadata changes.
+"""The subscribers of the cluster metadata.
 
-After a commit every publisher is called with what changed and the image that came of it, in the order in which they
-were added, on the node's one thread. A publisher must not raise for anything but a programmer's error: the change is
-committed, there is nobody to refuse it to. One that does is logged and counted, and the others are told all the same,
-of this change and of every later one: a node that stays at old metadata in silence is the worst of all outcomes.
+After a commit every publisher is called with the delta and the new image, in the order in which the publishers were
+added, on the node's one thread. The change is committed, so a publisher cannot refuse it and must raise only for a
+programmer's error. Such an error is logged and counted. The other publishers are still called, for this change and for
+every later one: a node that silently stays at old metadata is the worst outcome.
 """
 
 from __future__ import annotations
@@ -24,29 +24,27 @@ class MetadataPublisher(Protocol):
 
 
 class Publishers:
-    """The newest committed image and everybody who follows it; `.image` makes it the broker's image holder."""
+    """The newest committed image and its publishers. `.image` makes it the broker's image holder."""
 
     __slots__ = ("_publishers", "failures", "image")
 
     def __init__(self, image: MetadataImage) -> None:
         self.image = image
         self._publishers: list[MetadataPublisher] = []
-        # How often one of them could not follow.
+        # The number of calls that raised.
         self.failures = 0
 
     def add(self, publisher: MetadataPublisher) -> None:
-        """Follows from now on. What is already in `image` is not told again: read it first."""
+        """Calls the publisher for every later image. The current image is not published to it again."""
         self._publishers.append(publisher)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         assert image.offset >= self.image.offset, "metadata never goes backwards"
         self.image = image
-        # Whoever is added by one of them has read this image already.
+        # A publisher that is added during these calls has already read this image.
         for publisher in tuple(self._publishers):
             try:
                 publisher.publish(delta, image)
             except Exception:
                 self.failures += 1
-                logger.exception(
-                    "%s could not follow the metadata at offset %d", type(publisher).__name__, image.offset
-                )
+                logger.exception("%s failed to apply the metadata at offset %d", type(publisher).__name__, image.offset)

@@ -1,7 +1,7 @@
-"""When a snapshot is written: after so many bytes of records, or so much time with at least one.
+"""Decides when a snapshot is written: after a number of bytes of records, or after an interval.
 
-The image is immutable, so a snapshot of it is encoded and written on a worker while the controller goes on. One is
-written at a time; if it fails (a full disk), the log is still whole, and the next occasion tries again.
+An image is immutable, so a worker encodes and writes the snapshot while the controller continues. At most one snapshot
+is written at a time. If writing fails (a full disk), the log is still complete, and the next attempt follows later.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["SnapshotPolicy", "write_image"]
 
 
 class SnapshotPolicy:
-    """A publisher that counts; `metadata.log.max.*` say when it is enough."""
+    """A publisher that counts bytes and time; `metadata.log.max.*` are the limits."""
 
     __slots__ = ("_bytes_since", "_config", "_last_ms", "_log", "_world", "_writing", "last_error", "written")
 
@@ -37,7 +37,7 @@ class SnapshotPolicy:
         self._bytes_since = bytes_since_snapshot
         self._last_ms = world.clock.now_ms()
         self._writing = False
-        # Snapshots written since the start, and why the last attempt failed, for statistics.
+        # Statistics: the number of snapshots since the start, and the error of the last attempt.
         self.written = 0
         self.last_error: BaseException | None = None
 
@@ -67,7 +67,7 @@ class SnapshotPolicy:
 
 
 def write_image(log: ReadableMetadataLog, image: MetadataImage) -> Deferred[SnapshotId]:
-    """A snapshot of exactly this image."""
+    """Writes a snapshot of this image."""
     level = image.features.metadata_version
     return log.write_snapshot(
         end_offset=image.offset + 1,

@@ -1,4 +1,4 @@
-"""Which topic names are allowed, and which topics belong to the cluster itself."""
+"""Valid topic names, and the internal topics of the cluster."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["CLUSTER_METADATA_TOPIC", "INTERNAL_TOPICS", "TOPIC_NAME_LENGTH_MAX",
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 INTERNAL_TOPICS = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
 
-# A directory is named after topic and partition; file systems stop at 255 bytes.
+# The name of a partition directory consists of topic and partition, and file systems allow 255 bytes.
 TOPIC_NAME_LENGTH_MAX = 249
 
 _ALLOWED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
@@ -20,11 +20,11 @@ def is_internal(name: str) -> bool:
 
 
 def check_topic_name(name: str) -> None:
-    """Raises INVALID_TOPIC_EXCEPTION for a name that no topic may have."""
+    """Raises INVALID_TOPIC_EXCEPTION for an invalid name."""
     if not name:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "the topic name is empty")
     if name in (".", ".."):
-        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"the topic name {name!r} means a directory")
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"the topic name {name!r} is reserved by file systems")
     if len(name) > TOPIC_NAME_LENGTH_MAX:
         raise KafkaError(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
@@ -33,5 +33,5 @@ def check_topic_name(name: str) -> None:
     if not _ALLOWED.issuperset(name):
         raise KafkaError(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
-            f"the topic name {name!r} holds characters other than ASCII letters, digits, '.', '_' and '-'",
+            f"the topic name {name!r} contains characters other than ASCII letters, digits, '.', '_' and '-'",
         )

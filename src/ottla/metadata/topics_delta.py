@@ -1,7 +1,7 @@
-"""What a run of records changes among topics and partitions.
+"""The changes that metadata records make to topics and partitions.
 
-A topic's partitions are copied once per delta, however many of them change in it: creating a topic with a thousand
-partitions, or moving a thousand leaders, costs one pass.
+The partitions of a topic are copied once per delta, however many of them change. Creating a topic with a thousand
+partitions, or moving a thousand leaders, therefore costs one pass.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ NO_LEADER_CHANGE = -2
 
 
 class CorruptMetadataError(Exception):
-    """The metadata log says something that cannot follow from what it said before, or that we cannot read."""
+    """The metadata log cannot be read, or it contains a record that contradicts the records before it."""
 
 
 def collision_key(name: str) -> str | None:
-    """What a name is to a metrics system that turns '.' into '_'; None when the name holds neither."""
+    """The name with every '.' replaced by '_', as metrics systems do; None if the name contains neither."""
     if "." in name:
         return name.replace(".", "_")
     return name if "_" in name else None
 
 
 class TopicDelta:
-    """One topic: as it was (None when new) and the partitions that changed."""
+    """One topic: its image before (None for a new topic) and the partitions that changed."""
 
     __slots__ = ("_partitions", "before", "changed", "name", "topic_id")
 
@@ -39,7 +39,7 @@ class TopicDelta:
         self.name = name
         self.topic_id = topic_id
         self.before = before
-        # Partitions created or changed by this delta, as they are after it.
+        # Partitions that this delta created or changed, with their new state.
         self.changed: dict[int, PartitionImage] = {}
         self._partitions: dict[int, PartitionImage] = {} if before is None else dict(before.partitions)
 
@@ -62,7 +62,7 @@ class TopicDelta:
 
 
 class TopicsDelta:
-    """`changed` holds topics created or changed and still there; `deleted` those that were in the image and went."""
+    """`changed` has the created and changed topics that still exist; `deleted` has the topics that existed before."""
 
     __slots__ = ("before", "changed", "deleted")
 
@@ -118,7 +118,7 @@ class TopicsDelta:
         return delta.apply()
 
     def replay_clear_elr(self, record: r.ClearElrRecord) -> None:
-        """Drops the eligible leader replicas of one topic, or of all when the name is empty (KIP-966)."""
+        """Clears the eligible leader replicas of one topic, or of all topics if the name is empty (KIP-966)."""
         created = {delta.name: topic_id for topic_id, delta in self.changed.items()}
         if record.topic_name:
             image = self.before.by_name.get(record.topic_name)
@@ -163,10 +163,10 @@ class TopicsDelta:
 
 
 def merge_partition_change(partition: PartitionImage, record: r.PartitionChangeRecord) -> PartitionImage:
-    """A partition after a change record: absent fields stay, every change raises the partition's epoch."""
+    """The partition after a change record. Absent fields keep their values; every change raises the partition epoch."""
     leader, leader_epoch = partition.leader, partition.leader_epoch
     if record.leader != NO_LEADER_CHANGE:
-        # Naming a leader raises the leader epoch, also when it is the same one.
+        # A record that names a leader raises the leader epoch, even if the leader stays the same.
         leader, leader_epoch = record.leader, leader_epoch + 1
     replicas = partition.replicas if record.replicas is None else tuple(record.replicas)
     return PartitionImage(

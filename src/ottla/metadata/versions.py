@@ -1,9 +1,9 @@
-"""Levels of `metadata.version` and of the other features, and which record versions each allows.
+"""Levels of `metadata.version` and of the other features, and the record versions that each level allows.
 
-A finalised level is a promise to every node of the cluster that nothing newer is written to the log. The levels are
-Apache Kafka's, so that its nodes and tools read what we write, and we open what it wrote. Nodes run the levels of
-4.3. Those of 4.4 are known by name: 4.4-IV1 allows CIDR notation in access rules (KIP-1276), and 4.4-IV2 has a record
-for unregistered controllers (KIP-1312), whose definition is in no published jar yet.
+A finalised level promises every node of the cluster that no newer record is written to the log. The levels are Apache
+Kafka's, so that its nodes and tools can read our log, and we can read theirs. Nodes support the levels of release 4.3.
+The levels of 4.4 are known by name only: 4.4-IV1 allows CIDR notation in ACLs (KIP-1276), and 4.4-IV2 has a record for
+unregistered controllers (KIP-1312), whose definition is in no published jar yet.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ __all__ = [
 METADATA_VERSION: Final = "metadata.version"
 METADATA_VERSION_MIN: Final = 7
 METADATA_VERSION_LATEST: Final = 30
-# 4.4-IV0. Nothing is written differently, but nodes of 4.3 refuse it unless they were told to take levels that may
-# still change (`unstable.feature.versions.enable`), so nodes here do the same.
+# 4.4-IV0. Its records do not differ from 4.3, but nodes of 4.3 refuse it unless `unstable.feature.versions.enable` is
+# set. Our nodes do the same.
 METADATA_VERSION_UNSTABLE: Final = 31
-# 4.4-IV2, the newest level of a release of Apache Kafka; administrators may ask other nodes than these for it.
+# 4.4-IV2, the newest level of any release of Apache Kafka. An administrator may request it for nodes of Apache Kafka.
 METADATA_VERSION_OF_KAFKA: Final = 33
-# From 3.7-IV2 on replicas have directories (KIP-858).
+# From 3.7-IV2 on, replicas have directories (KIP-858).
 DIRECTORIES_LEVEL: Final = 17
 
-# What this release can run, as (lowest, highest) level; 0 means "off".
+# The (lowest, highest) level that this release supports; 0 means "off".
 SUPPORTED_FEATURES: Final[dict[str, tuple[int, int]]] = {
     "eligible.leader.replicas.version": (0, 1),
     "group.version": (0, 1),
@@ -56,11 +56,11 @@ SUPPORTED_FEATURES: Final[dict[str, tuple[int, int]]] = {
     "transaction.version": (0, 2),
 }
 
-# Whose requests are refused at any level, so that new clusters begin without them. Nodes can run at level 1 all the
-# same: clusters that Apache Kafka began have it.
+# Features whose requests are refused at any level, so new clusters start without them. Nodes can still run at level 1,
+# because clusters that Apache Kafka started have it.
 NOT_SERVED_YET: Final = frozenset(("share.version", "streams.version"))
 
-# What storage formatted by release 4.3 begins with, in the order in which Kafka writes it.
+# The levels of storage that release 4.3 formats, in the order in which Kafka writes them.
 DEFAULT_FEATURE_LEVELS: Final[dict[str, int]] = {
     METADATA_VERSION: METADATA_VERSION_LATEST,
     "eligible.leader.replicas.version": 1,
@@ -68,7 +68,7 @@ DEFAULT_FEATURE_LEVELS: Final[dict[str, int]] = {
     "transaction.version": 2,
 }
 
-# By feature, pairs of a `metadata.version` and the level with which a release begins from that version on.
+# By feature: pairs of a `metadata.version` and the default level of the feature from that version on.
 _FEATURES_SINCE: Final[dict[str, tuple[tuple[int, int], ...]]] = {
     "eligible.leader.replicas.version": ((26, 1),),
     "group.version": ((22, 1),),
@@ -77,12 +77,12 @@ _FEATURES_SINCE: Final[dict[str, tuple[tuple[int, int], ...]]] = {
     "transaction.version": ((24, 2),),
 }
 
-# What else a feature at a level needs, as (feature, lowest level).
+# The other features that a feature at a level requires, as (feature, lowest level).
 _DEPENDENCIES: Final[dict[tuple[str, int], tuple[tuple[str, int], ...]]] = {
     ("eligible.leader.replicas.version", 1): ((METADATA_VERSION, 23),),
 }
 
-# Levels that brought records, or fields of records, which no level below knows.
+# Levels that introduced records or fields that lower levels cannot express.
 _CHANGING_LEVELS: Final = frozenset((7, 8, 11, 13, 14, 15, 17, 23, 30))
 
 _NAMES: Final = {
@@ -92,7 +92,7 @@ _NAMES: Final = {
     28: "4.2-IV0", 29: "4.2-IV1", 30: "4.3-IV0", 31: "4.4-IV0", 32: "4.4-IV1", 33: "4.4-IV2", 34: "4.5-IV0",
 }  # fmt: skip
 
-# (level from which on it may be written, version), newest first; types that are missing have only version 0.
+# By record type: (first level that allows the version, version), newest first. Other types have only version 0.
 _RECORD_VERSIONS: Final[dict[type[Message], tuple[tuple[int, int], ...]]] = {
     r.PartitionRecord: ((23, 2), (17, 1)),
     r.PartitionChangeRecord: ((23, 2), (17, 1)),
@@ -102,7 +102,7 @@ _RECORD_VERSIONS: Final[dict[type[Message], tuple[tuple[int, int], ...]]] = {
 
 
 def supported_features(*, unstable: bool) -> dict[str, tuple[int, int]]:
-    """What a node can run; with levels that may still change, if it was told to."""
+    """The levels that a node supports; `unstable` includes levels that may still change."""
     if not unstable:
         return SUPPORTED_FEATURES
     return {**SUPPORTED_FEATURES, METADATA_VERSION: (METADATA_VERSION_MIN, METADATA_VERSION_UNSTABLE)}
@@ -113,13 +113,13 @@ def metadata_version_name(level: int) -> str:
 
 
 def metadata_version_of(name: str) -> int | None:
-    """What a release (`4.2`: its last level) or the name of a level (`4.2-IV0`) stands for, if this one has it."""
+    """The level of a release (`4.2`: its last level) or of a level name (`4.2-IV0`); None if it is unknown here."""
     fitting = [level for level, known in _NAMES.items() if known == name or known.startswith(f"{name}-IV")]
     return max((level for level in fitting if level <= METADATA_VERSION_LATEST), default=None)
 
 
 def feature_levels_at(metadata_version: int) -> dict[str, int]:
-    """The levels that belong to a `metadata.version`: a cluster that Apache Kafka formats for it begins with them."""
+    """The default feature levels of a `metadata.version`: Apache Kafka formats a cluster of that version with them."""
     levels = {METADATA_VERSION: metadata_version}
     for name, since in _FEATURES_SINCE.items():
         for first, level in since:
@@ -133,7 +133,7 @@ def feature_dependencies(name: str, level: int) -> tuple[tuple[str, int], ...]:
 
 
 def loses_metadata(*, present: int, wanted: int) -> bool:
-    """Whether a log written at one level of `metadata.version` may hold what a lower level cannot express."""
+    """True if a log written at the present level may contain records that the lower level cannot express."""
     return any(wanted < level <= present for level in _CHANGING_LEVELS)
 
 
@@ -146,5 +146,5 @@ def record_version(record_type: type[Message], metadata_version: int) -> int:
 
 
 def encode_for(record: Message, metadata_version: int) -> bytes:
-    """A record's framed bytes in the version that the finalised level allows."""
+    """The framed bytes of a record in the version that the finalised level allows."""
     return encode_record(record, record_version(type(record), metadata_version))

@@ -151,7 +151,7 @@ def test_what_was_committed_is_never_taken_back_from_those_who_follow(harness: C
     follower, watcher = follower_of(harness)
     older = ControllerHarness()
     follower._log = older.controller.log
-    with pytest.raises(CorruptMetadataError, match="must start anew"):
+    with pytest.raises(CorruptMetadataError, match="restart this node"):
         follower.reload(is_followed=True)
     assert watcher.images == []
     # While nobody follows yet, the leader's word is enough.

@@ -101,13 +101,13 @@ def test_features_of_a_release() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"release_version": "2.8"}, "no release"),
-        ({"features": ["group.version"]}, "no feature"),
-        ({"features": ["nothing=1"]}, "no feature"),
+        ({"release_version": "2.8"}, "not a release"),
+        ({"features": ["group.version"]}, "not a feature"),
+        ({"features": ["nothing=1"]}, "not a feature"),
         ({"features": ["share.version=7"]}, "0 to 1"),
         ({"features": ["kraft.version=0"], "has_voters_in_log": True}, "follows"),
         ({"features": ["metadata.version=22", "eligible.leader.replicas.version=1"]}, "needs metadata.version"),
-        ({"release_version": "4.0", "features": ["metadata.version=22"]}, "Both"),
+        ({"release_version": "4.0", "features": ["metadata.version=22"]}, "both"),
     ],
 )
 def test_levels_that_cannot_be_are_refused(options: dict[str, Any], words: str) -> None:

@@ -1,10 +1,10 @@
 """Decisions about brokers: registration, heartbeats, fencing, controlled shutdown, removal.
 
-A broker registers with an incarnation id that is new in every process; its epoch is the offset of the registration,
-so it only grows. It starts fenced (nobody is sent to it) and is unfenced by the first heartbeat that shows it has read
-the metadata log up to its own registration. A broker that is silent for `broker.session.timeout.ms` is fenced again,
-but stays registered: only an administrator removes it (KIP-631). Controlled shutdown moves leadership away first and
-lets the broker go when the others have heard of it.
+A broker registers with an incarnation id that is new in every process. Its epoch is the offset of the registration, so
+epochs only grow. A broker starts fenced: clients are not sent to it. The first heartbeat that shows that it has
+replayed its own registration unfences it. A broker that is silent for `broker.session.timeout.ms` is fenced again, but
+stays registered; only an administrator removes it (KIP-631). Controlled shutdown first moves leadership away. The
+broker may stop when the other brokers have replayed that.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ __all__ = [
     "silent_brokers",
 ]
 
-# From 4.3-IV0 on brokers tell which of their directories take no new replicas (KIP-1066).
+# From 4.3-IV0 on, brokers report which of their directories are cordoned: they take no new replicas (KIP-1066).
 CORDONED_DIRECTORIES_LEVEL = 30
 _FENCE, _UNFENCE, _SHUTTING_DOWN = 1, -1, 1
-# Ids that stand for "unassigned", "lost" and the like, never for a directory.
+# Ids below this one mean "unassigned", "lost" and the like. No directory has such an id.
 _RESERVED_IDS_END = 100
 
 
@@ -69,16 +69,21 @@ def decide_register_broker(
             incarnation_id=request.incarnation_id,
             broker_epoch=epoch,
             end_points=[
-                BrokerEndpoint(name=each.name, host=each.host, port=each.port, security_protocol=each.security_protocol)
-                for each in request.listeners
+                BrokerEndpoint(
+                    name=listener.name,
+                    host=listener.host,
+                    port=listener.port,
+                    security_protocol=listener.security_protocol,
+                )
+                for listener in request.listeners
             ],
             features=[
                 BrokerFeature(
-                    name=each.name,
-                    min_supported_version=each.min_supported_version,
-                    max_supported_version=each.max_supported_version,
+                    name=feature.name,
+                    min_supported_version=feature.min_supported_version,
+                    max_supported_version=feature.max_supported_version,
                 )
-                for each in request.features
+                for feature in request.features
             ],
             rack=request.rack,
             fenced=existing.fenced if same_incarnation and existing is not None else True,
@@ -96,19 +101,20 @@ def decide_register_broker(
 def _end_of_former_process(
     request: BrokerRegistrationRequest, existing: BrokerImage, context: DecisionContext
 ) -> list[Any]:
-    """What becomes of the replicas of whoever was registered before."""
+    """Partition changes for the replicas of the broker's previous process."""
     broker_id = request.broker_id
     is_new = existing.incarnation_id != request.incarnation_id
     if is_new and request.previous_broker_epoch != existing.broker_epoch:
-        # The epoch of its last run, which only a clean shutdown writes down, is not the one we know (KIP-966).
+        # Only a clean shutdown stores the epoch, and the stored epoch is not the last one: the shutdown was unclean
+        # (KIP-966).
         return leader_and_isr_updates(context, stopped_uncleanly=broker_id)
     records: list[Any] = []
     missing = set(existing.directories) - set(request.log_dirs)
     if missing:
-        # It stopped cleanly and came back without some of its directories.
+        # The broker stopped cleanly and came back without some of its directories.
         records += leader_and_isr_updates(context, removed=broker_id, stopped_uncleanly=broker_id, directories=missing)
     if is_new and not existing.fenced:
-        # It could not take leave, and nobody has noticed yet. The new process is fenced, and so it must not lead.
+        # The broker has neither left nor been fenced. Its new process is fenced, so it must not lead.
         known = {(record.topic_id, record.partition_id) for record in records}
         gone = leader_and_isr_updates(context, removed=broker_id)
         records += [record for record in gone if (record.topic_id, record.partition_id) not in known]
@@ -126,7 +132,7 @@ def decide_broker_heartbeat(
     caught_up = request.current_metadata_offset >= broker.broker_epoch
     state = next_broker_state(broker, request, context)
     if state is BrokerState.UNFENCED and broker.fenced and set(broker.directories) & set(request.offline_log_dirs):
-        # First it is known what it cannot lead; the next heartbeat lifts the fence.
+        # This heartbeat removes the replicas in offline directories; the next one unfences the broker.
         state = BrokerState.FENCED
     records: list[Any] = []
     if state is BrokerState.UNFENCED and broker.fenced:
@@ -152,11 +158,12 @@ def decide_broker_heartbeat(
 
 
 def next_broker_state(broker: BrokerImage, request: BrokerHeartbeatRequest, context: DecisionContext) -> BrokerState:
-    """Where a heartbeat takes a broker: the whole table of transitions."""
+    """The state of a broker after a heartbeat: all transitions."""
     if broker.fenced:
         if request.want_shut_down:
             return BrokerState.SHUTDOWN_NOW
-        # By metadata from before the fence it would still lead what others lead by now, and be sure of it.
+        # With older metadata the broker would still consider itself leader of partitions that have another leader by
+        # now.
         needed = max(broker.broker_epoch, context.liveness.fenced_offset(broker.broker_id))
         caught_up = request.current_metadata_offset >= needed
         return BrokerState.UNFENCED if caught_up and not request.want_fence else BrokerState.FENCED
@@ -178,7 +185,7 @@ def next_broker_state(broker: BrokerImage, request: BrokerHeartbeatRequest, cont
 
 
 def silent_brokers(context: DecisionContext) -> list[int]:
-    """Unfenced brokers whose session has run out."""
+    """The unfenced brokers whose session has ended."""
     return [
         broker_id
         for broker_id, broker in sorted(context.image.brokers.items())
@@ -190,7 +197,7 @@ def silent_brokers(context: DecisionContext) -> list[int]:
 
 
 def decide_fence_silent_brokers(context: DecisionContext) -> Decision[list[int]]:
-    """Fences one broker whose session has run out; the next look finds the next, with the leaders already moved."""
+    """Fences one broker whose session has ended. The next call fences the next one, with the leaders already moved."""
     silent = silent_brokers(context)[:1]
     records: list[Any] = []
     for broker_id in silent:
@@ -230,11 +237,11 @@ def _registration_change(
 
 
 def _directory_records(broker: BrokerImage, request: BrokerHeartbeatRequest, context: DecisionContext) -> list[Any]:
-    """What a heartbeat says about directories: which went offline (KIP-858), which take no new replicas."""
+    """The changes of directories in a heartbeat: offline (KIP-858) and cordoned directories (KIP-1066)."""
     records: list[Any] = []
     online = [directory for directory in broker.directories if directory not in request.offline_log_dirs]
     if len(online) < len(broker.directories):
-        # What is on a disk that failed cannot be trusted again.
+        # Data on a failed disk cannot be trusted again.
         records += leader_and_isr_updates(
             context,
             removed=broker.broker_id,
@@ -271,7 +278,7 @@ def _check_registration(
     if request.cluster_id != image.cluster_id:
         raise KafkaError(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
-            f"broker {request.broker_id} belongs to cluster {request.cluster_id!r}, this is {image.cluster_id!r}",
+            f"broker {request.broker_id} belongs to cluster {request.cluster_id!r}, not to {image.cluster_id!r}",
         )
     if (
         existing is not None
@@ -287,7 +294,9 @@ def _check_registration(
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, "brokers that use ZooKeeper cannot be registered")
     if image.features.metadata_version >= DIRECTORIES_LEVEL:
         _check_directories(request.broker_id, request.log_dirs, image)
-    offered = {each.name: (each.min_supported_version, each.max_supported_version) for each in request.features}
+    offered = {
+        feature.name: (feature.min_supported_version, feature.max_supported_version) for feature in request.features
+    }
     for name, level in image.features.finalized.items():
         lowest, highest = offered.get(name, (1, 1) if name == METADATA_VERSION else (0, 0))
         if not lowest <= level <= highest:

@@ -1,7 +1,7 @@
-"""Decisions about what clients may use: ClientQuotaRecords (KIP-546, KIP-599, KIP-612).
+"""Decisions about client quotas: ClientQuotaRecords (KIP-546, KIP-599, KIP-612).
 
-An entity is a user, a client id, both, or an address; a name of None stands for whoever has no quota of its own. Each
-entity is decided by itself: one that is refused keeps nothing from the others.
+An entity is a user, a client id, both, or an IP address. The name None is the default: it applies to clients without a
+quota of their own. Every entity of a request succeeds or fails independently.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["decide_alter_client_quotas"]
 _LONG_MAX = (1 << 63) - 1
 _INT_MAX = (1 << 31) - 1
 
-# The largest whole number that a quota may be; None for those that may be fractions.
+# The largest value of a quota with whole numbers; None for quotas that may be fractions.
 _OF_CLIENTS: dict[str, int | None] = {
     "producer_byte_rate": _LONG_MAX,
     "consumer_byte_rate": _LONG_MAX,
@@ -44,7 +44,7 @@ _FRACTION_MIN = 1e-6
 def decide_alter_client_quotas(
     request: AlterClientQuotasRequest, context: DecisionContext
 ) -> Decision[AlterClientQuotasResponse]:
-    """Entities that a request names more than once are refused: which of the changes is meant is not known."""
+    """Refuses entities that occur more than once in the request, because the intended change is ambiguous."""
     known = context.image.client_quotas.by_entity
     twice = repeated(_identity(entry) for entry in request.entries)
     records: list[ClientQuotaRecord] = []
@@ -73,7 +73,7 @@ def _identity(entry: RequestEntryData) -> QuotaEntity:
 
 
 def _records(entity: QuotaEntity, operations: list[OpData], current: Mapping[str, float]) -> list[ClientQuotaRecord]:
-    """What makes the changes true; nothing for those that are true already."""
+    """The records for the changes; none for values that are already set."""
     allowed = _allowed_keys(entity)
     if twice := repeated(operation.key for operation in operations):
         raise _invalid(f"{min(twice)} is given more than once")
@@ -97,12 +97,12 @@ def _parts(entity: QuotaEntity) -> list[RecordEntityData]:
 def _allowed_keys(entity: QuotaEntity) -> dict[str, int | None]:
     kinds = [kind for kind, _ in entity]
     if not kinds:
-        raise _invalid("a quota needs an entity: a user, a client-id or an ip")
+        raise _invalid("a quota entity must name a user, a client-id or an ip")
     if twice := repeated(kinds):
-        raise _invalid(f"an entity has one {min(twice)} at most")
+        raise _invalid(f"an entity has at most one {min(twice)}")
     for kind, name in entity:
         if kind not in (USER, CLIENT_ID, IP):
-            raise _invalid(f"{kind!r} is no kind of entity that has quotas")
+            raise _invalid(f"{kind!r} is not a type of quota entity")
         if name == "":
             raise _invalid(f"the name of a {kind} cannot be empty")
     if IP not in kinds:
@@ -111,22 +111,22 @@ def _allowed_keys(entity: QuotaEntity) -> dict[str, int | None]:
         raise _invalid("Invalid quota entity combination: an ip stands alone, without user and client-id")
     name = entity[0][1]
     if name is not None and address_bytes(name) is None:
-        raise _invalid(f"{name} is not a valid IP address; host names are not looked up")
+        raise _invalid(f"{name} is not a valid IP address; host names are not resolved")
     return _OF_ADDRESSES
 
 
 def _check_value(allowed: dict[str, int | None], key: str, value: float) -> None:
     if key not in allowed:
-        raise _invalid(f"there is no quota {key!r} for this kind of entity")
+        raise _invalid(f"entities of this type have no quota {key!r}")
     if not isfinite(value) or value <= 0:
-        raise _invalid(f"{key} has to be greater than 0")
+        raise _invalid(f"{key} must be greater than 0")
     largest = allowed[key]
     if largest is None:
         return
     if value > largest:
-        raise _invalid(f"{key} can be {largest} at most")
+        raise _invalid(f"{key} must be at most {largest}")
     if value % 1.0 > _FRACTION_MIN:
-        raise _invalid(f"{key} has to be a whole number")
+        raise _invalid(f"{key} must be a whole number")
 
 
 def _invalid(sentence: str) -> KafkaError:

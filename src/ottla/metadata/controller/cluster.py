@@ -24,16 +24,16 @@ from ottla.wire.messages.metadata_records import (
 
 __all__ = ["CONTROLLER_REGISTRATION_LEVEL", "decide_register_controller", "decide_write_no_op", "own_registration"]
 
-# From 3.7-IV0 on controllers register too (KIP-919).
+# From 3.7-IV0 on, controllers register too (KIP-919).
 CONTROLLER_REGISTRATION_LEVEL = 15
 
 
-# In the order of their numbers.
+# In the order of their numbers in the protocol.
 _SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 def own_registration(config: BrokerConfig, random: Random) -> ControllerRegistrationRequest:
-    """What a controller says of itself when it starts; the incarnation is that of its process."""
+    """The registration of the controller of this process; every process has a new incarnation id."""
     return ControllerRegistrationRequest(
         controller_id=config.node_id,
         incarnation_id=Uuid.random(random),
@@ -58,23 +58,26 @@ def decide_register_controller(
 ) -> Decision[ControllerRegistrationResponse]:
     if context.image.features.metadata_version < CONTROLLER_REGISTRATION_LEVEL:
         raise KafkaError(
-            ErrorCode.UNSUPPORTED_VERSION, "the cluster's metadata.version is too old for controllers to register"
+            ErrorCode.UNSUPPORTED_VERSION,
+            "the metadata.version of the cluster is too old for the registration of controllers",
         )
     record = RegisterControllerRecord(
         controller_id=request.controller_id,
         incarnation_id=request.incarnation_id,
         zk_migration_ready=False,
         end_points=[
-            ControllerEndpoint(name=each.name, host=each.host, port=each.port, security_protocol=each.security_protocol)
-            for each in request.listeners
+            ControllerEndpoint(
+                name=listener.name, host=listener.host, port=listener.port, security_protocol=listener.security_protocol
+            )
+            for listener in request.listeners
         ],
         features=[
             ControllerFeature(
-                name=each.name,
-                min_supported_version=each.min_supported_version,
-                max_supported_version=each.max_supported_version,
+                name=feature.name,
+                min_supported_version=feature.min_supported_version,
+                max_supported_version=feature.max_supported_version,
             )
-            for each in request.features
+            for feature in request.features
         ],
     )
     return Decision([record], ControllerRegistrationResponse())

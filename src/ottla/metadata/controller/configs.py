@@ -1,8 +1,8 @@
 """Decisions about configurations: of topics, brokers, all brokers, groups and client-metrics subscriptions.
 
-Two requests change them. IncrementalAlterConfigs says what to do with single keys (KIP-339); the older AlterConfigs
-gives the whole set, and what it leaves out is removed. Either way the set that would result is checked as a whole
-before a record is written, and each resource of a request succeeds or fails for itself.
+IncrementalAlterConfigs changes single keys (KIP-339). The older AlterConfigs replaces the whole set and removes the
+keys that it leaves out. Both check the resulting set as a whole before a record is written. Every resource of a request
+succeeds or fails independently.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class AlterOperation(IntEnum):
     SUBTRACT = 3
 
 
-# The new set of a resource, made from the present one.
+# Computes the new set of a resource from the present set.
 Change = Callable[[dict[str, str]], dict[str, str]]
 
 
@@ -64,7 +64,7 @@ def decide_incremental_alter_configs(
 ) -> Decision[incremental_alter_configs.IncrementalAlterConfigsResponse]:
     records: list[Any] = []
     responses = []
-    duplicates = repeated((each.resource_type, each.resource_name) for each in request.resources)
+    duplicates = repeated((resource.resource_type, resource.resource_name) for resource in request.resources)
     for resource in request.resources:
         target = ConfigResource(resource.resource_type, resource.resource_name)
 
@@ -76,7 +76,7 @@ def decide_incremental_alter_configs(
             return apply_operations(target, present, configs)
 
         code, message = _alter_one(
-            target, change, {each.name for each in resource.configs}, context, records, duplicates
+            target, change, {config.name for config in resource.configs}, context, records, duplicates
         )
         responses.append(
             incremental_alter_configs.AlterConfigsResourceResponse(
@@ -92,7 +92,7 @@ def decide_alter_configs(
 ) -> Decision[alter_configs.AlterConfigsResponse]:
     records: list[Any] = []
     responses = []
-    duplicates = repeated((each.resource_type, each.resource_name) for each in request.resources)
+    duplicates = repeated((resource.resource_type, resource.resource_name) for resource in request.resources)
     for resource in request.resources:
         target = ConfigResource(resource.resource_type, resource.resource_name)
 
@@ -102,7 +102,7 @@ def decide_alter_configs(
             return replacement(configs)
 
         code, message = _alter_one(
-            target, change, {each.name for each in resource.configs}, context, records, duplicates
+            target, change, {config.name for config in resource.configs}, context, records, duplicates
         )
         responses.append(
             alter_configs.AlterConfigsResourceResponse(
@@ -148,7 +148,7 @@ def _alter_one(
 def _records(
     target: ConfigResource, present: Mapping[str, str], wanted: Mapping[str, str], named: set[str]
 ) -> list[Any]:
-    # A broker's values are written even when equal: it makes the brokers load files again that a value names.
+    # Values of a broker are written even if they are equal, so that brokers reload the files that a value names.
     always = named if target.type == ResourceType.BROKER else set()
     return [
         ConfigRecord(resource_type=target.type, resource_name=target.name, name=name, value=wanted.get(name))
@@ -158,7 +158,7 @@ def _records(
 
 
 def _eligibility_records(changes: list[Any], context: DecisionContext) -> list[Any]:
-    """Who is eligible to lead was found with the former `min.insync.replicas`; from now on nobody is (KIP-966)."""
+    """Clears eligible leader replicas after a change of `min.insync.replicas`, on which they depend (KIP-966)."""
     if not context.image.features.eligible_leader_replicas_enabled:
         return []
     records: list[Any] = []
@@ -170,12 +170,12 @@ def _eligibility_records(changes: list[Any], context: DecisionContext) -> list[A
         elif change.resource_name:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
-                "with eligible leader replicas min.insync.replicas is the same for all brokers",
+                "with eligible leader replicas, min.insync.replicas must be the same for all brokers",
             )
         elif change.value is None:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
-                "with eligible leader replicas min.insync.replicas needs a value for all brokers",
+                "with eligible leader replicas, min.insync.replicas needs a default for all brokers",
             )
         else:
             records.append(ClearElrRecord())
@@ -186,14 +186,14 @@ def _check_resource(target: ConfigResource, context: DecisionContext) -> None:
     if target.type == ResourceType.TOPIC:
         check_topic_name(target.name)
         if target.name not in context.image.topics.by_name:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {target.name!r}")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {target.name!r} does not exist")
     elif target.type == ResourceType.BROKER:
         if target.name and not (is_number(target.name, at_most=INT_MAX) and target.name == str(int(target.name))):
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
-                f"a broker is named by its id, or by an empty name for all brokers, not by {target.name!r}",
+                f"the name of a broker resource is a broker id, or empty for all brokers, not {target.name!r}",
             )
-        # Controllers have settings of the same kind, and are told of them in the same way.
+        # Controllers have configurations of the same type, which are changed in the same way.
         nodes = (context.image.brokers, context.image.cluster.controllers)
         if target.name and not any(int(target.name) in known for known in nodes):
             raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {target.name} is not registered")
@@ -222,7 +222,7 @@ def _check_values(
 def check_broker_values(
     target: ConfigResource, present: Mapping[str, str], wanted: Mapping[str, str], config: BrokerConfig
 ) -> None:
-    """What a node can tell of a change for itself, for all brokers, or for another; each knows best for itself."""
+    """Checks a change of broker configurations as far as this node can; only the named broker can check everything."""
     changed = {name: text for name, text in wanted.items() if present.get(name) != text}
     check_dynamic_names(changed, for_all_brokers=not target.name)
     check_dynamic_values(changed)
@@ -233,14 +233,14 @@ def check_broker_values(
 
 
 def replacement(configs: list[alter_configs.AlterableConfig]) -> dict[str, str]:
-    """The new set of AlterConfigs."""
+    """The set that AlterConfigs requests."""
     wanted: dict[str, str] = {}
     for config in configs:
         if config.name in wanted:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"{config.name} is given more than once")
         if config.value is None:
             raise KafkaError(
-                ErrorCode.INVALID_REQUEST, f"{config.name} has no value; leave it out to go back to the default"
+                ErrorCode.INVALID_REQUEST, f"{config.name} has no value; leave it out to restore the default"
             )
         wanted[config.name] = config.value
     return wanted
@@ -249,13 +249,13 @@ def replacement(configs: list[alter_configs.AlterableConfig]) -> dict[str, str]:
 def apply_operations(
     target: ConfigResource, present: dict[str, str], configs: list[incremental_alter_configs.AlterableConfig]
 ) -> dict[str, str]:
-    """The new set of IncrementalAlterConfigs, made of the present one."""
+    """The set that IncrementalAlterConfigs makes of the present set."""
     names = [config.name for config in configs]
     if len(set(names)) < len(names):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a key is given more than once")
     for config in configs:
         if config.config_operation not in tuple(AlterOperation):
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no operation {config.config_operation}")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"unknown operation {config.config_operation}")
         operation = AlterOperation(config.config_operation)
         if operation is AlterOperation.DELETE:
             present.pop(config.name, None)
@@ -276,9 +276,7 @@ def _list_operation(
 ) -> str:
     key = _table_of(target).get(name)
     if key is None or key.type is not ConfigType.LIST:
-        raise KafkaError(
-            ErrorCode.INVALID_CONFIG, f"{name} is not a list: {operation.name.lower()} cannot be done to it"
-        )
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} is not a list, so {operation.name.lower()} does not apply")
     if present is None and key.default is not REQUIRED:
         present = format_value(key.default)  # type: ignore[arg-type]
     parts = [part.strip() for part in (present or "").split(",") if part.strip()]

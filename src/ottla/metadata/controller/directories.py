@@ -1,6 +1,6 @@
-"""Decisions about where replicas lie: a broker with several log directories chooses one and tells (KIP-858).
+"""Decisions about the log directories of replicas: a broker with several directories reports its choice (KIP-858).
 
-Without it, the controller could not know which partitions are gone when a broker reports that a directory failed.
+When a broker reports that a directory failed, the controller must know which replicas were in it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def decide_assign_replicas_to_dirs(
 ) -> Decision[AssignReplicasToDirsResponse]:
     image = context.image
     if image.features.metadata_version < DIRECTORIES_LEVEL:
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "this metadata.version knows nothing of directories")
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "the metadata.version of the cluster has no log directories")
     broker = check_broker_epoch(image, request.broker_id, request.broker_epoch)
     records: list[Any] = []
     response = AssignReplicasToDirsResponse()
@@ -45,10 +45,12 @@ def decide_assign_replicas_to_dirs(
                     topic_id=wanted.topic_id,
                     partitions=[
                         ResponsePartitionData(
-                            partition_index=each.partition_index,
-                            error_code=_assign(broker, topic, each.partition_index, directory.id, context, records),
+                            partition_index=partition.partition_index,
+                            error_code=_assign(
+                                broker, topic, partition.partition_index, directory.id, context, records
+                            ),
                         )
-                        for each in wanted.partitions
+                        for partition in wanted.partitions
                     ],
                 )
             )
@@ -78,13 +80,13 @@ def _assign(
         directory if replica == broker.broker_id else partition.directory(replica) for replica in partition.replicas
     ]
     record = PartitionChangeRecord(partition_id=partition_id, topic_id=topic.topic_id, directories=directories)
-    # A broker that was registered before the cluster knew of directories has none here, and is about to tell them.
+    # A broker that registered before the cluster had log directories has none here and will report them soon.
     if broker.directories:
         has_failed = directory not in broker.directories
         was_lost = bool(former) and former not in broker.directories
         if has_failed or was_lost:
-            # In the first case it failed after the broker had chosen it, and the replica is out of service from the
-            # start. In the second its disk was replaced or taken away, and the replica was begun anew, with nothing.
+            # In the first case the directory failed after the broker had chosen it, so the replica is out of service.
+            # In the second case the disk was replaced or removed, so the replica is empty.
             merged = Located(topic, partition_id, merge_partition_change(partition, record))
             record = without_replica(merged, broker.broker_id, context, has_begun_anew=not has_failed) or record
             record.directories = directories

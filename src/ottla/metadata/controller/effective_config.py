@@ -1,8 +1,8 @@
-"""What a topic's configuration comes to as the controller sees it.
+"""The effective configuration of topics and of this node, as the controller computes it.
 
-The tables and the layers are `ottla.model.config`'s; here the controller's own configuration is brought up to date
-with what the image sets for brokers, and the entries of a topic that sets nothing are kept, since every topic's answer
-begins with them.
+`ottla.model.config` has the tables and the layers. This module adds the dynamic values of the image to the
+configuration of the controller. It caches the entries of a topic without overrides, because every response to
+CreateTopics starts with them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["effective_topic_config", "is_unclean_election_enabled", "min_insync_
 
 
 def with_dynamic_layers(config: BrokerConfig, image: MetadataImage) -> BrokerConfig:
-    """The node's configuration with what the image sets for it and for all brokers; the same object if unchanged."""
+    """The configuration with the dynamic values of this node and of all brokers; the same object if unchanged."""
     own, defaults = image.configs.of_broker(config.node_id), image.configs.of_all_brokers()
     if config.dynamic == own and config.dynamic_defaults == defaults:
         return config
@@ -28,7 +28,7 @@ def with_dynamic_layers(config: BrokerConfig, image: MetadataImage) -> BrokerCon
 
 
 def effective_topic_config(config: BrokerConfig, overrides: Mapping[str, str]) -> Iterator[EffectiveConfig]:
-    """Every public topic key, sorted by name; then internal ones that the topic sets."""
+    """All public topic keys, sorted by name, then the internal keys that the topic sets."""
     for entry in _topic_entries(config):
         own = overrides.get(entry.name)
         if own is None:
@@ -50,15 +50,15 @@ def is_unclean_election_enabled(config: BrokerConfig, overrides: Mapping[str, st
     return config.unclean_leader_election_enable if own is None else own.strip().lower() == "true"
 
 
-# A BrokerConfig is replaced when it changes, so the newest one is the only one that is asked for.
+# A BrokerConfig is replaced when it changes, so a cache of one entry is enough.
 @lru_cache(maxsize=2)
 def _topic_entries(config: BrokerConfig) -> tuple[EffectiveConfig, ...]:
     entries = describe_topic(config, {})
-    return tuple(sorted(each._replace(source=_source_of_default(config, each.name)) for each in entries))
+    return tuple(sorted(entry._replace(source=_source_of_default(config, entry.name)) for entry in entries))
 
 
 def _source_of_default(config: BrokerConfig, name: str) -> ConfigSource:
-    """Where a default was set, under whichever name: unlike DescribeConfigs, the answer has no place for names."""
+    """The source of a default. Unlike DescribeConfigs, the response has no field for the name of the key."""
     layers = (
         (config.dynamic, ConfigSource.DYNAMIC_BROKER_CONFIG),
         (config.dynamic_defaults, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),

@@ -1,9 +1,9 @@
-"""Decisions to elect leaders apart from any failure: on demand, back to the preferred replicas, and uncleanly.
+"""Decisions to elect leaders without a failure: by request, for preferred replicas, and unclean elections.
 
-ElectLeaders asks for either kind, of all partitions or of some (KIP-183, KIP-460). On timers the controller hands
-leadership back to preferred replicas (`auto.leader.rebalance.enable`), and looks for leaders of partitions that have
-none where `unclean.leader.election.enable` allows to lose records for it. A look of a timer makes a bounded number of
-changes and says whether it may have left some.
+ElectLeaders requests preferred or unclean elections for all or some partitions (KIP-183, KIP-460). Timers return
+leadership to preferred replicas (`auto.leader.rebalance.enable`), and elect leaders for partitions without one where
+`unclean.leader.election.enable` accepts the loss of records. A decision by timer makes a bounded number of changes and
+tells whether more may be left.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ __all__ = [
 PREFERRED_ELECTION = 0
 UNCLEAN_ELECTION = 1
 
-# Apache Kafka's number: a batch of that size is written and replayed in some milliseconds.
+# Apache Kafka's number: a batch of this size is written and replayed in a few milliseconds.
 ELECTIONS_PER_LOOK_MAX = 1000
 
 
 def decide_elect_leaders(request: ElectLeadersRequest, context: DecisionContext) -> Decision[ElectLeadersResponse]:
     if request.election_type not in (PREFERRED_ELECTION, UNCLEAN_ELECTION):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no election of type {request.election_type}")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"unknown election type {request.election_type}")
     election = Election.PREFERRED if request.election_type == PREFERRED_ELECTION else Election.UNCLEAN
     records: list[Any] = []
     response = ElectLeadersResponse()
@@ -58,7 +58,7 @@ def decide_elect_leaders(request: ElectLeadersRequest, context: DecisionContext)
         response.replica_election_results.append(results)
         for partition_id in partition_ids:
             code, message = _elect_named(name, partition_id, election, context, records)
-            # Asked about everything, only what was done or failed is told.
+            # A request for all partitions is answered with the elections that succeeded or failed.
             if not everything or code is not ErrorCode.ELECTION_NOT_NEEDED:
                 results.partition_result.append(
                     PartitionResult(partition_id=partition_id, error_code=code, error_message=message)
@@ -68,7 +68,7 @@ def decide_elect_leaders(request: ElectLeadersRequest, context: DecisionContext)
 
 
 def decide_balance_leaders(context: DecisionContext) -> Decision[bool]:
-    """Gives leadership back to preferred replicas that are in sync again; says whether there may be more to do."""
+    """Returns leadership to preferred replicas that are in sync again; true if the limit was reached."""
     records: list[Any] = []
     for located in all_partitions(context.image):
         if located.partition.leader != located.partition.preferred_leader:
@@ -81,7 +81,7 @@ def decide_balance_leaders(context: DecisionContext) -> Decision[bool]:
 
 
 def decide_unclean_elections(context: DecisionContext) -> Decision[bool]:
-    """Leaders from outside the in-sync replicas where that is allowed; says whether there may be more to do."""
+    """Elects leaders outside the in-sync replicas where that is allowed; true if the limit was reached."""
     records: list[Any] = []
     for located in all_partitions(context.image):
         if located.partition.leader != NO_LEADER:
@@ -102,13 +102,13 @@ def _elect_named(
     topic = context.image.topics.by_name.get(name)
     partition = None if topic is None else topic.partitions.get(partition_id)
     if topic is None or partition is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name}-{partition_id}"
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {name}-{partition_id} does not exist"
     if election is Election.PREFERRED:
         needed = partition.leader != partition.preferred_leader
     else:
         needed = partition.leader == NO_LEADER
     if not needed:
-        return ErrorCode.ELECTION_NOT_NEEDED, "the partition already has such a leader"
+        return ErrorCode.ELECTION_NOT_NEEDED, "the partition already has a suitable leader"
     record = _elect(Located(topic, partition_id, partition), election, context)
     if record is None:
         if election is Election.PREFERRED:
@@ -119,7 +119,7 @@ def _elect_named(
 
 
 def _elect(located: Located, election: Election, context: DecisionContext) -> PartitionChangeRecord | None:
-    """The change that gives the partition another leader; None when there is none that may lead."""
+    """The change that gives the partition a new leader; None if no replica may lead."""
     change = change_of(located, context, leader_test(context.image, located.partition))
     change.election = election
     record = change.build()

@@ -30,7 +30,7 @@ __all__ = ["UpgradeType", "check_direction", "decide_update_features"]
 ELIGIBLE_LEADER_REPLICAS = "eligible.leader.replicas.version"
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 
-# What Kafka's own tool and its tests expect to read, word for word; see docs/decisions/0005-sentences-on-the-wire.md.
+# Kafka's tool and its tests expect these texts word for word; see docs/decisions/0005-sentences-on-the-wire.md.
 ALL_OR_NOTHING = "The update failed for all features since the following feature had an error:"
 NOT_ASKED_TO_GO_DOWN = (
     "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe downgrade."
@@ -98,7 +98,7 @@ def _check_kraft_version(updates: Sequence[FeatureUpdateKey], kraft_version: Kra
 
 
 def check_direction(name: str, *, present: int, wanted: int, upgrade_type: int) -> None:
-    """Down only when that was asked for, and up only when it was not."""
+    """Raises INVALID_UPDATE_VERSION for a downgrade without permission, and for a downgrade to a higher level."""
     is_upgrade = upgrade_type == UpgradeType.UPGRADE
     if (wanted < present and is_upgrade) or (wanted > present and not is_upgrade):
         reason = NOT_ASKED_TO_GO_DOWN if is_upgrade else NOT_DOWN
@@ -114,22 +114,22 @@ def _update_one(update: FeatureUpdateKey, proposed: Mapping[str, int], context: 
     present = image.features.finalized.get(name, 0)
     upgrade_type = update.upgrade_type
     if context.api_version == 0:
-        # That version's own flag for downgrades is not honoured in Apache Kafka either.
+        # Apache Kafka ignores the downgrade flag of version 0, too.
         upgrade_type = UpgradeType.UPGRADE
     if upgrade_type not in (UpgradeType.UPGRADE, UpgradeType.SAFE_DOWNGRADE, UpgradeType.UNSAFE_DOWNGRADE):
-        raise _refusal(name, wanted, f"there is no upgrade of type {upgrade_type}")
+        raise _refusal(name, wanted, f"unknown upgrade type {upgrade_type}")
     if wanted < 0:
-        raise _refusal(name, wanted, "levels begin at 0")
+        raise _refusal(name, wanted, "levels start at 0")
     _check_supported(name, wanted, context)
     check_direction(name, present=present, wanted=wanted, upgrade_type=upgrade_type)
     if name == METADATA_VERSION and loses_metadata(present=present, wanted=wanted):
-        # An unsafe downgrade would be allowed to lose it, but no release of Apache Kafka does that either.
-        raise _refusal(name, wanted, f"the log may hold what only levels up to {present} can express")
+        # An unsafe downgrade may lose metadata by definition, but no release of Apache Kafka supports it.
+        raise _refusal(name, wanted, f"the log may contain records that only levels up to {present} can express")
     if name == KRAFT_VERSION and wanted != present:
         raise _refusal(name, wanted, "the voters of this quorum cannot change yet, so neither can its version")
     for needed, level in feature_dependencies(name, wanted):
         if proposed.get(needed, 0) < level:
-            raise _refusal(name, wanted, f"that needs {needed} at {level} or above")
+            raise _refusal(name, wanted, f"it requires {needed} at level {level} or higher")
     return [] if wanted == present else [FeatureLevelRecord(name=name, feature_level=wanted)]
 
 
@@ -138,15 +138,18 @@ def _refusal(name: str, wanted: int, reason: str) -> KafkaError:
 
 
 def _check_supported(name: str, wanted: int, context: DecisionContext) -> None:
-    """A level is taken only when every node of the cluster, of which this one speaks first, can run at it."""
+    """Raises INVALID_UPDATE_VERSION unless every node of the cluster supports the level, starting with this node."""
     image, own = context.image, supported_features(unstable=context.config.unstable_feature_versions_enable)
     if name not in own:
         raise _refusal(name, wanted, "this release has no such feature")
     lowest, highest = own[name]
     if not lowest <= wanted <= highest:
         raise _refusal(name, wanted, f"this release has the levels {lowest} to {highest}")
-    nodes = [("controller", each.controller_id, each.features) for each in image.cluster.controllers.values()]
-    nodes += [("broker", each.broker_id, each.features) for each in image.brokers.values()]
+    nodes = [
+        ("controller", controller.controller_id, controller.features)
+        for controller in image.cluster.controllers.values()
+    ]
+    nodes += [("broker", broker.broker_id, broker.features) for broker in image.brokers.values()]
     for kind, node_id, features in nodes:
         least, most = features.get(name, (0, 0))
         if not least <= wanted <= most:
@@ -154,11 +157,11 @@ def _check_supported(name: str, wanted: int, context: DecisionContext) -> None:
 
 
 def _shared_min_insync_replicas(context: DecisionContext) -> list[Any]:
-    """While replicas are eligible by `min.insync.replicas`, all brokers must mean the same number (KIP-966)."""
+    """With eligible leader replicas, `min.insync.replicas` must be the same for all brokers (KIP-966)."""
     configs, name = context.image.configs, MIN_INSYNC_REPLICAS
     records: list[Any] = []
     if name not in configs.of_all_brokers():
-        # What the node was started with: values that were set later, for itself alone, are among those that go.
+        # The static value of this node. Dynamic values of single brokers are removed below.
         value = str(context.config.with_dynamic(dynamic={}, dynamic_defaults={}).min_insync_replicas)
         records.append(ConfigRecord(resource_type=ResourceType.BROKER, resource_name="", name=name, value=value))
     records += [

@@ -1,15 +1,15 @@
-"""How one partition changes: in-sync replicas, leader, eligible leaders, reassignment.
+"""The change of one partition: in-sync replicas, leader, eligible leader replicas, reassignment.
 
-`PartitionChange` holds what is wanted; `build` works out the record, or None when nothing changes. The rules:
+`PartitionChange` has the requested values; `build` computes the record, or None if nothing changes. The rules:
 
-- The leader is chosen among the in-sync replicas; when there are none, among the eligible leader replicas, which have
-  everything that was ever acknowledged (KIP-966); when there are none of those either, the last known leader may come
-  back. Only an unclean election looks further, and it may lose records: then the new leader alone is in sync and has
-  to recover.
-- While fewer replicas are in sync than `min.insync.replicas`, whoever leaves the in-sync set becomes an eligible
-  leader replica, unless it stopped uncleanly and so may have lost its tail.
-- A reassignment is done as soon as every replica it adds is in sync and at least one that stays is; one that removes
-  more than it adds waits for all that stay, lest the fewer that are left be fewer still.
+- The leader is chosen from the in-sync replicas. If there are none, it is chosen from the eligible leader replicas,
+  which have every acknowledged record (KIP-966). If there are none of those either, the last known leader may lead.
+  Only an unclean election considers other replicas, and it may lose records: the new leader is then the only in-sync
+  replica, and it must recover.
+- While fewer replicas than `min.insync.replicas` are in sync, a replica that leaves the in-sync set becomes an eligible
+  leader replica, unless it stopped uncleanly and may have lost its tail.
+- A reassignment completes when every added replica and at least one remaining replica are in sync. A reassignment that
+  removes more replicas than it adds waits for all remaining replicas, so that the smaller set is complete.
 - A change of leader, or the removal of a replica, raises the leader epoch.
 """
 
@@ -28,17 +28,17 @@ __all__ = ["Election", "PartitionChange"]
 
 
 class Election(Enum):
-    # The preferred replica if it can, otherwise as for ONLINE.
+    # The preferred replica if it can lead, otherwise as ONLINE.
     PREFERRED = "preferred"
-    # The present leader if it can, otherwise the first replica that can.
+    # The present leader if it can lead, otherwise the first replica that can.
     ONLINE = "online"
-    # As ONLINE, and when nobody can, any live replica.
+    # As ONLINE; if no such replica can lead, any live replica.
     UNCLEAN = "unclean"
 
 
 @dataclass(slots=True, kw_only=True)
 class PartitionChange:
-    """What is wanted of a partition; fields left None stay as they are."""
+    """The requested change; fields with None keep their values."""
 
     partition: PartitionImage
     topic_id: Uuid
@@ -55,7 +55,8 @@ class PartitionChange:
     removing: tuple[int, ...] | None = None
     recovery_state: int | None = None
     stopped_uncleanly: Collection[int] = ()
-    # Without eligible leaders the last in-sync replica stays in the set, as it alone has everything; unless it has not.
+    # Without eligible leader replicas, the last in-sync replica stays in the set, because only it has every record.
+    # True if that replica has lost its log.
     isr_may_be_empty: bool = False
 
     def build(self) -> PartitionChangeRecord | None:
@@ -74,7 +75,7 @@ class PartitionChange:
             self._update_eligible(target)
         unclean_leader = self._elect(target, record)
         if record.leader == NO_LEADER_CHANGE and not set(partition.replicas) <= set(target.replicas):
-            # A replica that is removed has to hear of it, so the epoch rises although the leader stays.
+            # A removed replica must notice the change, so the epoch rises although the leader stays.
             record.leader = partition.leader
         if unclean_leader is not None or not self.elr_enabled:
             target.elr = ()
@@ -100,12 +101,12 @@ class PartitionChange:
         target.elr = tuple(
             replica
             for replica in candidates
-            # Whoever is a replica no longer has no log that it could lead with, should it become one again.
+            # A removed replica has no log to lead with, even if it is added again.
             if replica in target.replicas and replica not in target.isr and replica not in self.stopped_uncleanly
         )
 
     def _elect(self, target: _Target, record: PartitionChangeRecord) -> int | None:
-        """Sets the leader when it changes; returns the new leader when the election was unclean."""
+        """Sets the leader if it changes. Returns the new leader if the election was unclean."""
         leader, unclean = self._choose_leader(target)
         if leader == self.partition.leader:
             return None
@@ -141,7 +142,7 @@ class PartitionChange:
         return NO_LEADER, False
 
     def _update_last_known_leader(self, record: PartitionChangeRecord) -> None:
-        """The field holds whoever led before the partition had no leader, and is cleared once somebody leads."""
+        """Stores the last leader when the partition loses it, and clears it when the partition has a leader again."""
         if not self.elr_enabled:
             return
         last_known = self.partition.last_known_elr
@@ -179,7 +180,7 @@ class _Target:
             return
         staying = tuple(replica for replica in self.replicas if replica not in self.removing)
         isr = tuple(replica for replica in self.isr if replica not in self.removing)
-        # What another reassignment was adding, and this one takes away again, is waited for in vain.
+        # A replica that an earlier reassignment added and this one removes need not get in sync.
         adding = set(self.adding) - set(self.removing)
         if not isr or not adding <= set(isr) or not staying:
             return

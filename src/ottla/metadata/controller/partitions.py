@@ -1,7 +1,7 @@
 """Decisions about leaders and in-sync replicas.
 
-Leaders report changes of their in-sync sets (AlterPartition); brokers coming and going move leadership. All of them
-come down to `PartitionChange`.
+Leaders report changes of their in-sync replicas (AlterPartition), and brokers that stop or start move leadership. All
+of these changes are computed by `PartitionChange`.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ class Located(NamedTuple):
 
 
 def check_broker_epoch(image: MetadataImage, broker_id: int, broker_epoch: int) -> BrokerImage:
-    """The registration a broker speaks for; raises STALE_BROKER_EPOCH when it is not the present one."""
+    """The broker's registration; raises STALE_BROKER_EPOCH if the epoch is not the registered one."""
     broker = image.brokers.get(broker_id)
     if broker is None:
         raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, f"broker {broker_id} is not registered")
     if broker.broker_epoch != broker_epoch:
         raise KafkaError(
             ErrorCode.STALE_BROKER_EPOCH,
-            f"broker {broker_id} speaks for epoch {broker_epoch}, but is registered with epoch {broker.broker_epoch}",
+            f"the request is from epoch {broker_epoch} of broker {broker_id}, not from epoch {broker.broker_epoch}",
         )
     return broker
 
@@ -86,7 +86,8 @@ def decide_alter_partition(
                 records.append(record)
                 partition = merge_partition_change(partition, record)
                 if record.leader not in (NO_LEADER_CHANGE, request.broker_id):
-                    # The change ended a reassignment that moves the leader; it has to learn that from the metadata.
+                    # The change completed a reassignment that moves the leader. The old leader learns it from the
+                    # metadata.
                     answer.partitions.append(_refused(wanted, ErrorCode.NEW_LEADER_ELECTED))
                     continue
             answer.partitions.append(
@@ -110,11 +111,11 @@ def leader_and_isr_updates(
     stopped_uncleanly: int = NO_LEADER,
     directories: Collection[Uuid] | None = None,
 ) -> list[Any]:
-    """Changes of every partition that a broker's going (or coming) concerns.
+    """The changes of every partition that a stopping or starting broker concerns.
 
-    `removed` leaves all in-sync sets and leads nothing; `added` may lead what has no leader, although the image still
-    shows it fenced; `stopped_uncleanly` also stops being eligible, for it may have lost its newest records. With
-    `directories`, only replicas of the removed broker in these are concerned.
+    `removed` leaves all in-sync sets and leads nothing. `added` may lead partitions without a leader, although the
+    image still shows it fenced. `stopped_uncleanly` also ceases to be eligible, because it may have lost its newest
+    records. With `directories`, only replicas in these directories of the removed broker are concerned.
     """
     image = context.image
     gone = {removed, stopped_uncleanly} - {NO_LEADER}
@@ -147,16 +148,16 @@ def leader_and_isr_updates(
 def without_replica(
     located: Located, replica: int, context: DecisionContext, *, has_begun_anew: bool
 ) -> PartitionChangeRecord | None:
-    """The change after which a replica that has lost its log neither leads, nor is in sync, nor eligible.
+    """The change for a replica that has lost its log: it neither leads, nor is in sync, nor eligible.
 
-    None when there is none. The only replica may begin again with nothing; where there are others, they may have more,
-    and if none of them was in sync, nobody is: an administrator has to say that what they have is enough.
+    None if nothing changes. An only replica may start again empty. Other replicas may have more records; if none of
+    them was in sync, no replica is, and an administrator has to allow an unclean election.
     """
     topic, partition_id, partition = located
     usual = leader_test(context.image, partition)
     is_only = partition.replicas == (replica,)
-    change = change_of(located, context, lambda each: (is_only or each != replica) and usual(each))
-    change.isr = tuple(each for each in partition.isr if each != replica)
+    change = change_of(located, context, lambda other: (is_only or other != replica) and usual(other))
+    change.isr = tuple(other for other in partition.isr if other != replica)
     change.stopped_uncleanly = (replica,)
     change.isr_may_be_empty = has_begun_anew and not is_only
     record = change.build()
@@ -182,7 +183,7 @@ def leader_test(image: MetadataImage, partition: PartitionImage, *, added: int =
         if broker is None or not (broker.active or replica == added):
             return False
         directory = partition.directory(replica)
-        # A replica in a directory that went offline cannot lead; one without a known directory can.
+        # A replica in an offline directory cannot lead; a replica without a known directory can.
         return not directory or not broker.directories or directory in broker.directories
 
     return can_lead
@@ -197,7 +198,7 @@ def change_of(located: Located, context: DecisionContext, can_lead: Callable[[in
         topic_id=located.topic.topic_id,
         partition_id=located.partition_id,
         can_lead=can_lead,
-        # More than all replicas can never be in sync, so the bound is the number of them.
+        # No more replicas than exist can be in sync.
         min_insync_replicas=min(min_insync_replicas(context.config, overrides), len(located.partition.replicas)),
         elr_enabled=image.features.eligible_leader_replicas_enabled,
         default_directory=lambda replica: default_directory(image, replica),
@@ -220,7 +221,7 @@ def _alter_partition_error(
     if partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if wanted.leader_epoch > partition.leader_epoch or wanted.partition_epoch > partition.partition_epoch:
-        # The leader knows more than this controller: it should look for a newer one.
+        # The leader has newer metadata than this controller, so it must find the active one.
         return ErrorCode.NOT_CONTROLLER
     if wanted.leader_epoch < partition.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
@@ -237,7 +238,7 @@ def _alter_partition_error(
     if wanted.leader_recovery_state not in (0, 1) or (
         recovering and (len(new_isr) > 1 or not partition.leader_recovery_state)
     ):
-        # While it recovers, the leader is alone in sync; and nobody begins to recover by himself.
+        # A recovering leader is the only in-sync replica, and only the controller sets the state RECOVERING.
         return ErrorCode.INVALID_REQUEST
     epochs = {state.broker_id: state.broker_epoch for state in wanted.new_isr_with_epochs}
     for replica in new_isr:

@@ -1,12 +1,12 @@
-"""Where the replicas of new partitions go.
+"""The placement of the replicas of new partitions.
 
-Brokers are laid out in a ring in which neighbours are in different racks as far as possible: racks take turns, each
-giving its next broker (with racks {0,1,2} and {3,4,5} the ring is 0,3,1,4,2,5). The leader of the first partition is
-drawn at random, further leaders follow round the ring. Followers are the next brokers round the ring that hold fewest
-replicas of this assignment, one per rack until every rack has one. So leaders and replicas are spread evenly, and the
-loss of a rack takes at most one replica of a partition when there are enough racks.
+Brokers form a ring in which neighbours are in different racks as far as possible: racks take turns with their next
+broker (with racks {0,1,2} and {3,4,5} the ring is 0,3,1,4,2,5). The leader of the first partition is chosen at random,
+and further leaders follow around the ring. Followers are the next brokers around the ring with the fewest replicas of
+this assignment, one per rack until every rack has one. This spreads leaders and replicas evenly, and the loss of a rack
+takes at most one replica of a partition if there are enough racks.
 
-Fenced brokers come last: they are used only when the replication factor cannot be met without them, and never lead.
+Fenced brokers come last: they are used only if the replication factor cannot be met without them, and they never lead.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class UsableBroker(NamedTuple):
 
 
 class ReplicaPlacer:
-    """The brokers of one decision, laid out once for all the topics that it places."""
+    """The brokers of one decision, computed once for all of its topics."""
 
     __slots__ = ("_fenced_ring", "_random", "_ring")
 
@@ -40,12 +40,12 @@ class ReplicaPlacer:
     def place(
         self, *, partition_count: int, replication_factor: int, start: int | None = None
     ) -> list[tuple[int, ...]]:
-        """Replica lists of `partition_count` partitions, leaders first. `start` pins the first leader in the ring."""
+        """The replicas of `partition_count` partitions, leader first. `start` fixes the first leader in the ring."""
         ring = self._ring
         if not ring:
             raise KafkaError(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
-                "no replica can be placed: every registered broker is fenced, shutting down or closed to new replicas",
+                "no replica can be placed: every registered broker is fenced, shutting down or cordoned",
             )
         usable = len(ring) + len(self._fenced_ring)
         if replication_factor > usable:
@@ -62,7 +62,7 @@ class ReplicaPlacer:
 
 
 def rack_ring(brokers: Sequence[UsableBroker]) -> list[UsableBroker]:
-    """Brokers with racks taking turns; brokers without a rack count as one rack of their own."""
+    """The brokers, with racks taking turns; brokers without a rack form one rack."""
     racks: dict[str | None, list[UsableBroker]] = {}
     for broker in sorted(brokers):
         racks.setdefault(broker.rack, []).append(broker)
@@ -82,7 +82,7 @@ def _place_with_followers(
 ) -> list[tuple[int, ...]]:
     size = len(ring)
     load = {broker.broker_id: 0 for broker in (*ring, *fenced_ring)}
-    # Leaders are given beforehand, so a broker's share of followers is what is left of its share of replicas.
+    # The leaders are fixed, so a broker's share of followers is its share of replicas without its leaders.
     leaders_to_come = dict.fromkeys(load, 0)
     for index in range(partition_count):
         leaders_to_come[ring[(first + index) % size].broker_id] += 1
@@ -122,5 +122,5 @@ def _next_follower(
         committed = load[broker.broker_id] + leaders_to_come[broker.broker_id]
         return broker.rack in used_racks, committed >= share, load[broker.broker_id]
 
-    # `min` keeps the first of equals, which is the next one round the ring.
+    # `min` returns the first of equal brokers, which is the next one around the ring.
     return min(candidates, key=cost)

@@ -1,4 +1,4 @@
-"""Decisions about producer ids: brokers draw blocks of a thousand, and no id is ever given twice (KIP-730)."""
+"""Decisions about producer ids: brokers get blocks of a thousand, and no id is issued twice (KIP-730)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """Decisions to move replicas: AlterPartitionReassignments and ListPartitionReassignments (KIP-455).
 
-A reassignment begins with both sets: the wanted replicas in their order, then those that shall go. Which are new and
-which go is kept beside them. It ends by itself as soon as every wanted replica is in sync (`PartitionChange`), which
-the leader's AlterPartition brings about; another one may take its place before that, and cancelling it takes back what
-was added. The controller moves nothing: brokers see in the metadata which replicas they have.
+A reassignment starts with both sets of replicas: the target replicas in their order, then the replicas to remove. The
+partition also records which replicas are being added and removed. The reassignment completes when every target replica
+is in sync (`PartitionChange`), which the leader reports with AlterPartition. Before that, another reassignment may
+replace it, and cancelling it removes the added replicas. The controller moves no data: brokers learn their replicas
+from the metadata.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ __all__ = ["decide_alter_partition_reassignments", "decide_list_partition_reassi
 def decide_alter_partition_reassignments(
     request: AlterPartitionReassignmentsRequest, context: DecisionContext
 ) -> Decision[AlterPartitionReassignmentsResponse]:
-    """Each partition succeeds or fails for itself."""
+    """Every partition succeeds or fails independently."""
     records: list[Any] = []
     response = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change, error_message=None
@@ -95,7 +96,9 @@ def _alter(
     topic = context.image.topics.by_name.get(name)
     partition = None if topic is None else topic.partitions.get(wanted.partition_index)
     if topic is None or partition is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name}-{wanted.partition_index}")
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {name}-{wanted.partition_index} does not exist"
+        )
     located = Located(topic, wanted.partition_index, partition)
     if wanted.replicas is None:
         return _cancel(located, context)
@@ -108,9 +111,9 @@ def _alter(
 
 
 def _reassign(located: Located, wanted: Sequence[int], context: DecisionContext) -> PartitionChangeRecord | None:
-    """Replaces a reassignment that is under way: what that one was adding counts as present, and may go again.
+    """Replaces an active reassignment: the replicas that it was adding count as present and may be removed again.
 
-    What was added stays known as such where nothing more is added, so that cancelling still finds what was there first.
+    They stay recorded as added if nothing more is added, so that cancelling restores the original replicas.
     """
     present = located.partition.replicas
     removing = tuple(sorted(set(present) - set(wanted)))
@@ -128,14 +131,14 @@ def _cancel(located: Located, context: DecisionContext) -> PartitionChangeRecord
     replicas = tuple(replica for replica in partition.replicas if replica not in partition.adding_replicas)
     isr = tuple(replica for replica in partition.isr if replica not in partition.adding_replicas)
     if not replicas:
-        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "there would be no replica left")
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "no replica would be left")
     if not isr:
-        # Only replicas that were added are in sync: whoever leads then has to be believed.
+        # Only added replicas are in sync, so the leader must be one of the others, which may lose records.
         if not is_unclean_election_enabled(context.config, context.image.configs.of_topic(located.topic.name)):
             raise KafkaError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 f"the reassignment of {located.topic.name}-{located.partition_id} cannot be cancelled: "
-                "none of the former replicas is in sync, and unclean leader election is not enabled",
+                "no original replica is in sync, and unclean leader election is not enabled",
             )
         isr = replicas[:1]
     change = change_of(located, context, leader_test(context.image, partition))
@@ -144,7 +147,7 @@ def _cancel(located: Located, context: DecisionContext) -> PartitionChangeRecord
 
 
 def _check_factor(partition: PartitionImage, wanted: Sequence[int]) -> None:
-    """The factor is that of the reassignment under way, as if it had ended (KIP-860)."""
+    """The present factor is that of an active reassignment as if it had completed (KIP-860)."""
     present = len(set(partition.replicas) - set(partition.removing_replicas))
     if present != len(wanted):
         raise KafkaError(

@@ -1,8 +1,8 @@
 """Decisions about SCRAM credentials (KIP-554, KIP-900).
 
-A client sends a password that it has salted and hashed itself; what is kept are the two keys that RFC 5802 derives from
-that, with which a server can check a password but not learn it. A request changes at most one credential of a user:
-whoever is named twice is refused, and every user succeeds or fails for themselves.
+A client sends a password that it has salted and hashed. The controller stores the two keys that RFC 5802 derives from
+it. They are enough to check a password, but not to learn it. A request changes at most one credential of a user: a user
+that occurs twice is refused. Every user succeeds or fails independently.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from ottla.wire.messages.metadata_records import RemoveUserScramCredentialRecord
 
 __all__ = ["decide_alter_user_scram_credentials"]
 
-# From 3.5-IV2 on the log may hold credentials.
+# From 3.5-IV2 on, the log may contain credentials.
 SCRAM_LEVEL = 11
 HASHES: dict[int, Callable[..., hashlib._Hash]] = {1: hashlib.sha256, 2: hashlib.sha512}
-# Below the first a password is guessed too easily; above the second each login costs a server too much.
+# Fewer iterations make a password too easy to guess; more iterations make every login too expensive for a server.
 ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16384
 
 Change = ScramCredentialDeletion | ScramCredentialUpsertion
@@ -42,10 +42,10 @@ def decide_alter_user_scram_credentials(
     ensure_bounded(len(changes))
     named_twice = repeated(change.name for change in changes)
     records: list[ScramRecord] = []
-    # By user, so that whoever is named twice is answered once.
+    # By user, so that a user that occurs twice gets one result.
     results: dict[str, AlterUserScramCredentialsResult] = {}
     for change in changes:
-        # What is wrong with the first mention of a user is told, rather than that there is another.
+        # An error of the first occurrence takes precedence over the duplicate.
         if change.name in results:
             continue
         result = results[change.name] = AlterUserScramCredentialsResult(user=change.name, error_message=None)
@@ -60,7 +60,7 @@ def decide_alter_user_scram_credentials(
 
 
 def _record(change: Change, image: MetadataImage) -> ScramRecord:
-    """What is to be written; raises KafkaError where the change is not allowed."""
+    """The record of a change; raises KafkaError for an invalid change."""
     if image.features.metadata_version < SCRAM_LEVEL:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "The cluster's metadata.version is too low for SCRAM.")
     if not change.name:

@@ -1,7 +1,7 @@
 """Decisions about topics: create, delete, add partitions.
 
-Each topic of a request succeeds or fails for itself; what succeeds is written in one batch. A topic's records are its
-TopicRecord, then its configuration, then its partitions, in the order in which a reader needs them.
+Every topic of a request succeeds or fails independently, and the records of all successful topics form one batch. The
+records of a topic are its TopicRecord, its configuration and its partitions, in the order that replay requires.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ __all__ = ["decide_create_partitions", "decide_create_topics", "decide_delete_to
 
 Assignments = dict[int, Sequence[int]]
 
-# What one request may ask for, as in Apache Kafka.
+# Apache Kafka's limit for one request.
 PARTITIONS_PER_REQUEST_MAX = 10_000
 
 
-class _Room:
-    """What is worked out once for all topics of a request: the brokers' layout, and what every answer begins with."""
+class _TopicRequest:
+    """Computed once for all topics of a request: the layout of brokers and the default configuration."""
 
     def __init__(self, context: DecisionContext) -> None:
         self.context = context
@@ -63,7 +63,7 @@ class _Room:
         return self._placer.place(partition_count=partition_count, replication_factor=replication_factor)
 
     def configs(self, overrides: Mapping[str, str]) -> list[CreatableTopicConfigs]:
-        """The answer's list; topics that set nothing share one, which nobody changes."""
+        """The configuration in the response. Topics without overrides share one list, which is never changed."""
         if overrides:
             return self._configs(overrides)
         if self._default_configs is None:
@@ -85,7 +85,7 @@ class _Room:
 
 def decide_create_topics(request: CreateTopicsRequest, context: DecisionContext) -> Decision[CreateTopicsResponse]:
     _check_partition_count(request, context)
-    room = _Room(context)
+    shared = _TopicRequest(context)
     records: list[Any] = []
     results: list[CreatableTopicResult] = []
     duplicates = repeated(topic.name for topic in request.topics)
@@ -99,7 +99,7 @@ def decide_create_topics(request: CreateTopicsRequest, context: DecisionContext)
             if topic.name in duplicates:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"the request names topic {topic.name!r} more than once")
             _check_new_name(topic.name, context.image, taken_keys)
-            topic_records, result = _create_topic(topic, room)
+            topic_records, result = _create_topic(topic, shared)
         except KafkaError as error:
             results.append(
                 CreatableTopicResult(name=topic.name, error_code=error.code, error_message=error.message, configs=[])
@@ -114,7 +114,7 @@ def decide_create_topics(request: CreateTopicsRequest, context: DecisionContext)
 def decide_delete_topics_disabled(
     request: DeleteTopicsRequest, context: DecisionContext
 ) -> Decision[DeleteTopicsResponse]:
-    """`delete.topic.enable` is false: every topic of the request gets the same refusal."""
+    """With `delete.topic.enable=false`, every topic of the request gets the same error."""
     code = ErrorCode.TOPIC_DELETION_DISABLED if context.api_version >= 3 else ErrorCode.INVALID_REQUEST
     message = "topics cannot be deleted: delete.topic.enable is false"
     results = [DeletableTopicResult(name=name, error_code=code, error_message=message) for name in request.topic_names]
@@ -147,7 +147,7 @@ def decide_delete_topics(request: DeleteTopicsRequest, context: DecisionContext)
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"the request names topic {name or topic_id} twice")
             topic = _find_topic(name, topic_id, context.image)
             if topic.topic_id in by_id and topic.name in by_name:
-                # Named in both ways: it is deleted in neither, and told of once.
+                # A topic that is given by name and by id is not deleted and gets one result.
                 answered.update(((None, topic.topic_id), (topic.name, Uuid.ZERO)))
                 shown = topic.name, topic.topic_id
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"the request names topic {name or topic_id} twice")
@@ -168,7 +168,7 @@ def decide_delete_topics(request: DeleteTopicsRequest, context: DecisionContext)
 def decide_create_partitions(
     request: CreatePartitionsRequest, context: DecisionContext
 ) -> Decision[CreatePartitionsResponse]:
-    room = _Room(context)
+    shared = _TopicRequest(context)
     records: list[Any] = []
     results: list[CreatePartitionsTopicResult] = []
     duplicates = repeated(topic.name for topic in request.topics)
@@ -180,7 +180,7 @@ def decide_create_partitions(
         try:
             if topic.name in duplicates:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"the request names topic {topic.name!r} more than once")
-            added = _create_partitions(topic, room)
+            added = _create_partitions(topic, shared)
         except KafkaError as error:
             results.append(
                 CreatePartitionsTopicResult(name=topic.name, error_code=error.code, error_message=error.message)
@@ -194,7 +194,7 @@ def decide_create_partitions(
 
 def _check_new_name(name: str, image: MetadataImage, taken_keys: dict[str, str]) -> None:
     if name == CLUSTER_METADATA_TOPIC:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name} is the metadata log itself and cannot be created")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name} is the metadata log and cannot be created")
     check_topic_name(name)
     if name in image.topics.by_name:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
@@ -207,13 +207,13 @@ def _check_new_name(name: str, image: MetadataImage, taken_keys: dict[str, str])
         raise KafkaError(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
             f"topic {name!r} differs from the existing topic {other!r} only in '.' and '_', "
-            "which metrics could not tell apart",
+            "which metrics cannot distinguish",
         )
     taken_keys[key] = name
 
 
 def _check_partition_count(request: CreateTopicsRequest, context: DecisionContext) -> None:
-    """A request that is too large is refused as a whole, before anything of its size is built."""
+    """Refuses a request that is too large as a whole, before its records are built."""
     default = context.config.num_partitions
     wanted = sum(
         len(topic.assignments) or (default if topic.num_partitions == -1 else max(topic.num_partitions, 0))
@@ -227,13 +227,13 @@ def _check_partition_count(request: CreateTopicsRequest, context: DecisionContex
         )
 
 
-def _create_topic(topic: CreatableTopic, room: _Room) -> tuple[list[Any], CreatableTopicResult]:
-    context = room.context
+def _create_topic(topic: CreatableTopic, shared: _TopicRequest) -> tuple[list[Any], CreatableTopicResult]:
+    context = shared.context
     overrides = _creation_overrides(topic, context)
     if topic.assignments:
         assignments = _manual_assignments(topic, context)
     else:
-        assignments = _automatic_assignments(topic, room)
+        assignments = _automatic_assignments(topic, shared)
     context.take_mutations(len(assignments))
     topic_id = Uuid.random(context.random)
     records: list[Any] = [TopicRecord(name=topic.name, topic_id=topic_id)]
@@ -241,12 +241,12 @@ def _create_topic(topic: CreatableTopic, room: _Room) -> tuple[list[Any], Creata
         ConfigRecord(resource_type=ResourceType.TOPIC, resource_name=topic.name, name=name, value=value)
         for name, value in overrides.items()
     ]
-    records += _partition_records(topic_id, assignments, room)
+    records += _partition_records(topic_id, assignments, shared)
     result = CreatableTopicResult(name=topic.name, topic_id=topic_id, error_message=None, configs=[])
     if context.may_describe_configs(topic.name):
         result.num_partitions = len(assignments)
         result.replication_factor = len(assignments[0])
-        result.configs = room.configs(overrides)
+        result.configs = shared.configs(overrides)
     else:
         result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return records, result
@@ -268,7 +268,7 @@ def _manual_assignments(topic: CreatableTopic, context: DecisionContext) -> Assi
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
             "with a manual assignment both num_partitions and replication_factor must be -1, "
-            "since the assignment already says them",
+            "because the assignment determines them",
         )
     assignments: Assignments = {}
     replication_factor: int | None = None
@@ -295,9 +295,9 @@ def _manual_assignments(topic: CreatableTopic, context: DecisionContext) -> Assi
 def check_manual_assignment(
     broker_ids: Sequence[int], image: MetadataImage, *, partition: int, size: int | None, needs_active: bool = True
 ) -> None:
-    """Raises INVALID_REPLICA_ASSIGNMENT unless the replicas are registered, distinct, and one of them can lead.
+    """Raises INVALID_REPLICA_ASSIGNMENT unless the replicas are registered and distinct, and one of them can lead.
 
-    A reassignment does without the last: the partition has a leader already.
+    The last condition does not apply to a reassignment, because the partition already has a leader.
     """
     if not broker_ids:
         problem = "has no replica"
@@ -316,7 +316,7 @@ def check_manual_assignment(
     raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the assignment of partition {partition} {problem}")
 
 
-def _automatic_assignments(topic: CreatableTopic, room: _Room) -> Assignments:
+def _automatic_assignments(topic: CreatableTopic, shared: _TopicRequest) -> Assignments:
     if topic.replication_factor < -1 or topic.replication_factor == 0:
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -327,19 +327,19 @@ def _automatic_assignments(topic: CreatableTopic, room: _Room) -> Assignments:
             ErrorCode.INVALID_PARTITIONS,
             f"the number of partitions must be at least 1, or -1 for the default, not {topic.num_partitions}",
         )
-    config = room.context.config
+    config = shared.context.config
     count = config.num_partitions if topic.num_partitions == -1 else topic.num_partitions
     factor = config.default_replication_factor if topic.replication_factor == -1 else topic.replication_factor
-    return dict(enumerate(room.place(partition_count=count, replication_factor=factor)))
+    return dict(enumerate(shared.place(partition_count=count, replication_factor=factor)))
 
 
-def _partition_records(topic_id: Uuid, assignments: Mapping[int, Sequence[int]], room: _Room) -> list[Any]:
-    """Records of new partitions: whoever is active is in sync, and the first of them leads."""
+def _partition_records(topic_id: Uuid, assignments: Mapping[int, Sequence[int]], shared: _TopicRequest) -> list[Any]:
+    """The records of new partitions: active replicas are in sync, and the first of them leads."""
     records = []
     for index in sorted(assignments):
         replicas = list(assignments[index])
-        isr = [broker_id for broker_id in replicas if broker_id in room.active]
-        assert isr, "an assignment without an active replica was let through"
+        isr = [broker_id for broker_id in replicas if broker_id in shared.active]
+        assert isr, "an assignment needs an active replica"
         records.append(
             PartitionRecord(
                 partition_id=index,
@@ -351,7 +351,7 @@ def _partition_records(topic_id: Uuid, assignments: Mapping[int, Sequence[int]],
                 leader=isr[0],
                 leader_epoch=0,
                 partition_epoch=0,
-                directories=[room.directories[broker_id] for broker_id in replicas] if room.has_directories else [],
+                directories=[shared.directories[broker_id] for broker_id in replicas] if shared.has_directories else [],
             )
         )
     return records
@@ -360,24 +360,24 @@ def _partition_records(topic_id: Uuid, assignments: Mapping[int, Sequence[int]],
 def _find_topic(name: str | None, topic_id: Uuid, image: MetadataImage) -> TopicImage:
     if name is None:
         if not topic_id:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "a topic to delete needs a name or an id, and has neither")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "a topic to delete needs a name or an id")
         topic = image.topics.by_id.get(topic_id)
         if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with the id {topic_id}")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"topic id {topic_id} does not exist")
         return topic
     if topic_id:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "a topic to delete is named by its name or its id, not by both")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a topic to delete is given by name or by id, not by both")
     topic = image.topics.by_name.get(name)
     if topic is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} does not exist")
     return topic
 
 
-def _create_partitions(topic: CreatePartitionsTopic, room: _Room) -> list[Any]:
-    context = room.context
+def _create_partitions(topic: CreatePartitionsTopic, shared: _TopicRequest) -> list[Any]:
+    context = shared.context
     image = context.image.topics.by_name.get(topic.name)
     if image is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic.name!r}")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic.name!r} does not exist")
     existing = len(image.partitions)
     if topic.count <= existing:
         raise KafkaError(
@@ -388,17 +388,19 @@ def _create_partitions(topic: CreatePartitionsTopic, room: _Room) -> list[Any]:
     ensure_bounded(additional)
     replication_factor = len(image.partitions[0].replicas)
     if topic.assignments is None:
-        placed: Sequence[Sequence[int]] = room.place(partition_count=additional, replication_factor=replication_factor)
+        placed: Sequence[Sequence[int]] = shared.place(
+            partition_count=additional, replication_factor=replication_factor
+        )
     else:
         placed = [assignment.broker_ids for assignment in topic.assignments]
         if len(placed) != additional:
             raise KafkaError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"{additional} partition(s) would be added, but {len(placed)} assignment(s) are given",
+                f"{additional} partition(s) are added, but {len(placed)} assignment(s) are given",
             )
         for offset, broker_ids in enumerate(placed):
             check_manual_assignment(broker_ids, context.image, partition=existing + offset, size=replication_factor)
     context.take_mutations(additional)
     return _partition_records(
-        image.topic_id, {existing + offset: replicas for offset, replicas in enumerate(placed)}, room
+        image.topic_id, {existing + offset: replicas for offset, replicas in enumerate(placed)}, shared
     )
