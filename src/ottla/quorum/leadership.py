@@ -79,6 +79,18 @@ class Leadership:
         offsets = sorted((self._end_offset(voter.key, synced_offset) for voter in self._voters), reverse=True)
         return offsets[self._voters.majority - 1]
 
+    def advance(self, offset: int) -> bool:
+        """Moves the high watermark, once it is above the first entry of this epoch (Raft, section 5.4.2)."""
+        if offset <= max(self.epoch_start_offset, self.high_watermark):
+            return False
+        self.high_watermark = offset
+        return True
+
+    def invariants(self, log_end_offset: int) -> None:
+        assert self.high_watermark <= log_end_offset, "only entries of the leader's log are committed"
+        assert self.high_watermark == UNKNOWN_OFFSET or self.is_established
+        assert self.epoch_start_offset <= log_end_offset, "a leader never truncates its log"
+
     def contact_ms(self, voter: ReplicaKey) -> int:
         """When a voter was heard of last; the beginning of the epoch, or of its being a voter, when it was not."""
         progress = self._replicas.get(voter.node_id)

@@ -26,7 +26,7 @@ from ottla.quorum.quorum_state import QuorumState, read_quorum_state, write_quor
 from ottla.quorum.reconfiguration import Reconfiguration
 from ottla.quorum.roles import Role
 from ottla.quorum.snapshot_fetch import SnapshotFetch
-from ottla.quorum.transitions import NEVER_MS
+from ottla.quorum.timing import NEVER_MS
 from ottla.quorum.voter_log import VoterLog
 from ottla.quorum.voters import ReplicaKey
 from ottla.records.control import ControlType

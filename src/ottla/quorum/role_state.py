@@ -1,31 +1,33 @@
-"""The state of the quorum's machine, and how a replica's role changes; `machine` says what it is all about."""
+"""The role of one replica in the current epoch: what it is, what it has voted, and every way in which that changes.
+
+`RoleState` is the part of the quorum machine that elections are about. The persistent part (epoch, leader, vote) is
+written before anything follows from it: every change appends a `Persist` effect before the effects that depend on it.
+"""
 
 from __future__ import annotations
 
-from random import Random
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-from ottla.model.errors import ErrorCode
 from ottla.quorum import events as e
 from ottla.quorum.events import NOBODY, LogEnd
+from ottla.quorum.fetch_cycle import FetchCycle
 from ottla.quorum.leadership import Leadership
 from ottla.quorum.roles import NOMINEES, TRANSITIONS, Role
+from ottla.quorum.timing import NEVER_MS, QuorumTiming
+from ottla.quorum.voter_requests import VoterRequests
 from ottla.quorum.voters import ReplicaKey, VoterSet
 
-__all__ = ["LogFacts", "NEVER_MS", "QuorumRoles", "QuorumSettings"]
+__all__ = ["LogFacts", "RoleState"]
 
-# Requests that were not answered are repeated with a growing distance.
-RETRY_BACKOFF_MS_MAX = 1000
-VOTE_BACKOFF_MS_MAX = 200
-ELECTION_BACKOFF_BASE_MS = 20
-# For this part of an election timeout a voter holds back that has told a better candidate that it would vote for it.
+# A voter that has just started waits at most this long before it asks for pre-votes: voters that start together seldom
+# collide then.
+START_DELAY_MS_MAX = 50
+# A voter that granted a pre-vote to a better candidate waits for this part of an election timeout.
 YIELD_DIVISOR = 4
-
-NEVER_MS = 1 << 62
 
 
 class LogFacts(Protocol):
-    """What the machine looks up in the log."""
+    """The log as the machine reads it."""
 
     @property
     def end_offset(self) -> int: ...
@@ -37,30 +39,11 @@ class LogFacts(Protocol):
     def synced_offset(self) -> int: ...
 
     def diverges_at(self, *, epoch: int, end_offset: int) -> int:
-        """Where to cut our log off, given where the leader's largest epoch at or below our last one ends."""
+        """Where to truncate our log, given where the leader's largest epoch at or below our last one ends."""
 
 
-class QuorumSettings(NamedTuple):
-    election_timeout_ms: int = 1000
-    election_backoff_max_ms: int = 1000
-    fetch_timeout_ms: int = 2000
-    request_timeout_ms: int = 2000
-    retry_backoff_ms: int = 20
-
-
-class _Contact:
-    """Requests to one voter in the present role."""
-
-    __slots__ = ("failures", "is_asked", "retry_ms")
-
-    def __init__(self) -> None:
-        self.is_asked = False
-        self.failures = 0
-        self.retry_ms = 0
-
-
-class QuorumRoles:
-    """The state of the machine, and every way in which its role changes."""
+class RoleState:
+    """Changes append their effects to `effects`, which the machine hands out at the end of each step."""
 
     def __init__(
         self,
@@ -68,43 +51,38 @@ class QuorumRoles:
         own: ReplicaKey,
         log: LogFacts,
         voters: VoterSet,
-        former_voters: VoterSet | None = None,
+        former_voters: VoterSet | None,
         epoch: int,
         leader_id: int,
         voted: ReplicaKey | None,
-        settings: QuorumSettings,
-        random: Random,
+        timing: QuorumTiming,
+        requests: VoterRequests,
+        fetches: FetchCycle,
+        effects: list[e.Effect],
     ) -> None:
-        """`epoch`, `leader_id` and `voted` are what was persisted last."""
+        """`epoch`, `leader_id` and `voted` are the persisted state."""
         self.own = own
         self._log = log
         self.voters = voters
-        # Who voted before the newest change, as long as that is not known to be committed.
+        # The voters before the newest change, as long as that change is not known to be committed.
         self.former_voters = former_voters
-        self._settings = settings
-        self._random = random
+        self._timing = timing
+        self._requests = requests
+        self._fetches = fetches
+        self._effects = effects
         self.role = Role.UNATTACHED
         self.epoch = max(epoch, log.last_epoch, 0)
         self.leader_id = leader_id if epoch == self.epoch else NOBODY
         self.voted = voted if epoch == self.epoch else None
         self.leadership: Leadership | None = None
-        self.high_watermark = -1
-        self._effects: list[e.Effect] = []
-        # When the role has to end: an election, a fetch or a backoff that takes too long.
-        self._role_deadline_ms = NEVER_MS
+        # When the role ends if nothing happens: an election, fetch or backoff has taken too long.
+        self.deadline_ms = NEVER_MS
+        # The votes of the current role, a pre-vote or an election.
         self._granted: set[int] = set()
         self._rejected: set[int] = set()
         self._elections = 0
-        # Until then somebody else may stand for election first.
+        # Until this time a better candidate may stand for election first; 0 if there is none.
         self._yields_until_ms = 0
-        self._contacts: dict[int, _Contact] = {}
-        # Answers to any other fetch than this one come too late.
-        self._fetch_id = 0
-        self._is_fetching = False
-        self._has_fetched = False
-        self._fetch_failures = 0
-        self._fetch_ms = 0
-        self.deadline_ms = NEVER_MS
 
     @property
     def is_voter(self) -> bool:
@@ -112,73 +90,74 @@ class QuorumRoles:
 
     @property
     def is_electable(self) -> bool:
-        """Whether it may stand for election: also when it is about to leave.
+        """Whether it may stand for election, also while it is leaving the quorum.
 
-        A leader that removes itself may be the only one with the entry that says so (Raft dissertation, section 4.2.2).
+        A leader that removes itself may be the only replica with the entry that says so (Raft dissertation, 4.2.2).
         """
         return self.is_voter or (self.former_voters is not None and self.former_voters.has(self.own))
 
     @property
-    def is_leader(self) -> bool:
-        return self.role is Role.LEADER
+    def log_end(self) -> LogEnd:
+        return LogEnd(max(self._log.last_epoch, 0), self._log.end_offset)
 
     def invariants(self) -> None:
-        assert (self.role is Role.LEADER) == (self.leadership is not None)
-        assert self.role is not Role.FOLLOWER or self.leader_id not in (NOBODY, self.own.node_id)
-        assert self.role is not Role.LEADER or self.leader_id == self.own.node_id
-        assert self.role not in (Role.UNATTACHED, Role.CANDIDATE, Role.RESIGNED) or self.leader_id == NOBODY
-        assert self.role is not Role.CANDIDATE or self.voted == self.own
+        role, leader_id = self.role, self.leader_id
+        assert (role is Role.LEADER) == (self.leadership is not None), "only a leader has a leadership"
+        assert role is not Role.FOLLOWER or leader_id not in (NOBODY, self.own.node_id), "a follower follows another"
+        assert role is not Role.LEADER or leader_id == self.own.node_id, "a leader leads itself"
+        assert role not in (Role.UNATTACHED, Role.CANDIDATE, Role.RESIGNED) or leader_id == NOBODY, "no leader is known"
+        assert role is not Role.CANDIDATE or self.voted == self.own, "a candidate has voted for itself"
+        assert role in NOMINEES or not (self._granted or self._rejected), "votes are counted in an election only"
+        assert role not in NOMINEES or self.own.node_id in self._granted, "a nominee has its own vote"
 
-    # -- roles ------------------------------------------------------------------------------------------------------
+    # -- changes of the role ----------------------------------------------------------------------------------------
 
-    def _enter(self, role: Role) -> None:
-        assert role in TRANSITIONS[self.role], f"from {self.role} to {role} in epoch {self.epoch}"
-        self.role = role
-        if role is not Role.LEADER:
-            self.leadership = None
-        self._granted = set()
-        self._rejected = set()
-        self._contacts = {}
-        self._effects.append(e.RoleChanged(role=role, epoch=self.epoch, leader_id=self.leader_id))
+    def start(self, now_ms: int) -> None:
+        """The process has started with the persisted state."""
+        leader_id, self.leader_id = self.leader_id, NOBODY
+        if self.voters.is_only(self.own):
+            self.become_candidate(now_ms)
+        elif leader_id not in (NOBODY, self.own.node_id):
+            self.become_follower(self.epoch, leader_id, now_ms)
+        else:
+            if leader_id == self.own.node_id:
+                # This node led the epoch before the restart, so it must not vote for another candidate in it.
+                self.voted = self.own
+            self.deadline_ms = now_ms + self._timing.start_delay_ms(START_DELAY_MS_MAX)
 
-    def _become_unattached(self, epoch: int, now_ms: int) -> None:
+    def become_unattached(self, epoch: int, now_ms: int) -> None:
         assert epoch > self.epoch, "an epoch without a leader is new"
         self.epoch, self.leader_id, self.voted = epoch, NOBODY, None
-        self._is_fetching = False
-        self._role_deadline_ms = now_ms + self._election_timeout_ms()
+        self._fetches.abandon()
+        self.deadline_ms = now_ms + self._timing.election_timeout_ms()
         self._persist()
         self._enter(Role.UNATTACHED)
 
-    def _become_follower(self, epoch: int, leader_id: int, now_ms: int) -> None:
+    def become_follower(self, epoch: int, leader_id: int, now_ms: int) -> None:
         assert epoch > self.epoch or self.leader_id in (NOBODY, leader_id), "one leader in an epoch"
         if epoch > self.epoch:
             self.voted = None
         changes = (epoch, leader_id) != (self.epoch, self.leader_id)
         self.epoch, self.leader_id = epoch, leader_id
-        self._role_deadline_ms = now_ms + self._settings.fetch_timeout_ms
-        self._has_fetched = False
-        self._fetch_failures = 0
-        self._fetch_ms = now_ms
         self._elections = 0
-        # Whatever is still under way was meant for another leader.
-        self._is_fetching = False
-        self._fetch_id += 1
+        self.extend(now_ms)
+        self._fetches.restart(now_ms)
         if changes:
             self._persist()
         self._enter(Role.FOLLOWER)
 
-    def _become_prospective(self, now_ms: int) -> None:
-        self._role_deadline_ms = now_ms + self._election_timeout_ms()
+    def become_prospective(self, now_ms: int) -> None:
+        self.deadline_ms = now_ms + self._timing.election_timeout_ms()
         self._enter(Role.PROSPECTIVE)
         self._granted.add(self.own.node_id)
         self._count_votes(now_ms)
 
-    def _become_candidate(self, now_ms: int) -> None:
+    def become_candidate(self, now_ms: int) -> None:
         self.epoch += 1
         self.leader_id = NOBODY
         self.voted = self.own
         self._elections += 1
-        self._role_deadline_ms = now_ms + self._election_timeout_ms()
+        self.deadline_ms = now_ms + self._timing.election_timeout_ms()
         self._persist()
         self._enter(Role.CANDIDATE)
         self._granted.add(self.own.node_id)
@@ -191,119 +170,177 @@ class QuorumRoles:
         )
         self.leader_id = self.own.node_id
         self._elections = 0
-        self._role_deadline_ms = NEVER_MS
+        self.deadline_ms = NEVER_MS
         self._persist()
         self._enter(Role.LEADER)
         self._effects.append(e.AppendLeaderChange(epoch=self.epoch, granting=granting))
 
-    def _resign(self, now_ms: int) -> None:
+    def resign(self, now_ms: int) -> None:
         assert self.leadership is not None
         successors = self.leadership.successors()
         self.leader_id = NOBODY
-        self._role_deadline_ms = now_ms + self._election_timeout_ms()
-        # The epoch has no other leader, and we have voted in it.
+        self.deadline_ms = now_ms + self._timing.election_timeout_ms()
+        # The epoch has no other leader, and this node has voted in it.
         self._persist()
         self._enter(Role.RESIGNED)
         for successor in successors:
             self._effects.append(e.SendEndEpoch(voter=successor, epoch=self.epoch, candidates=successors))
 
-    def _give_up_asking(self, now_ms: int) -> None:
-        """Too few would vote for us: back to the leader there was, or on with waiting for one."""
-        if self.leader_id not in (NOBODY, self.own.node_id):
-            self._become_follower(self.epoch, self.leader_id, now_ms)
-            return
-        self.leader_id = NOBODY
-        self._role_deadline_ms = now_ms + self._election_timeout_ms()
-        self._enter(Role.UNATTACHED)
-
-    def _follow_news(self, leader_id: int, epoch: int, now_ms: int) -> bool:
-        """What another node says about epoch and leader; whether it changed anything."""
+    def follow_news(self, leader_id: int, epoch: int, now_ms: int) -> bool:
+        """Another node has named an epoch and its leader. Returns whether that changed the role."""
         if epoch < self.epoch or leader_id == self.own.node_id:
             return False
         if leader_id == NOBODY:
             if epoch > self.epoch:
-                self._become_unattached(epoch, now_ms)
+                self.become_unattached(epoch, now_ms)
                 return True
             return False
         if epoch > self.epoch or (self.leader_id == NOBODY and self.role is not Role.RESIGNED):
-            self._become_follower(epoch, leader_id, now_ms)
+            self.become_follower(epoch, leader_id, now_ms)
             return True
         return False
+
+    def change_voters(self, voters: VoterSet, former_voters: VoterSet | None, now_ms: int) -> None:
+        self.voters = voters
+        self.former_voters = former_voters
+        if self.leadership is not None:
+            self.leadership.change_voters(voters, now_ms)
+        elif not self.is_electable and self.role in NOMINEES:
+            self._end_candidacy(now_ms)
+        elif self.is_electable and self.deadline_ms == NEVER_MS:
+            self.deadline_ms = now_ms + self._timing.election_timeout_ms()
+
+    def _end_candidacy(self, now_ms: int) -> None:
+        """Too few voters would vote for this node: it follows the former leader again, or waits for one."""
+        if self.leader_id not in (NOBODY, self.own.node_id):
+            self.become_follower(self.epoch, self.leader_id, now_ms)
+            return
+        self.leader_id = NOBODY
+        self.deadline_ms = now_ms + self._timing.election_timeout_ms()
+        self._enter(Role.UNATTACHED)
+
+    def _enter(self, role: Role) -> None:
+        assert role in TRANSITIONS[self.role], f"from {self.role} to {role} in epoch {self.epoch}"
+        self.role = role
+        if role is not Role.LEADER:
+            self.leadership = None
+        self._granted = set()
+        self._rejected = set()
+        self._requests.restart()
+        self._effects.append(e.RoleChanged(role=role, epoch=self.epoch, leader_id=self.leader_id))
+
+    def _persist(self) -> None:
+        # Of two states with no other effect in between, only the second has to be written.
+        for number, effect in enumerate(self._effects):
+            if isinstance(effect, e.Persist) and all(
+                isinstance(later, e.RoleChanged) for later in self._effects[number + 1 :]
+            ):
+                del self._effects[number]
+                break
+        self._effects.append(e.Persist(epoch=self.epoch, leader_id=self.leader_id, voted=self.voted))
+
+    # -- deadlines --------------------------------------------------------------------------------------------------
+
+    def extend(self, now_ms: int) -> None:
+        """The leader is alive: the fetch timeout begins again."""
+        self.deadline_ms = now_ms + self._timing.settings.fetch_timeout_ms
+
+    def shorten(self, deadline_ms: int) -> None:
+        self.deadline_ms = min(self.deadline_ms, deadline_ms)
+
+    def on_leader_resigning(self, deadline_ms: int) -> None:
+        """The leader has announced its end: this follower becomes prospective at the deadline."""
+        self._fetches.on_leader_resigning()
+        self.deadline_ms = deadline_ms
+
+    def on_time(self, now_ms: int) -> int:
+        """Does what is due. Returns the next deadline."""
+        if now_ms >= self.deadline_ms:
+            self._on_timeout(now_ms)
+        if self.role is Role.PROSPECTIVE and self._yields_until_ms:
+            if now_ms < self._yields_until_ms:
+                return min(self.deadline_ms, self._yields_until_ms)
+            self._yields_until_ms = 0
+            self._count_votes(now_ms)
+        return self.deadline_ms
+
+    def _on_timeout(self, now_ms: int) -> None:
+        if self.role is Role.RESIGNED:
+            self.deadline_ms = now_ms + self._timing.election_timeout_ms()
+            self._enter(Role.UNATTACHED)
+        elif not self.is_electable:
+            # An observer is never elected: it looks for a leader again.
+            self.deadline_ms = NEVER_MS
+            if self.role is not Role.UNATTACHED:
+                self.leader_id = NOBODY
+                self._fetches.abandon()
+                self._enter(Role.UNATTACHED)
+        elif self.role is Role.PROSPECTIVE:
+            self._end_candidacy(now_ms)
+        else:
+            self.become_prospective(now_ms)
+
+    # -- votes ------------------------------------------------------------------------------------------------------
+
+    def grants(self, request: e.VoteRequested) -> bool:
+        """Whether this node votes for the candidate."""
+        is_behind = request.log_end < self.log_end
+        if request.is_pre_vote:
+            # A node that has a leader sees no reason for an election (KIP-996).
+            has_leader = self.role is Role.LEADER or (self.role is Role.FOLLOWER and self._fetches.has_succeeded)
+            return not is_behind and not has_leader
+        if self.voted is not None:
+            return self.voted.matches(request.candidate) and self.role is Role.UNATTACHED
+        return not is_behind and self.leader_id == NOBODY and self.role in (Role.UNATTACHED, Role.PROSPECTIVE)
+
+    def vote_for(self, candidate: ReplicaKey, now_ms: int) -> None:
+        if self.role is not Role.UNATTACHED:
+            self._enter(Role.UNATTACHED)
+        self.voted = candidate
+        self.deadline_ms = now_ms + self._timing.election_timeout_ms()
+        self._persist()
+
+    def yield_to(self, candidate: ReplicaKey, log_end: LogEnd, now_ms: int) -> None:
+        """Lets a better candidate stand first: the one with the longer log, or with the lower id.
+
+        Voters that lose their leader notice it in the same millisecond. With the leader gone, the votes of two
+        candidates among three voters would leave a majority for neither.
+        """
+        if (log_end, -candidate.node_id) > (self.log_end, -self.own.node_id):
+            self._yields_until_ms = now_ms + self._timing.settings.election_timeout_ms // YIELD_DIVISOR
+
+    def unanswered_voters(self) -> list[ReplicaKey]:
+        """The voters to ask for their vote. A rejected pre-vote may be asked for again, a rejected vote may not."""
+        answered = self._granted if self.role is Role.PROSPECTIVE else self._granted | self._rejected
+        return [
+            voter.key for voter in self.voters if voter.key.node_id not in answered and not voter.key.matches(self.own)
+        ]
+
+    def on_vote(self, voter_id: int, now_ms: int, *, is_granted: bool) -> None:
+        (self._granted if is_granted else self._rejected).add(voter_id)
+        self._count_votes(now_ms)
+
+    def on_voter_unreachable(self, now_ms: int) -> None:
+        """A candidate whose votes are split backs off when the deciding voter does not answer."""
+        if self.role is Role.CANDIDATE and self._rejected:
+            lost = (self._rejected | (self._requests.failed_ids() - self._granted)) & self.voters.ids
+            if len(lost) > len(self.voters) - self.voters.majority:
+                self._lose_election(now_ms)
 
     def _count_votes(self, now_ms: int) -> None:
         voters = self.voters
         if len(self._granted & voters.ids) >= voters.majority:
             if self.role is Role.PROSPECTIVE:
                 if now_ms >= self._yields_until_ms:
-                    self._become_candidate(now_ms)
+                    self.become_candidate(now_ms)
             else:
                 self._become_leader(now_ms)
         elif len(self._rejected & voters.ids) > len(voters) - voters.majority:
             if self.role is Role.PROSPECTIVE:
-                self._give_up_asking(now_ms)
+                self._end_candidacy(now_ms)
             else:
                 self._lose_election(now_ms)
 
     def _lose_election(self, now_ms: int) -> None:
-        """Others stood at the same time, or know more: chance decides who is first next time."""
-        self._role_deadline_ms = min(self._role_deadline_ms, now_ms + self._election_backoff_ms())
-
-    def _yield_to(self, candidate: ReplicaKey, log_end: LogEnd, now_ms: int) -> None:
-        """Of two who would vote for each other one stands first: with the longer log, or else with the lower id.
-
-        Those who lose their leader notice it in the same millisecond, and with one voter gone for good the votes of two
-        candidates would leave none for either.
-        """
-        if (log_end, -candidate.node_id) > (self._log_end(), -self.own.node_id):
-            self._yields_until_ms = now_ms + self._settings.election_timeout_ms // YIELD_DIVISOR
-
-    # -- small things -----------------------------------------------------------------------------------------------
-
-    def _advance_high_watermark(self) -> None:
-        leadership = self.leadership
-        assert leadership is not None
-        offset = leadership.committed(synced_offset=self._log.synced_offset)
-        if offset > leadership.epoch_start_offset and offset > leadership.high_watermark:
-            assert offset >= self.high_watermark, "a leader has everything that is committed"
-            leadership.high_watermark = self.high_watermark = offset
-            self._effects.append(e.Commit(offset=offset))
-
-    def _log_end(self) -> LogEnd:
-        return LogEnd(max(self._log.last_epoch, 0), self._log.end_offset)
-
-    def _persist(self) -> None:
-        # Of two states with nothing done between them only the second has to be written.
-        for number, effect in enumerate(self._effects):
-            if isinstance(effect, e.Persist) and all(
-                isinstance(each, e.RoleChanged) for each in self._effects[number + 1 :]
-            ):
-                del self._effects[number]
-                break
-        self._effects.append(e.Persist(epoch=self.epoch, leader_id=self.leader_id, voted=self.voted))
-
-    def _answer(self, error: ErrorCode, *, is_granted: bool = False) -> None:
-        self._effects.append(e.Answer(error=error, is_granted=is_granted))
-
-    def _contact(self, voter_id: int) -> _Contact:
-        return self._contacts.setdefault(voter_id, _Contact())
-
-    def _answered(self, voter_id: int) -> None:
-        self._contact(voter_id).is_asked = False
-
-    def _failed(self, voter_id: int, now_ms: int) -> None:
-        contact = self._contact(voter_id)
-        contact.failures += 1
-        most_ms = VOTE_BACKOFF_MS_MAX if self.role in NOMINEES else RETRY_BACKOFF_MS_MAX
-        contact.retry_ms = now_ms + min(self._retry_ms(contact.failures), most_ms)
-
-    def _retry_ms(self, failures: int) -> int:
-        return int(min(max(self._settings.retry_backoff_ms, 1) << min(failures - 1, 10), RETRY_BACKOFF_MS_MAX))
-
-    def _election_timeout_ms(self) -> int:
-        """Between one and two timeouts, so that those who wait together do not stand together."""
-        timeout_ms = self._settings.election_timeout_ms
-        return timeout_ms + self._random.randint(0, timeout_ms)
-
-    def _election_backoff_ms(self) -> int:
-        most_ms = ELECTION_BACKOFF_BASE_MS << min(self._elections, 10)
-        return self._random.randint(0, min(most_ms, self._settings.election_backoff_max_ms))
+        """Another node was a candidate at the same time, or has a longer log: a random backoff decides who is next."""
+        self.shorten(now_ms + self._timing.election_backoff_ms(self._elections))

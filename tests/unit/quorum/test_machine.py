@@ -87,7 +87,7 @@ def asks(candidate: int, epoch: int, end: LogEnd, *, is_pre_vote: bool = False) 
 def fetched(replica: Replica, **fields: Any) -> e.FetchAnswered:
     machine = replica.machine
     given = {"error": ErrorCode.NONE, "leader_id": machine.leader_id, "epoch": machine.epoch, **fields}
-    return e.FetchAnswered(fetch_id=machine._fetch_id, **given)
+    return e.FetchAnswered(fetch_id=machine._fetches.fetch_id, **given)
 
 
 def kinds(effects: list[e.Effect]) -> list[str]:
@@ -218,7 +218,7 @@ def test_an_answer_to_an_older_fetch_changes_nothing() -> None:
 def test_fetches_that_fail_at_once_lead_to_an_early_question() -> None:
     replica = Replica(1).following(epoch=5)
     for _ in range(3):
-        replica.step(e.FetchFailed(fetch_id=replica.machine._fetch_id), after_ms=100)
+        replica.step(e.FetchFailed(fetch_id=replica.machine._fetches.fetch_id), after_ms=100)
     assert replica.machine.role is Role.PROSPECTIVE
 
 
