@@ -13,11 +13,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ottla.model.config.broker_keys import BROKER_KEYS
-from ottla.model.config.keys import ConfigKey, ConfigType, Standing, format_value
+from ottla.model.config.keys import ConfigKey, Standing
 from ottla.model.config.own_keys import OWN_KEYS
 from ottla.model.config.removed_keys import IGNORED_BROKER_KEYS, REMOVED_BROKER_KEYS
 from ottla.model.config.resource_keys import CLIENT_METRICS_KEYS, GROUP_KEYS
 from ottla.model.config.topic_keys import REMOVED_TOPIC_KEYS, TOPIC_KEYS
+from ottla.model.config.values import ConfigType, format_value
 
 ROOT = Path(__file__).resolve().parent.parent
 ATTRIBUTES = ROOT / "src/ottla/model/config/broker_attributes.py"
@@ -73,7 +74,7 @@ def attributes_module() -> str:
         "",
         "from __future__ import annotations",
         "",
-        "from ottla.model.config.keys import Password",
+        "from ottla.model.config.values import Password",
         "",
         '__all__ = ["BrokerAttributes"]',
         "",

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ottla.connect.api import ConfigDefinition, Connector
-from ottla.connect.api.config_definitions import as_text
 from ottla.connect.plugins import FoundPlugin, Plugins
+from ottla.model.config.values import format_value
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/connect-connectors.md"
@@ -120,10 +120,10 @@ def _table(definitions: Iterable[ConfigDefinition]) -> Iterator[str]:
     yield "| setting | type | default | |"
     yield "|---|---|---|---|"
     for each in definitions:
-        default = "required" if each.is_required else as_text(each.default) or ""  # type: ignore[arg-type]
+        default = "required" if each.is_required else format_value(each.default) or ""  # type: ignore[arg-type]
         shown = f"`{default}`" if default not in ("", "required") else default
         text = each.documentation.replace("|", "\\|")
-        yield f"| `{each.name}` | {each.type.value.lower()} | {shown} | {text} |"
+        yield f"| `{each.name}` | {each.type.name.lower()} | {shown} | {text} |"
 
 
 def _name(found: FoundPlugin) -> str:

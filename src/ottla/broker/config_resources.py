@@ -11,7 +11,7 @@ from ottla.broker.loggers import LEVELS, ROOT, logger_levels, set_logger_level
 from ottla.metadata.controller.configs import check_broker_values
 from ottla.metadata.image import ConfigResource, ResourceType
 from ottla.model.config.columns import INT_MAX
-from ottla.model.config.keys import is_number
+from ottla.model.config.values import is_number
 from ottla.model.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from ottla.connect.api.config_definitions import (
     ConfigType,
     Matches,
     NonEmpty,
-    OneOf,
     Range,
+    SomeOf,
 )
 
 DEFINITIONS = (
@@ -21,7 +21,7 @@ DEFINITIONS = (
     .define("big", ConfigType.LONG, default=None)
     .define("share", ConfigType.DOUBLE, default=0.5)
     .define("on", ConfigType.BOOLEAN, default=False)
-    .define("some", ConfigType.LIST, default=[], validator=OneOf(("a", "b")))
+    .define("some", ConfigType.LIST, default=(), validator=SomeOf("a", "b", may_be_empty=True))
     .define("word", ConfigType.STRING, default="x1", validator=Matches("[a-z][0-9]"))
     .define("secret", ConfigType.PASSWORD, default=None, recommended=lambda config: [config.get("name", "")])
 )
@@ -32,7 +32,7 @@ def test_text_becomes_typed_values() -> None:
         {"name": " n ", "size": " 7 ", "big": "9000000000", "share": "1e-3", "on": "TRUE", "some": "a, b", "other": "o"}
     )
     assert dict(settings) == {
-        "name": "n", "size": 7, "big": 9_000_000_000, "share": 0.001, "on": True, "some": ["a", "b"],
+        "name": "n", "size": 7, "big": 9_000_000_000, "share": 0.001, "on": True, "some": ("a", "b"),
         "word": "x1", "secret": None,
     }  # fmt: skip
     assert settings.original["other"] == "o"

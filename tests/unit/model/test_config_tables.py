@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from ottla.model.config.broker_keys import BROKER_KEYS, DYNAMIC_ONLY_KEYS, STAND_INS
-from ottla.model.config.keys import REQUIRED, ConfigError, ConfigKey, ConfigType, Standing, format_value
+from ottla.model.config.keys import ConfigError, ConfigKey, Standing
 from ottla.model.config.removed_keys import IGNORED_BROKER_KEYS, REMOVED_BROKER_KEYS
 from ottla.model.config.resource_keys import CLIENT_METRICS_KEYS, GROUP_KEYS
 from ottla.model.config.topic_keys import REMOVED_TOPIC_KEYS, TOPIC_KEYS
+from ottla.model.config.values import REQUIRED, ConfigType, format_value
 
 from .facts import KAFKA
 

@@ -19,7 +19,7 @@ from ottla.model.config.effective import (
     describe_logger,
     describe_topic,
 )
-from ottla.model.config.keys import ConfigType
+from ottla.model.config.values import ConfigType
 
 from .facts import DESCRIBED
 

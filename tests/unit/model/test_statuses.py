@@ -109,11 +109,11 @@ AMBIGUOUS = {"cordoned.log.dirs", "request.timeout.ms"}
 
 
 def words_of_the_code() -> frozenset[str]:
-    """Every attribute that is read, outside of the tables and of the messages, whose fields have like names."""
+    """Every attribute that a node reads. Fields of messages have similar names, and Connect has keys of its own."""
     words: set[str] = set()
     for path in SOURCE.rglob("*.py"):
         parts = path.relative_to(SOURCE).parts
-        if parts[0] != "wire" and parts[:2] != ("model", "config"):
+        if parts[0] not in ("wire", "connect", "spark") and parts[:2] != ("model", "config"):
             words.update(re.findall(r"\.([a-z][a-z0-9_]+)", path.read_text(encoding="utf-8")))
     return frozenset(words)
 

@@ -55,9 +55,11 @@ from ottla.connect.api.config_definitions import (
     Matches,
     NonEmpty,
     OneOf,
+    Password,
     Range,
     Setting,
     Settings,
+    SomeOf,
     Width,
 )
 from ottla.connect.api.connector import (
@@ -99,6 +101,7 @@ __all__ = [
     "NonEmpty",
     "OffsetRange",
     "OneOf",
+    "Password",
     "Plugin",
     "Predicate",
     "Range",
@@ -108,6 +111,7 @@ __all__ = [
     "Settings",
     "SinkConnector",
     "SinkWriter",
+    "SomeOf",
     "SourceConnector",
     "SourceOffset",
     "SourcePartition",

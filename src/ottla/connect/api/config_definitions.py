@@ -1,4 +1,4 @@
-"""What may be configured: the names, types, defaults and checks that a plug-in or a worker declares about its settings.
+"""Declarations of settings: the names, types, defaults and validators of a plug-in or a worker.
 
 A plug-in declares its settings once:
 
@@ -10,7 +10,8 @@ A plug-in declares its settings once:
 
 From that one declaration come typed values (`parse`), the answers of `PUT /connector-plugins/x/config/validate`
 (`validate`), and the documentation of `GET /connector-plugins/x/config`. Values arrive as text, always: property files
-and JSON of the REST interface know nothing else. The types and their spelling are those of Kafka's configurations.
+and JSON of the REST interface know nothing else. Types, validators and the parsing of values are those of the broker's
+own configuration (`ottla.model.config`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,20 @@ import enum
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+
+from ottla.model.config.validators import NonEmpty, OneOf, Range, SomeOf, Validator
+from ottla.model.config.values import (
+    REQUIRED,
+    ConfigType,
+    Importance,
+    Password,
+    Required,
+    Setting,
+    ValueNotAllowed,
+    complaint,
+    format_value,
+    parse_value,
+)
 
 __all__ = [
     "REQUIRED",
@@ -32,37 +46,20 @@ __all__ = [
     "Matches",
     "NonEmpty",
     "OneOf",
+    "Password",
     "Range",
     "Setting",
     "Settings",
+    "SomeOf",
     "Validator",
     "Width",
     "names_in",
 ]
 
-Setting = str | int | float | bool | list[str] | None
-# A validator answers with what is wrong, as a sentence without the name, or None.
-Validator = Callable[[Setting], str | None]
+# A check of a value that answers with what is wrong, as a sentence without the name, or None.
+Check = Callable[[Setting], str | None]
 # What could be chosen, given the rest of the configuration.
 Recommender = Callable[[Mapping[str, str]], Sequence[str]]
-
-
-class ConfigType(enum.Enum):
-    BOOLEAN = "BOOLEAN"
-    STRING = "STRING"
-    INT = "INT"
-    SHORT = "SHORT"
-    LONG = "LONG"
-    DOUBLE = "DOUBLE"
-    LIST = "LIST"
-    CLASS = "CLASS"
-    PASSWORD = "PASSWORD"
-
-
-class Importance(enum.Enum):
-    HIGH = "HIGH"
-    MEDIUM = "MEDIUM"
-    LOW = "LOW"
 
 
 class Width(enum.Enum):
@@ -70,14 +67,6 @@ class Width(enum.Enum):
     SHORT = "SHORT"
     MEDIUM = "MEDIUM"
     LONG = "LONG"
-
-
-class _Required:
-    def __repr__(self) -> str:
-        return "REQUIRED"
-
-
-REQUIRED: Final = _Required()
 
 
 class ConfigError(ValueError):
@@ -94,10 +83,11 @@ class ConfigDefinition:
 
     name: str
     type: ConfigType
-    default: Setting | _Required = REQUIRED
+    default: Setting | Required = REQUIRED
     importance: Importance = Importance.MEDIUM
     documentation: str = ""
-    validator: Validator | None = None
+    # A function as validator answers with a sentence of its own about what is wrong.
+    validator: Validator | Check | None = None
     recommended: Recommender | None = None
     group: str | None = None
     order_in_group: int = -1
@@ -109,21 +99,30 @@ class ConfigDefinition:
 
     @property
     def is_required(self) -> bool:
-        return isinstance(self.default, _Required)
+        return isinstance(self.default, Required)
 
     def parse(self, text: str | None) -> Setting:
         """The typed value of `text`, checked; the default when there is none. Raises ConfigError."""
         if text is None:
-            if isinstance(self.default, _Required):
+            if isinstance(self.default, Required):
                 raise ConfigError(f"{self.name} is required and has no default.", name=self.name)
             return self.default
-        value = _parse(self.name, self.type, text)
-        if self.validator is not None:
+        try:
+            value = parse_value(self.type, text)
+        except ValueNotAllowed as error:
+            raise ConfigError(complaint(self.name, f"'{text}'", error.allowed), name=self.name) from None
+        self._check(value, "[hidden]" if self.type is ConfigType.PASSWORD else text)
+        return value
+
+    def _check(self, value: Setting, shown: str) -> None:
+        if self.validator is None:
+            return
+        if callable(self.validator):
             wrong = self.validator(value)
             if wrong is not None:
-                shown = "[hidden]" if self.type is ConfigType.PASSWORD else text
                 raise ConfigError(f"{self.name} is '{shown}': {wrong}", name=self.name)
-        return value
+        elif not self.validator.accepts(value):
+            raise ConfigError(complaint(self.name, f"'{shown}'", self.validator.allowed), name=self.name)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -155,12 +154,15 @@ class Settings(Mapping[str, Setting]):
         return len(self._values)
 
     def text(self, name: str) -> str:
-        value = self._values[name]
-        assert isinstance(value, str), f"{name} is no text"
+        value = self.text_or_none(name)
+        assert value is not None, f"{name} is no text"
         return value
 
     def text_or_none(self, name: str) -> str | None:
+        """A text, or the text of a password."""
         value = self._values[name]
+        if isinstance(value, Password):
+            return value.value
         assert value is None or isinstance(value, str), f"{name} is no text"
         return value
 
@@ -181,7 +183,7 @@ class Settings(Mapping[str, Setting]):
 
     def texts(self, name: str) -> list[str]:
         value = self._values[name]
-        assert isinstance(value, list), f"{name} is no list"
+        assert isinstance(value, tuple), f"{name} is no list"
         return list(value)
 
 
@@ -214,10 +216,10 @@ class ConfigDefinitions:
         name: str,
         type: ConfigType,
         *,
-        default: Setting | _Required = REQUIRED,
+        default: Setting | Required = REQUIRED,
         importance: Importance = Importance.MEDIUM,
         documentation: str = "",
-        validator: Validator | None = None,
+        validator: Validator | Check | None = None,
         recommended: Recommender | None = None,
         group: str | None = None,
         order_in_group: int = -1,
@@ -274,7 +276,7 @@ def _validated(definition: ConfigDefinition, config: Mapping[str, str]) -> Confi
     shown: str | None = text
     try:
         value = definition.parse(text)
-        shown = as_text(value)
+        shown = format_value(value)
         if definition.type is ConfigType.PASSWORD and value is not None:
             shown = "[hidden]"
     except ConfigError as error:
@@ -285,102 +287,20 @@ def _validated(definition: ConfigDefinition, config: Mapping[str, str]) -> Confi
     return ConfigValue(name=definition.name, value=shown, recommended=recommended, errors=errors)
 
 
-def as_text(value: Setting) -> str | None:
-    """A typed value as Kafka writes it."""
-    if value is None:
-        return None
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, list):
-        return ",".join(value)
-    return str(value)
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """A number not below `minimum` and not above `maximum`."""
-
-    minimum: float | None = None
-    maximum: float | None = None
-
-    def __call__(self, value: Setting) -> str | None:
-        if value is None:
-            return "it must be a number."
-        assert isinstance(value, int | float)
-        if self.minimum is not None and value < self.minimum:
-            return f"it must be at least {self.minimum}."
-        if self.maximum is not None and value > self.maximum:
-            return f"it must be at most {self.maximum}."
-        return None
-
-
-@dataclass(frozen=True, slots=True)
-class OneOf:
-    """One of these words (each of a list), in any letters when `any_case`."""
-
-    words: tuple[str, ...]
-    any_case: bool = False
-
-    def __call__(self, value: Setting) -> str | None:
-        given = value if isinstance(value, list) else [value]
-        for each in given:
-            found = (
-                any(str(each).lower() == word.lower() for word in self.words) if self.any_case else each in self.words
-            )
-            if not found:
-                return f"it must be one of {', '.join(self.words)}."
-        return None
-
-
-@dataclass(frozen=True, slots=True)
-class NonEmpty:
-    """A text or list with something in it."""
-
-    def __call__(self, value: Setting) -> str | None:
-        return "it must not be empty." if value in ("", [], None) else None
-
-
 @dataclass(frozen=True, slots=True)
 class Matches:
     """A text that a regular expression matches as a whole."""
 
     pattern: str
 
-    def __call__(self, value: Setting) -> str | None:
-        if isinstance(value, str) and re.fullmatch(self.pattern, value):
-            return None
-        return f"it must match {self.pattern}."
+    @property
+    def allowed(self) -> str:
+        return f"a text that matches {self.pattern}"
 
-
-_BOUNDS = {ConfigType.SHORT: 2**15, ConfigType.INT: 2**31, ConfigType.LONG: 2**63}
-_NAMES = {
-    ConfigType.SHORT: "a 16-bit whole number",
-    ConfigType.INT: "a 32-bit whole number",
-    ConfigType.LONG: "a 64-bit whole number",
-}
+    def accepts(self, value: object) -> bool:
+        return isinstance(value, str) and re.fullmatch(self.pattern, value) is not None
 
 
 def names_in(text: str | None) -> list[str]:
     """The names in a list as configurations write it, with commas."""
     return [each.strip() for each in (text or "").split(",") if each.strip()]
-
-
-def _parse(name: str, type: ConfigType, given: str) -> Setting:
-    text = given.strip()
-    if type is ConfigType.BOOLEAN:
-        if text.lower() not in ("true", "false"):
-            raise ConfigError(f"{name} is '{given}', but it must be true or false.", name=name)
-        return text.lower() == "true"
-    if type in _BOUNDS:
-        bound = _BOUNDS[type]
-        if not re.fullmatch(r"[+-]?[0-9]+", text) or not -bound <= int(text) < bound:
-            raise ConfigError(f"{name} is '{given}', but it must be {_NAMES[type]}.", name=name)
-        return int(text)
-    if type is ConfigType.DOUBLE:
-        try:
-            return float(text)
-        except ValueError:
-            raise ConfigError(f"{name} is '{given}', but it must be a number.", name=name) from None
-    if type is ConfigType.LIST:
-        return [each.strip() for each in text.split(",")] if text else []
-    return text

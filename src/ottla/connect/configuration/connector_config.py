@@ -18,7 +18,6 @@ from ottla.connect.api import (
     Connector,
     Converter,
     Importance,
-    NonEmpty,
     OneOf,
     Plugin,
     Predicate,
@@ -29,8 +28,9 @@ from ottla.connect.api import (
     Transform,
     Width,
 )
-from ottla.connect.api.config_definitions import as_text, names_in
+from ottla.connect.api.config_definitions import names_in
 from ottla.connect.plugins.discovery import Plugins, full_name
+from ottla.model.config.values import format_value
 
 __all__ = ["connector_definitions", "definition_body", "validate_connector", "validation_body"]
 
@@ -85,13 +85,13 @@ def _common(kind: type[Connector], plugins: Plugins) -> ConfigDefinitions:
         .define("header.converter.plugin.version", ConfigType.STRING, default=None, importance=low, group=_COMMON,
                 order_in_group=11, width=short, display_name="Header converter version",
                 documentation="The version of that converter.")
-        .define("transforms", ConfigType.LIST, default=[], importance=low, group=_TRANSFORMS, order_in_group=12,
+        .define("transforms", ConfigType.LIST, default=(), importance=low, group=_TRANSFORMS, order_in_group=12,
                 width=Width.LONG, display_name="Transforms", documentation="Names of transforms, in their order.")
-        .define("predicates", ConfigType.LIST, default=[], importance=low, group=_PREDICATES, order_in_group=13,
+        .define("predicates", ConfigType.LIST, default=(), importance=low, group=_PREDICATES, order_in_group=13,
                 width=Width.LONG, display_name="Predicates", documentation="Names of conditions for transforms.")
         .define("config.action.reload", ConfigType.STRING, default="restart", importance=low, group=_COMMON,
                 order_in_group=14, width=Width.MEDIUM, display_name="Reload Action",
-                validator=OneOf(("none", "restart"), any_case=True),
+                validator=OneOf("none", "restart", any_case=True),
                 documentation="What happens when a value from a provider changes.")
     ).joined(_common_errors())  # fmt: skip
 
@@ -107,7 +107,7 @@ def _common_errors() -> ConfigDefinitions:
                 width=Width.MEDIUM, display_name="Maximum Delay Between Retries for Errors",
                 documentation="The longest pause between two tries.")
         .define("errors.tolerance", ConfigType.STRING, default="none", group=_ERRORS, order_in_group=3, width=short,
-                display_name="Error Tolerance", validator=OneOf(("none", "all"), any_case=True),
+                display_name="Error Tolerance", validator=OneOf("none", "all", any_case=True),
                 documentation="Whether a record that cannot be converted ends the task (none) or is skipped (all).")
         .define("errors.log.enable", ConfigType.BOOLEAN, default=False, group=_ERRORS, order_in_group=4, width=short,
                 display_name="Log Errors", documentation="Whether skipped records are logged.")
@@ -119,16 +119,16 @@ def _common_errors() -> ConfigDefinitions:
 
 _SOURCE = (
     ConfigDefinitions()
-    .define("topic.creation.groups", ConfigType.LIST, default=[], importance=Importance.LOW, group=_TOPICS,
+    .define("topic.creation.groups", ConfigType.LIST, default=(), importance=Importance.LOW, group=_TOPICS,
             order_in_group=1, width=Width.LONG, display_name="Topic Creation Groups",
             documentation="Names of rules for topics that the connector creates.")
     .define("exactly.once.support", ConfigType.STRING, default="requested", group=_EXACTLY_ONCE, order_in_group=2,
             width=Width.SHORT, display_name="Exactly once support",
-            validator=OneOf(("requested", "required"), any_case=True),
+            validator=OneOf("requested", "required", any_case=True),
             documentation="With `required`, a connector that cannot promise exactly-once is refused.")
     .define("transaction.boundary", ConfigType.STRING, default="poll", group=_EXACTLY_ONCE, order_in_group=3,
             width=Width.SHORT, display_name="Transaction Boundary",
-            validator=OneOf(("poll", "interval", "connector"), any_case=True),
+            validator=OneOf("poll", "interval", "connector", any_case=True),
             documentation="Accepted: a transaction is a batch.")
     .define("transaction.boundary.interval.ms", ConfigType.LONG, default=None, importance=Importance.LOW,
             group=_EXACTLY_ONCE, order_in_group=4, width=Width.SHORT, display_name="Transaction boundary interval",
@@ -140,7 +140,7 @@ _SOURCE = (
 
 _SINK = (
     ConfigDefinitions()
-    .define("topics", ConfigType.LIST, default=[], importance=Importance.HIGH, group=_COMMON, order_in_group=4,
+    .define("topics", ConfigType.LIST, default=(), importance=Importance.HIGH, group=_COMMON, order_in_group=4,
             width=Width.LONG, display_name="Topics", documentation="The topics to read, with commas.")
     .define("topics.regex", ConfigType.STRING, default="", importance=Importance.HIGH, group=_COMMON,
             order_in_group=4, width=Width.LONG, display_name="Topics regex",
@@ -237,15 +237,15 @@ def validation_body(
 
 
 def definition_body(definition: ConfigDefinition) -> dict[str, Any]:
-    default = None if definition.is_required else as_text(definition.default)  # type: ignore[arg-type]
+    default = None if definition.is_required else format_value(definition.default)  # type: ignore[arg-type]
     if definition.type is ConfigType.PASSWORD and default is not None:
         default = "[hidden]"
     return {
         "name": definition.name,
-        "type": definition.type.value,
+        "type": definition.type.name,
         "required": definition.is_required,
         "default_value": default,
-        "importance": definition.importance.value,
+        "importance": definition.importance.name,
         "documentation": definition.documentation,
         "group": definition.group,
         "order_in_group": definition.order_in_group,
@@ -348,7 +348,7 @@ def _check_topics(config: Mapping[str, str], values: dict[str, ConfigValue]) -> 
     topics, pattern = values["topics"], values["topics.regex"]
     if config.get("topics") and config.get("topics.regex"):
         sentence = "topics and topics.regex are both there, but only one of them may be."
-    elif not NonEmpty()(config.get("topics", "")) or not NonEmpty()(config.get("topics.regex", "")):
+    elif config.get("topics") or config.get("topics.regex"):
         dead = config.get("errors.deadletterqueue.topic.name")
         if dead and dead in names_in(config.get("topics")):
             topics.errors.append(f"{dead} is the topic for dead letters and cannot be read by the same connector.")

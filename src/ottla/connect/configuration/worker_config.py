@@ -36,11 +36,11 @@ def _common() -> ConfigDefinitions:
                 documentation="How values become bytes, unless a connector says otherwise.")
         .define("header.converter", ConfigType.CLASS, default=None,
                 documentation="Headers are bytes here; the key is accepted and has no effect.")
-        .define("plugin.path", ConfigType.LIST, default=[],
+        .define("plugin.path", ConfigType.LIST, default=(),
                 documentation="Directories with Python packages that hold plug-ins.")
         .define("plugin.discovery", ConfigType.STRING, default="hybrid_warn",
                 documentation="Accepted and without effect: Python packages are found in one way.")
-        .define("listeners", ConfigType.LIST, default=["http://:8083"],
+        .define("listeners", ConfigType.LIST, default=("http://:8083",),
                 documentation="Where the REST interface listens, http://host:port; port 0 takes a free one.")
         .define("rest.advertised.host.name", ConfigType.STRING, default=None,
                 documentation="The host under which other workers reach this one.")
@@ -65,7 +65,7 @@ def _common() -> ConfigDefinitions:
                 documentation="Whether that note may be emptied.")
         .define("topic.creation.enable", ConfigType.BOOLEAN, default=True,
                 documentation="Whether sources may create topics by their own rules.")
-        .define("config.providers", ConfigType.LIST, default=[],
+        .define("config.providers", ConfigType.LIST, default=(),
                 documentation="Names of providers for ${name:path:key}; file and env are always there.")
         .define("connector.client.config.override.policy", ConfigType.STRING, default="All",
                 documentation="Accepted; connectors may override settings of clients.")
@@ -117,7 +117,7 @@ DISTRIBUTED = (
     .define("worker.unsync.backoff.ms", ConfigType.INT, default=300_000,
             documentation="Accepted; a worker that is behind tries again at once.")
     .define("exactly.once.source.support", ConfigType.STRING, default="enabled",
-            validator=OneOf(("disabled", "preparing", "enabled"), any_case=True),
+            validator=OneOf("disabled", "preparing", "enabled", any_case=True),
             documentation="Accepted: sources with readers always write in transactions.")
     .define("connect.protocol", ConfigType.STRING, default="sessioned",
             documentation="Accepted; workers speak one protocol among themselves.")

@@ -25,13 +25,13 @@ from ottla.model.config import (
 )
 from ottla.model.config.columns import INT_MAX
 from ottla.model.config.dynamic import check_dynamic_change, check_dynamic_names, check_dynamic_values
-from ottla.model.config.keys import REQUIRED, format_value, is_number
 from ottla.model.config.resource_keys import (
     CLIENT_METRICS_KEYS,
     GROUP_KEYS,
     validate_client_metrics,
     validate_group,
 )
+from ottla.model.config.values import REQUIRED, format_value, is_number
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages import alter_configs, incremental_alter_configs
 from ottla.wire.messages.metadata_records import ClearElrRecord, ConfigRecord

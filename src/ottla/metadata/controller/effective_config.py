@@ -14,7 +14,7 @@ from ottla.metadata.image import MetadataImage
 from ottla.model.config import TOPIC_KEYS, BrokerConfig
 from ottla.model.config.dynamic import usable_dynamic
 from ottla.model.config.effective import ConfigSource, EffectiveConfig, describe_topic
-from ottla.model.config.keys import format_value
+from ottla.model.config.values import format_value
 
 __all__ = ["effective_topic_config", "is_unclean_election_enabled", "min_insync_replicas", "with_dynamic_layers"]
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from ottla.model.config.broker_config import BrokerConfig
 from ottla.model.config.broker_keys import BROKER_KEYS
-from ottla.model.config.keys import ConfigError, ConfigKey, ConfigType, ConfigValue, Importance, Password, UpdateMode
+from ottla.model.config.keys import ConfigError, ConfigKey, UpdateMode
 from ottla.model.config.listeners import Endpoint, Voter
 from ottla.model.config.log_config import LogConfig, validate_topic_overrides
 from ottla.model.config.parse import decode_properties, format_properties, parse_properties
 from ottla.model.config.topic_keys import TOPIC_KEYS
+from ottla.model.config.values import ConfigType, Importance, Password, Setting
 
 __all__ = [
     "BROKER_KEYS",
@@ -17,7 +18,7 @@ __all__ = [
     "ConfigError",
     "ConfigKey",
     "ConfigType",
-    "ConfigValue",
+    "Setting",
     "Endpoint",
     "Importance",
     "LogConfig",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.model.config.keys import Password
+from ottla.model.config.values import Password
 
 __all__ = ["BrokerAttributes"]
 

@@ -17,13 +17,14 @@ from typing import NamedTuple
 from ottla.model.config.broker_attributes import BrokerAttributes
 from ottla.model.config.broker_checks import check_together
 from ottla.model.config.broker_keys import BROKER_KEYS
-from ottla.model.config.keys import REQUIRED, ConfigError, ConfigValue, Standing
+from ottla.model.config.keys import ConfigError, Standing
 from ottla.model.config.listener_keys import LISTENER_PREFIX, is_tls_of_listener
 from ottla.model.config.listeners import Endpoint, Voter
 from ottla.model.config.own_keys import OWN_KEYS
 from ottla.model.config.removed_keys import IGNORED_BROKER_KEYS, REMOVED_BROKER_KEYS, ZOOKEEPER_PREFIX
 from ottla.model.config.resolve import resolve
 from ottla.model.config.topic_keys import TOPIC_KEYS
+from ottla.model.config.values import REQUIRED, Setting
 
 __all__ = ["BrokerConfig"]
 
@@ -96,9 +97,9 @@ class BrokerConfig(BrokerAttributes):
         """A node of both roles on the loopback address, for tests and `ottla up`; `properties` go over it."""
         return cls({**_EMBEDDED, **(properties or {})})
 
-    def get(self, name: str) -> ConfigValue:
+    def get(self, name: str) -> Setting:
         """The value of exactly this key, as set or by default; KeyError when there is no such key."""
-        values: dict[str, ConfigValue] = vars(self)["_values"]
+        values: dict[str, Setting] = vars(self)["_values"]
         return values[name]
 
     def with_dynamic(
@@ -126,13 +127,13 @@ class _Remarks(NamedTuple):
     notes: list[str]
 
 
-def _parse_all(*layers: Mapping[str, str]) -> tuple[dict[str, ConfigValue], _Remarks, _Overrides]:
+def _parse_all(*layers: Mapping[str, str]) -> tuple[dict[str, Setting], _Remarks, _Overrides]:
     merged: dict[str, str] = {}
     for layer in layers:
         merged.update(layer)
     remarks = _Remarks([], [])
     overrides: _Overrides = {}
-    values: dict[str, ConfigValue] = {}
+    values: dict[str, Setting] = {}
     for name, text in merged.items():
         key = BROKER_KEYS.get(name) or OWN_KEYS.get(name)
         if key is not None:
@@ -148,7 +149,7 @@ def _parse_all(*layers: Mapping[str, str]) -> tuple[dict[str, ConfigValue], _Rem
     return values, remarks, overrides
 
 
-def _warnings_about_pairs(values: Mapping[str, ConfigValue]) -> list[str]:
+def _warnings_about_pairs(values: Mapping[str, Setting]) -> list[str]:
     """What is allowed, and does no good."""
     interval_ms, session_ms = values["broker.heartbeat.interval.ms"], values["broker.session.timeout.ms"]
     assert isinstance(interval_ms, int)
@@ -203,7 +204,7 @@ def _with_both_ids(properties: Mapping[str, str]) -> dict[str, str]:
     return static
 
 
-def _add_defaults(values: dict[str, ConfigValue], merged: Mapping[str, str]) -> None:
+def _add_defaults(values: dict[str, Setting], merged: Mapping[str, str]) -> None:
     for name, key in (*BROKER_KEYS.items(), *OWN_KEYS.items()):
         if name in values:
             continue

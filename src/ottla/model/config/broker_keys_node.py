@@ -18,7 +18,7 @@ from ottla.model.config.columns import (
     READ_ONLY,
     STRING,
 )
-from ottla.model.config.keys import HONOURED, REQUIRED, ConfigKey
+from ottla.model.config.keys import HONOURED, ConfigKey
 from ottla.model.config.statuses import (
     FIXED_PARTS,
     GROUP_COMMIT,
@@ -27,6 +27,7 @@ from ottla.model.config.statuses import (
     UNSTABLE,
 )
 from ottla.model.config.validators import AnyList, SomeOf, at_least
+from ottla.model.config.values import REQUIRED
 
 __all__ = ["NODE_KEYS"]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.model.config.keys import ConfigType, Importance, UpdateMode
+from ottla.model.config.keys import UpdateMode
+from ottla.model.config.values import ConfigType, Importance
 
 __all__ = [
     "BOOLEAN",

@@ -16,11 +16,12 @@ from typing import NamedTuple
 
 from ottla.model.config.broker_config import BrokerConfig
 from ottla.model.config.broker_keys import BROKER_KEYS, DYNAMIC_ONLY_KEYS, STAND_INS
-from ottla.model.config.keys import REQUIRED, ConfigError, ConfigKey, ConfigValue, format_value
+from ottla.model.config.keys import ConfigError, ConfigKey
 from ottla.model.config.listener_keys import LISTENER_PREFIX
 from ottla.model.config.log_config import topic_defaults
 from ottla.model.config.resource_keys import CLIENT_METRICS_KEYS, GROUP_KEYS
 from ottla.model.config.topic_keys import TOPIC_KEYS
+from ottla.model.config.values import REQUIRED, Setting, format_value
 
 __all__ = [
     "ConfigSource",
@@ -139,7 +140,7 @@ def describe_logger(name: str, level: str) -> EffectiveConfig:
 
 
 def _described(
-    key: ConfigKey, value: ConfigValue, synonyms: tuple[ConfigSynonym, ...], *, is_read_only: bool
+    key: ConfigKey, value: Setting, synonyms: tuple[ConfigSynonym, ...], *, is_read_only: bool
 ) -> EffectiveConfig:
     source = synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
     return EffectiveConfig(
@@ -193,7 +194,7 @@ def _layers(config: BrokerConfig) -> Iterator[tuple[Mapping[str, str], ConfigSou
     yield config.static, ConfigSource.STATIC_BROKER_CONFIG
 
 
-def _stored(key: ConfigKey, text: str) -> ConfigValue:
+def _stored(key: ConfigKey, text: str) -> Setting:
     """A value that was set, perhaps by a release that took what this one does not: it is shown as it is."""
     try:
         return key.parse(text)
@@ -201,7 +202,7 @@ def _stored(key: ConfigKey, text: str) -> ConfigValue:
         return text
 
 
-def _default_of(key: ConfigKey) -> ConfigValue:
+def _default_of(key: ConfigKey) -> Setting:
     return None if key.default is REQUIRED else key.default  # type: ignore[return-value]
 
 

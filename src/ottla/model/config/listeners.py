@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ottla.model.config.columns import INT_MAX
-from ottla.model.config.keys import ConfigError, is_number
+from ottla.model.config.keys import ConfigError
+from ottla.model.config.values import is_number
 
 __all__ = [
     "SECURITY_PROTOCOLS",

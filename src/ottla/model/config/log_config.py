@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ottla.model.config.broker_config import BrokerConfig
-from ottla.model.config.keys import ConfigError, ConfigValue
+from ottla.model.config.keys import ConfigError
 from ottla.model.config.topic_keys import REMOVED_TOPIC_KEYS, TOPIC_KEYS
+from ottla.model.config.values import Setting
 
 __all__ = ["LogConfig", "topic_defaults", "validate_topic_overrides"]
 
@@ -57,7 +58,7 @@ class LogConfig:
     # Names of the keys the topic sets itself.
     overridden: frozenset[str]
 
-    def __init__(self, values: Mapping[str, ConfigValue], overridden: frozenset[str] = frozenset()) -> None:
+    def __init__(self, values: Mapping[str, Setting], overridden: frozenset[str] = frozenset()) -> None:
         place = object.__setattr__
         for name, key in TOPIC_KEYS.items():
             value = values[name]
@@ -124,7 +125,7 @@ class LogConfig:
         return f"LogConfig({own})"
 
 
-def topic_defaults(broker_config: BrokerConfig) -> dict[str, ConfigValue]:
+def topic_defaults(broker_config: BrokerConfig) -> dict[str, Setting]:
     """What a topic that sets nothing gets on this broker, by topic key."""
     resolved: Mapping[str, Any] = vars(broker_config)
     return {

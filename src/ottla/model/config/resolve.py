@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ottla.model.config.columns import INT_MAX
-from ottla.model.config.keys import ConfigError, ConfigValue, is_number
+from ottla.model.config.keys import ConfigError
 from ottla.model.config.listeners import (
     Endpoint,
     parse_addresses,
@@ -14,6 +14,7 @@ from ottla.model.config.listeners import (
     parse_protocol_map,
     parse_voters,
 )
+from ottla.model.config.values import Setting, is_number
 
 __all__ = ["resolve"]
 
@@ -22,7 +23,7 @@ _MINUTE_MS = 60_000
 PORT_MAX = 65_535
 
 
-def resolve(values: Mapping[str, ConfigValue]) -> dict[str, Any]:
+def resolve(values: Mapping[str, Setting]) -> dict[str, Any]:
     """All attributes of a BrokerConfig, by name."""
     attributes: dict[str, Any] = {name.replace(".", "_"): value for name, value in values.items()}
     _resolve_log(values, attributes)
@@ -44,7 +45,7 @@ def _parse_metrics_listener(text: str) -> tuple[str, int] | None:
     return host.strip("[]"), int(port)
 
 
-def _resolve_log(values: Mapping[str, ConfigValue], attributes: dict[str, Any]) -> None:
+def _resolve_log(values: Mapping[str, Setting], attributes: dict[str, Any]) -> None:
     if not attributes["log_dirs"]:
         attributes["log_dirs"] = attributes["log_dir"]
     if attributes["metadata_log_dir"] is None and attributes["log_dirs"]:
@@ -67,7 +68,7 @@ def _resolve_log(values: Mapping[str, ConfigValue], attributes: dict[str, Any]) 
     attributes["log_retention_ms"] = max(attributes["log_retention_ms"], -1)
 
 
-def _first_in_ms(values: Mapping[str, ConfigValue], *candidates: tuple[str, int]) -> int:
+def _first_in_ms(values: Mapping[str, Setting], *candidates: tuple[str, int]) -> int:
     for name, factor in candidates:
         value = values[name]
         if value is not None:
@@ -76,7 +77,7 @@ def _first_in_ms(values: Mapping[str, ConfigValue], *candidates: tuple[str, int]
     raise AssertionError("the last candidate has a default")
 
 
-def _resolve_listeners(values: Mapping[str, ConfigValue], attributes: dict[str, Any]) -> None:
+def _resolve_listeners(values: Mapping[str, Setting], attributes: dict[str, Any]) -> None:
     roles = attributes["process_roles"]
     attributes["is_broker"] = "broker" in roles
     attributes["is_controller"] = "controller" in roles
@@ -105,7 +106,7 @@ def _resolve_listeners(values: Mapping[str, ConfigValue], attributes: dict[str, 
 
 
 def _effective_protocol_map(
-    values: Mapping[str, ConfigValue], attributes: dict[str, Any], controller_names: tuple[str, ...]
+    values: Mapping[str, Setting], attributes: dict[str, Any], controller_names: tuple[str, ...]
 ) -> dict[str, str]:
     """While nothing but PLAINTEXT is in use, controller listeners need no entry in the map (KIP-801)."""
     text = values["listener.security.protocol.map"]
@@ -119,7 +120,7 @@ def _effective_protocol_map(
 
 
 def _resolve_inter_broker_listener(
-    values: Mapping[str, ConfigValue], attributes: dict[str, Any], protocols: Mapping[str, str]
+    values: Mapping[str, Setting], attributes: dict[str, Any], protocols: Mapping[str, str]
 ) -> None:
     name = attributes["inter_broker_listener_name"]
     protocol = attributes["security_inter_broker_protocol"]

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from ottla.model.config.columns import BOOLEAN, CLUSTER_WIDE, INT, LIST, MEDIUM, STRING
-from ottla.model.config.keys import HONOURED, ConfigError, ConfigKey, ConfigType, ConfigValue
+from ottla.model.config.keys import HONOURED, ConfigError, ConfigKey
 from ottla.model.config.statuses import NEW_GROUPS, TELEMETRY
 from ottla.model.config.validators import AnyList, OffsetReset, OneOf, Validator, at_least
+from ottla.model.config.values import ConfigType, Setting
 from ottla.model.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -22,14 +23,14 @@ __all__ = ["CLIENT_METRICS_KEYS", "GROUP_KEYS", "validate_client_metrics", "vali
 
 
 def _group(
-    name: str, kind: ConfigType, default: ConfigValue, validator: Validator | None, text: str, *, own: bool = False
+    name: str, kind: ConfigType, default: Setting, validator: Validator | None, text: str, *, own: bool = False
 ) -> ConfigKey:
     synonyms = () if own else (f"group.{name}",)
     status = HONOURED if name.startswith("consumer.") else NEW_GROUPS
     return ConfigKey(name, kind, default, validator, MEDIUM, CLUSTER_WIDE, status, text, synonyms=synonyms)
 
 
-def _metrics(name: str, kind: ConfigType, default: ConfigValue, validator: Validator | None, text: str) -> ConfigKey:
+def _metrics(name: str, kind: ConfigType, default: Setting, validator: Validator | None, text: str) -> ConfigKey:
     return ConfigKey(name, kind, default, validator, MEDIUM, CLUSTER_WIDE, TELEMETRY, text)
 
 
@@ -106,7 +107,7 @@ _BOUNDED: Final = (
 
 def validate_group(config: BrokerConfig, overrides: Mapping[str, str]) -> None:
     """Raises ConfigError with the sentence for the answer."""
-    values: dict[str, ConfigValue] = {}
+    values: dict[str, Setting] = {}
     for name, text in overrides.items():
         if name not in GROUP_KEYS:
             raise ConfigError(f"There is no group configuration named {name}.", key=name)
@@ -133,7 +134,7 @@ def validate_group(config: BrokerConfig, overrides: Mapping[str, str]) -> None:
             )
 
 
-def _check_bound(config: BrokerConfig, name: str, value: ConfigValue, bound: str, *, is_lowest: bool = False) -> None:
+def _check_bound(config: BrokerConfig, name: str, value: Setting, bound: str, *, is_lowest: bool = False) -> None:
     """`bound` is the broker's key: whoever is refused should know what would have to change."""
     limit = config.get(bound)
     assert isinstance(value, int)

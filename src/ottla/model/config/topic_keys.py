@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from ottla.model.config.columns import BOOLEAN, CLUSTER_WIDE, DOUBLE, INT, LIST, LONG, LONG_MAX, MEDIUM, STRING
-from ottla.model.config.keys import HONOURED, ConfigKey, ConfigType, ConfigValue, Status
+from ottla.model.config.keys import HONOURED, ConfigKey, Status
 from ottla.model.config.statuses import TIERED_STORAGE
 from ottla.model.config.validators import OneOf, SomeOf, ThrottledReplicas, Validator, at_least, between
+from ottla.model.config.values import ConfigType, Setting
 
 __all__ = ["COMPRESSION_TYPES", "REMOVED_TOPIC_KEYS", "TOPIC_KEYS"]
 
@@ -23,7 +24,7 @@ COMPRESSION_TYPES: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "pr
 def _key(
     name: str,
     kind: ConfigType,
-    default: ConfigValue,
+    default: Setting,
     validator: Validator | None,
     synonyms: tuple[str, ...],
     documentation: str,

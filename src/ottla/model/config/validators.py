@@ -29,16 +29,16 @@ class Validator(Protocol):
 class Range:
     """A number between two bounds, both included; `or_else` is one more value that is allowed outside of them."""
 
-    __slots__ = ("high", "low", "or_else")
+    __slots__ = ("maximum", "minimum", "or_else")
 
-    def __init__(self, low: float, high: float | None = None, *, or_else: int | None = None) -> None:
-        self.low = low
-        self.high = high
+    def __init__(self, minimum: float, maximum: float | None = None, *, or_else: int | None = None) -> None:
+        self.minimum = minimum
+        self.maximum = maximum
         self.or_else = or_else
 
     @property
     def allowed(self) -> str:
-        text = f"at least {self.low}" if self.high is None else f"between {self.low} and {self.high}"
+        text = f"at least {self.minimum}" if self.maximum is None else f"between {self.minimum} and {self.maximum}"
         return text if self.or_else is None else f"{text}, or {self.or_else}"
 
     def accepts(self, value: object) -> bool:
@@ -47,15 +47,15 @@ class Range:
         assert isinstance(value, int | float)
         if value == self.or_else:
             return True
-        return value >= self.low and (self.high is None or value <= self.high)
+        return value >= self.minimum and (self.maximum is None or value <= self.maximum)
 
 
-def at_least(low: float) -> Range:
-    return Range(low)
+def at_least(minimum: float) -> Range:
+    return Range(minimum)
 
 
-def between(low: float, high: float, *, or_else: int | None = None) -> Range:
-    return Range(low, high, or_else=or_else)
+def between(minimum: float, maximum: float, *, or_else: int | None = None) -> Range:
+    return Range(minimum, maximum, or_else=or_else)
 
 
 class OneOf:
@@ -115,12 +115,14 @@ class SomeOf:
 
 
 class NonEmpty:
+    """A text or a list."""
+
     __slots__ = ()
 
     allowed = "a text that is not empty"
 
     def accepts(self, value: object) -> bool:
-        return value is None or value != ""
+        return value is None or value not in ("", ())
 
 
 class OffsetReset:

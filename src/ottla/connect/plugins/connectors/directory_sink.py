@@ -33,6 +33,7 @@ from ottla.connect.api import (
     Settings,
     SinkConnector,
     SinkWriter,
+    SomeOf,
     Task,
 )
 from ottla.connect.plugins.connectors.directory_source import FORMATS, is_hidden
@@ -61,14 +62,14 @@ class DirectorySinkConnector(SinkConnector):
             ConfigDefinitions()
             .define("path", ConfigType.STRING, importance=Importance.HIGH, validator=NonEmpty(),
                     documentation="The directory; it is made where there is none.")
-            .define("format", ConfigType.STRING, importance=Importance.HIGH, validator=OneOf(FORMATS),
+            .define("format", ConfigType.STRING, importance=Importance.HIGH, validator=OneOf(*FORMATS),
                     documentation="What the files are: " + ", ".join(FORMATS) + ".")
-            .define("partition.by", ConfigType.LIST, default=[], importance=Importance.HIGH,
+            .define("partition.by", ConfigType.LIST, default=(), importance=Importance.HIGH,
                     documentation="Columns that become directories, name=value, in this order.")
             .define("partition.time", ConfigType.STRING, default="", importance=Importance.HIGH,
                     documentation="A format of the record's time, such as yyyy-MM-dd: becomes directories, time=..., "
                     "before those of partition.by.")
-            .define("columns.metadata", ConfigType.LIST, default=[], validator=OneOf(METADATA),
+            .define("columns.metadata", ConfigType.LIST, default=(), validator=SomeOf(*METADATA, may_be_empty=True),
                     documentation="Which of topic, partition, offset, timestamp, key become columns too, "
                     "with an underscore before their names.")
             .define("compression", ConfigType.STRING, default=None,

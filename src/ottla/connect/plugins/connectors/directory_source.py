@@ -58,7 +58,7 @@ class DirectorySourceConnector(SourceConnector):
                     documentation="The directory, with what is below it.")
             .define("topic", ConfigType.STRING, importance=Importance.HIGH, validator=NonEmpty(),
                     documentation="The topic to write to.")
-            .define("format", ConfigType.STRING, importance=Importance.HIGH, validator=OneOf(FORMATS),
+            .define("format", ConfigType.STRING, importance=Importance.HIGH, validator=OneOf(*FORMATS),
                     documentation="What the files are: " + ", ".join(FORMATS) + ".")
             .define("files", ConfigType.STRING, default="*", documentation="A pattern for names, such as *.csv.")
             .define("schema", ConfigType.STRING, default=None,

@@ -103,7 +103,7 @@ class GeneratorSourceConnector(SourceConnector):
             .define("topic", ConfigType.STRING, importance=Importance.HIGH, validator=NonEmpty(),
                     documentation="The topic to write to.")
             .define("template", ConfigType.STRING, default="clickstream", importance=Importance.HIGH,
-                    validator=OneOf(tuple(TEMPLATES)), documentation=f"Which records: {', '.join(TEMPLATES)}.")
+                    validator=OneOf(*TEMPLATES), documentation=f"Which records: {', '.join(TEMPLATES)}.")
             .define("fields", ConfigType.STRING, default=None, validator=_check_fields,
                     documentation="Fields of one's own, as a JSON list, instead of a template.")
             .define("key.field", ConfigType.STRING, default=None, documentation="The field that is the key as well.")

@@ -56,12 +56,12 @@ class HttpSinkConnector(SinkConnector):
             ConfigDefinitions()
             .define("http.url", ConfigType.STRING, importance=Importance.HIGH, validator=NonEmpty(),
                     documentation="Where to send; ${topic} stands for the topic of the records.")
-            .define("http.method", ConfigType.STRING, default="POST", validator=OneOf(("POST", "PUT", "PATCH")),
+            .define("http.method", ConfigType.STRING, default="POST", validator=OneOf("POST", "PUT", "PATCH"),
                     documentation="The method of requests.")
             .define("http.authorization", ConfigType.PASSWORD, default=None, importance=Importance.HIGH,
                     documentation="The header Authorization, such as `Bearer ...`.")
             .define("http.body", ConfigType.STRING, default="json-array", importance=Importance.HIGH,
-                    validator=OneOf(("json-array", "json-lines", "single")),
+                    validator=OneOf("json-array", "json-lines", "single"),
                     documentation="A JSON list of values, one JSON value per line, or one record in each request.")
             .define("http.batch.records", ConfigType.INT, default=500, validator=Range(minimum=1),
                     documentation="How many records a request has at most.")
@@ -71,9 +71,9 @@ class HttpSinkConnector(SinkConnector):
                     documentation="How often a request is sent again before the batch fails.")
             .define("http.retry.backoff.ms", ConfigType.INT, default=200, validator=Range(minimum=0),
                     documentation="The pause before the first repetition; each further one is twice as long.")
-            .define("http.retry.status", ConfigType.LIST, default=["408", "425", "429", "500-599"],
+            .define("http.retry.status", ConfigType.LIST, default=("408", "425", "429", "500-599"),
                     documentation="Answers after which a request is sent again.")
-            .define("http.on.error", ConfigType.STRING, default="fail", validator=OneOf(("fail", "skip")),
+            .define("http.on.error", ConfigType.STRING, default="fail", validator=OneOf("fail", "skip"),
                     documentation="What to do when the service refuses records: fail the task, or skip them.")
             .define("http.idempotency.header", ConfigType.STRING, default="Idempotency-Key",
                     documentation="The header for the idempotency key; none when it is empty.")

@@ -26,6 +26,7 @@ from ottla.connect.api import (
     Settings,
     SinkConnector,
     SinkWriter,
+    SomeOf,
     SourceConnector,
     Task,
 )
@@ -88,12 +89,12 @@ class SparkSinkConnector(SinkConnector):
             .define("spark.format", ConfigType.STRING, importance=Importance.HIGH, validator=NonEmpty(),
                     documentation="The name of the sink, as in write.format; its options are spark.option.*.")
             .define("spark.mode", ConfigType.STRING, default="append",
-                    validator=OneOf(("append", "overwrite", "ignore", "error")),
+                    validator=OneOf("append", "overwrite", "ignore", "error"),
                     documentation="What to do with what is there already.")
             .define("spark.table", ConfigType.STRING, default=None,
                     documentation="A table of the catalog, where the sink is no path.")
-            .define("spark.partition.by", ConfigType.LIST, default=[], documentation="Columns to partition by.")
-            .define("columns.metadata", ConfigType.LIST, default=[], validator=OneOf(METADATA),
+            .define("spark.partition.by", ConfigType.LIST, default=(), documentation="Columns to partition by.")
+            .define("columns.metadata", ConfigType.LIST, default=(), validator=SomeOf(*METADATA, may_be_empty=True),
                     documentation="Which of topic, partition, offset, timestamp, key become columns too, "
                     "with an underscore before their names.")
         )  # fmt: skip

@@ -77,7 +77,7 @@ class JsonConverter(ColumnConverter):
                 ConfigType.STRING,
                 default="BASE64",
                 importance=Importance.LOW,
-                validator=OneOf(("BASE64", "NUMERIC"), any_case=True),
+                validator=OneOf("BASE64", "NUMERIC", any_case=True),
                 documentation="How decimals are written: the base64 of their bytes, or a number. Both are read.",
             )
             .define(

@@ -28,7 +28,7 @@ class StringConverter(ColumnConverter):
             ConfigType.STRING,
             default="UTF-8",
             importance=Importance.LOW,
-            validator=OneOf(ENCODINGS, any_case=True),
+            validator=OneOf(*ENCODINGS, any_case=True),
             documentation="The encoding of text in topics.",
         )
 

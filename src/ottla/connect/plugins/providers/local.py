@@ -28,7 +28,7 @@ class _PathProvider(ConfigProvider):
         return ConfigDefinitions().define(
             "allowed.paths",
             ConfigType.LIST,
-            default=[],
+            default=(),
             importance=Importance.HIGH,
             documentation="Directories and files that may be read; all when it is empty.",
         )

@@ -48,7 +48,7 @@ class _ExtractField(FieldTransform):
                 ConfigType.STRING,
                 default="V1",
                 importance=Importance.HIGH,
-                validator=OneOf(("V1", "V2"), any_case=True),
+                validator=OneOf("V1", "V2", any_case=True),
                 documentation="V1: field is a name. V2: field is a path; names with dots stand in backticks (KIP-821).",
             )
         )
@@ -151,7 +151,7 @@ class _HeaderFrom(FieldTransform):
                 "operation",
                 ConfigType.STRING,
                 importance=Importance.HIGH,
-                validator=OneOf(("move", "copy")),
+                validator=OneOf("move", "copy"),
                 documentation="Whether the fields stay: move or copy.",
             )
         )
@@ -218,12 +218,12 @@ class _ReplaceField(FieldTransform):
     def config_definitions(cls) -> ConfigDefinitions:
         return replaces_null(
             ConfigDefinitions()
-            .define("exclude", ConfigType.LIST, default=[], documentation="Fields to drop; goes before include.")
-            .define("include", ConfigType.LIST, default=[], documentation="Fields to keep; all when it is empty.")
+            .define("exclude", ConfigType.LIST, default=(), documentation="Fields to drop; goes before include.")
+            .define("include", ConfigType.LIST, default=(), documentation="Fields to keep; all when it is empty.")
             .define(
                 "renames",
                 ConfigType.LIST,
-                default=[],
+                default=(),
                 validator=_check_renames,
                 documentation="Pairs old:new.",
             )
@@ -328,6 +328,6 @@ class ValueToKey(FieldTransform):
 
 
 def _check_renames(value: Setting) -> str | None:
-    assert isinstance(value, list)
+    assert isinstance(value, tuple)
     wrong = [each for each in value if len(each.split(":")) != 2]
     return f"'{wrong[0]}' is no pair old:new." if wrong else None

@@ -49,7 +49,7 @@ class _TimestampConverter(FieldTransform):
                 "target.type",
                 ConfigType.STRING,
                 importance=Importance.HIGH,
-                validator=OneOf(tuple(TARGETS)),
+                validator=OneOf(*TARGETS),
                 documentation="What it becomes: string, unix, Date, Time or Timestamp.",
             )
             .define(
@@ -63,7 +63,7 @@ class _TimestampConverter(FieldTransform):
                 ConfigType.STRING,
                 default="milliseconds",
                 importance=Importance.LOW,
-                validator=OneOf(tuple(UNITS)),
+                validator=OneOf(*UNITS),
                 documentation="The unit of numbers since 1970.",
             )
         )

@@ -58,19 +58,20 @@ class JdbcSinkConnector(SinkConnector):
         return (
             connection_definitions()
             .define("insert.mode", ConfigType.STRING, default="insert", importance=Importance.HIGH,
-                    validator=OneOf(INSERT_MODES),
+                    validator=OneOf(*INSERT_MODES),
                     documentation="insert: each record a new row. upsert: the row with its key is replaced, or made. "
                     "update: the row with its key is changed, if there is one.")
             .define("delete.enabled", ConfigType.BOOLEAN, default=False,
                     documentation="Whether a record without a value deletes the row of its key; "
                     "needs pk.mode=record_key.")
-            .define("pk.mode", ConfigType.STRING, default="none", importance=Importance.HIGH, validator=OneOf(PK_MODES),
+            .define("pk.mode", ConfigType.STRING, default="none", importance=Importance.HIGH,
+                    validator=OneOf(*PK_MODES),
                     documentation="Where the primary key comes from: nowhere, from topic, partition and offset, "
                     "from the record's key, or from its value.")
-            .define("pk.fields", ConfigType.LIST, default=[],
+            .define("pk.fields", ConfigType.LIST, default=(),
                     documentation="The columns of the primary key: names for topic, partition and offset, for a key "
                     "that is one value, or which fields; empty: __connect_topic and so on, or all fields.")
-            .define("fields.whitelist", ConfigType.LIST, default=[],
+            .define("fields.whitelist", ConfigType.LIST, default=(),
                     documentation="Which fields of values to write; empty: all.")
             .define("table.name.format", ConfigType.STRING, default="${topic}", validator=NonEmpty(),
                     documentation="The table, where ${topic} is the topic; the last dot stands before the table.")

@@ -27,6 +27,7 @@ from ottla.connect.api import (
     Range,
     ReadLimit,
     Settings,
+    SomeOf,
     SourceConnector,
     SourceOffset,
     SourcePartition,
@@ -72,24 +73,24 @@ class JdbcSourceConnector(SourceConnector):
             connection_definitions()
             .define("topic.prefix", ConfigType.STRING, importance=Importance.HIGH,
                     documentation="Stands before the table's name in the topic's; with `query`, it is the topic.")
-            .define("mode", ConfigType.STRING, importance=Importance.HIGH, validator=OneOf(MODES),
+            .define("mode", ConfigType.STRING, importance=Importance.HIGH, validator=OneOf(*MODES),
                     documentation="bulk: all rows at each poll. incrementing: rows whose number is higher than any "
                     "before. timestamp: rows that changed later. timestamp+incrementing: by both.")
             .define("incrementing.column.name", ConfigType.STRING, default="",
                     documentation="The column that grows with each new row; empty: the primary key.")
-            .define("timestamp.column.name", ConfigType.LIST, default=[],
+            .define("timestamp.column.name", ConfigType.LIST, default=(),
                     documentation="The column with the time of the last change; of several, the first not null.")
             .define("timestamp.delay.interval.ms", ConfigType.LONG, default=0, validator=Range(minimum=0),
                     documentation="How old a row must be: time for transactions that began earlier to commit.")
-            .define("table.whitelist", ConfigType.LIST, default=[], documentation="The tables to read; empty: all.")
-            .define("table.blacklist", ConfigType.LIST, default=[], documentation="Tables not to read.")
-            .define("table.include.list", ConfigType.LIST, default=[],
+            .define("table.whitelist", ConfigType.LIST, default=(), documentation="The tables to read; empty: all.")
+            .define("table.blacklist", ConfigType.LIST, default=(), documentation="Tables not to read.")
+            .define("table.include.list", ConfigType.LIST, default=(),
                     documentation="Patterns (regular expressions) of the tables to read, as schema.table.")
-            .define("table.exclude.list", ConfigType.LIST, default=[],
+            .define("table.exclude.list", ConfigType.LIST, default=(),
                     documentation="Patterns of tables not to read.")
             .define("schema.pattern", ConfigType.STRING, default=None, documentation="Only tables of this schema.")
-            .define("table.types", ConfigType.LIST, default=["TABLE"], validator=OneOf(("TABLE", "VIEW")),
-                    documentation="TABLE, VIEW, or both.")
+            .define("table.types", ConfigType.LIST, default=("TABLE",),
+                    validator=SomeOf("TABLE", "VIEW", may_be_empty=True), documentation="TABLE, VIEW, or both.")
             .define("query", ConfigType.STRING, default="", documentation="A query to read instead of tables.")
             .define("query.suffix", ConfigType.STRING, default="", importance=Importance.LOW,
                     documentation="What to write at the end of statements, such as a hint.")

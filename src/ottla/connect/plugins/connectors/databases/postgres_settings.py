@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.connect.api import ConfigDefinitions, ConfigType, Importance, Matches, NonEmpty, OneOf, Range
+from ottla.connect.api import ConfigDefinitions, ConfigType, Importance, Matches, NonEmpty, OneOf, Range, SomeOf
 
 __all__ = ["postgres_settings"]
 
@@ -24,15 +24,15 @@ def postgres_settings() -> ConfigDefinitions:
                 documentation="A user who may replicate, read the tables and create publications.")
         .define("database.password", ConfigType.PASSWORD, default=None, importance=Importance.HIGH,
                 documentation="The user's password.")
-        .define("database.sslmode", ConfigType.STRING, default="prefer", validator=OneOf(SSL_MODES),
+        .define("database.sslmode", ConfigType.STRING, default="prefer", validator=OneOf(*SSL_MODES),
                 documentation="Whether the connection is encrypted, as PostgreSQL's own programs say it.")
         .define("topic.prefix", ConfigType.STRING, importance=Importance.HIGH, validator=NonEmpty(),
                 documentation="Topics are prefix.schema.table.")
-        .define("table.include.list", ConfigType.LIST, default=[], importance=Importance.HIGH,
+        .define("table.include.list", ConfigType.LIST, default=(), importance=Importance.HIGH,
                 documentation="Patterns (regular expressions) of tables to capture, as schema.table; empty: all.")
-        .define("table.exclude.list", ConfigType.LIST, default=[], documentation="Patterns of tables not to capture.")
-        .define("schema.include.list", ConfigType.LIST, default=[], documentation="Patterns of schemas to capture.")
-        .define("schema.exclude.list", ConfigType.LIST, default=[], documentation="Patterns of schemas not to capture.")
+        .define("table.exclude.list", ConfigType.LIST, default=(), documentation="Patterns of tables not to capture.")
+        .define("schema.include.list", ConfigType.LIST, default=(), documentation="Patterns of schemas to capture.")
+        .define("schema.exclude.list", ConfigType.LIST, default=(), documentation="Patterns of schemas not to capture.")
         .define("slot.name", ConfigType.STRING, default="ottla", validator=Matches("[a-z0-9_]{1,63}"),
                 documentation="The replication slot; it is created. Each connector needs its own.")
         .define("slot.drop.on.stop", ConfigType.BOOLEAN, default=False,
@@ -40,19 +40,20 @@ def postgres_settings() -> ConfigDefinitions:
         .define("publication.name", ConfigType.STRING, default="ottla", validator=NonEmpty(),
                 documentation="The publication that says which tables are sent.")
         .define("publication.autocreate.mode", ConfigType.STRING, default="filtered",
-                validator=OneOf(PUBLICATION_MODES),
+                validator=OneOf(*PUBLICATION_MODES),
                 documentation="filtered: the publication has the captured tables. all_tables: all. "
                 "disabled: somebody else makes it.")
-        .define("replica.identity.autoset.values", ConfigType.LIST, default=[],
+        .define("replica.identity.autoset.values", ConfigType.LIST, default=(),
                 documentation="pattern:FULL or pattern:DEFAULT sets what changes tell about the row before.")
-        .define("snapshot.mode", ConfigType.STRING, default="initial", validator=OneOf(SNAPSHOT_MODES),
+        .define("snapshot.mode", ConfigType.STRING, default="initial", validator=OneOf(*SNAPSHOT_MODES),
                 documentation="initial: what is in the tables, then changes. initial_only: no changes. "
                 "never or no_data: changes only.")
         .define("snapshot.fetch.size", ConfigType.INT, default=0, validator=Range(minimum=0),
                 documentation="How many rows of a table are one portion of the snapshot; 0 leaves it to the worker.")
         .define("tombstones.on.delete", ConfigType.BOOLEAN, default=True,
                 documentation="Whether a delete is followed by a record without a value.")
-        .define("skipped.operations", ConfigType.LIST, default=["t"], validator=OneOf(("c", "u", "d", "t", "none")),
+        .define("skipped.operations", ConfigType.LIST, default=("t",),
+                validator=SomeOf("c", "u", "d", "t", "none", may_be_empty=True),
                 documentation="Which changes are left out: c, u, d, t (truncate).")
         .define("unavailable.value.placeholder", ConfigType.STRING, default="__debezium_unavailable_value",
                 importance=Importance.LOW,
