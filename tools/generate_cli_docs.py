@@ -21,19 +21,19 @@ INTRODUCTION = """# The command line
 
 This page is generated from `src/ottla/cli/table.py` and the commands themselves by `tools/generate_cli_docs.py`.
 
-`ottla` works against Ottla and Apache Kafka alike. Where the cluster is: `-b`, or `OTTLA_BOOTSTRAP_SERVER`, else
-`localhost:9092`. Commands take the flags of Kafka's own tools, verbs among them: `ottla topics --create --topic a` is
-`ottla topics create a`. Beyond those every command that asks a cluster has `--json` for programs, `--timeout` in
-milliseconds (for `produce`, where Kafka's tool means something else by it, `--call-timeout`), and `--command-config`
-for a Java client's properties file. Tables fit a terminal and are whole lines in a pipe.
+`ottla` works with Ottla and Apache Kafka. The address of the cluster is `-b`, or `OTTLA_BOOTSTRAP_SERVER`, else
+`localhost:9092`. Commands take the flags of Kafka's own tools, including verbs: `ottla topics --create --topic a` is
+`ottla topics create a`. In addition, every command that talks to a cluster has `--json` for programs, `--timeout` in
+milliseconds (`--call-timeout` for `produce`, because `--timeout` has another meaning in Kafka's tool), and
+`--command-config` for a Java client's properties file. Tables fit the terminal; in a pipe every row is one line.
 
-Exit codes: 0 for done, 1 for failed, 2 for a command line that makes no sense, 130 for what Ctrl-C broke off. What
-cannot be undone asks first, and refuses where nobody can answer, unless told `--yes`. `eval "$(ottla completion bash)"`
-completes commands and options, and the names of the cluster's topics and groups (`zsh` and `fish` likewise).
+Exit codes: 0 for success, 1 for failure, 2 for an invalid command line, 130 after Ctrl-C. A command that cannot be
+undone asks for confirmation; without a terminal it is refused unless `--yes` is given. `eval "$(ottla completion
+bash)"` completes commands, options, and the names of topics and groups (`zsh` and `fish` likewise).
 
 """
 
-# Options that every command of a cluster has; they are described above.
+# Options of every command that talks to a cluster; the introduction describes them.
 SHARED = {"bootstrap", "command_config", "as_json", "timeout_ms"}
 
 

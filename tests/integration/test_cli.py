@@ -124,7 +124,7 @@ def test_up_without_settings_shows_what_to_try_next(started: list[Started], tmp_
     up = start(started, "up", "--port", "0", cwd=tmp_path)
     bootstrap = up.wait_until_ready()
     # All of it is written at once.
-    said = "".join(up.read_until("Ctrl-C stops it."))
+    said = "".join(up.read_until("Ctrl-C stops the cluster."))
     assert said.endswith(NEXT_STEPS.format(bootstrap=bootstrap, data=tmp_path / "data") + "\n")
     assert up.stop(signal.SIGTERM)[0] == 0
     assert (tmp_path / "data" / "node-1" / "data" / "meta.properties").exists()
@@ -265,7 +265,9 @@ def test_a_cluster_outlives_one_of_its_nodes(started: list[Started], tmp_path: P
     assert again.stop(signal.SIGTERM)[0] == 0
     code, errors = up.stop(signal.SIGTERM)
     assert (code, "Traceback" in errors) == (0, False), errors
-    assert "Node 2 has ended with exit code -9, the others go on. To start it again: ottla node --config" in errors
+    assert (
+        "Node 2 has ended with exit code -9, the other nodes continue. To start it again: ottla node --config" in errors
+    )
 
 
 def test_a_cluster_is_not_started_with_fewer_controllers_than_it_needs(tmp_path: Path) -> None:

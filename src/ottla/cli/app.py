@@ -1,6 +1,6 @@
-"""The command line beyond `up` and `node`: finds a command, runs it, and turns whatever goes wrong into one sentence.
+"""The command line beyond `up` and `node`: finds a command, runs it, and reports every failure as one sentence.
 
-Exit codes: 0 for done, 1 for failed, 2 for a command line that makes no sense, 130 for Ctrl-C.
+Exit codes: 0 for success, 1 for failure, 2 for an invalid command line, 130 for Ctrl-C.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from ottla.cli.table import COMMANDS, SECTIONS
 __all__ = ["COMPLETION_VARIABLE", "PROGRAM", "root", "run"]
 
 PROGRAM = "ottla"
-# Where a shell says what it wants to have completed; click reads it.
+# Set by the shell when it asks for completions; click reads it.
 COMPLETION_VARIABLE = "_OTTLA_COMPLETE"
 
 
 class _Root(click.Group):
-    """Knows every command by name and line; imports one only when it is asked for."""
+    """Lists all commands by name; imports the module of a command only when that command runs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(COMMANDS)
@@ -63,7 +63,7 @@ class _Root(click.Group):
     cls=_Root,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     help="Apache Kafka's whole system in Python: same wire protocol, same files, no JVM.\n\nCommands take Kafka's own "
-    "flags. Where the cluster is: -b, or OTTLA_BOOTSTRAP_SERVER, else localhost:9092.",
+    "flags. The cluster is at -b, or OTTLA_BOOTSTRAP_SERVER, else localhost:9092.",
 )
 @click.version_option(__version__, prog_name=PROGRAM, message="%(prog)s %(version)s")
 def root() -> None:
@@ -71,14 +71,14 @@ def root() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs one command; never shows a traceback, unless `OTTLA_TRACEBACK` asks for it."""
+    """Runs one command; prints a traceback only if `OTTLA_TRACEBACK` is set."""
     code = _run(arguments)
     try:
-        # What is still in the buffer belongs to the answer: whether it could be written decides about the exit code.
+        # Flush here: output that cannot be written has to change the exit code.
         if sys.stdout is not None:
             sys.stdout.flush()
     except OSError as error:
-        # Nowhere to go for it. Where whoever read it has gone (`| head`), there is nobody to tell either.
+        # Standard output is gone. A closed pipe (`| head`) is no failure of the command.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):
             say_wrong(f"The answer cannot be written: {sentence_of(error)}")
@@ -95,7 +95,7 @@ def _run(arguments: Sequence[str]) -> int:
         click.echo(error.ctx.get_help() if error.ctx is not None else "", err=True)
         return 2
     except click.UsageError as error:
-        # A line that makes no sense yet cannot be completed; whoever still types it is not lectured.
+        # The line is incomplete while it is typed: an invalid line gives no completions and no error.
         return 1 if COMPLETION_VARIABLE in os.environ else _usage(error)
     except (click.exceptions.Exit, SystemExit) as error:
         code = error.exit_code if isinstance(error, click.exceptions.Exit) else error.code

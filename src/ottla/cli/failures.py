@@ -9,27 +9,27 @@ __all__ = ["Failure", "sentence_of"]
 
 _NEXT = {
     ErrorCode.TOPIC_ALREADY_EXISTS: "Add --if-not-exists to accept that.",
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "'ottla topics list' shows what there is.",
-    ErrorCode.UNKNOWN_TOPIC_ID: "'ottla topics list' shows what there is.",
-    ErrorCode.GROUP_ID_NOT_FOUND: "'ottla groups list' shows what there is.",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "'ottla topics list' shows all topics.",
+    ErrorCode.UNKNOWN_TOPIC_ID: "'ottla topics list' shows all topics.",
+    ErrorCode.GROUP_ID_NOT_FOUND: "'ottla groups list' shows all groups.",
     ErrorCode.NON_EMPTY_GROUP: "Stop its members first; 'ottla groups describe --members' shows them.",
     ErrorCode.INVALID_PARTITIONS: "Partitions can be added, not taken away; 'ottla topics describe' shows how many.",
     ErrorCode.INVALID_REPLICATION_FACTOR: "'ottla cluster describe' shows how many brokers there are.",
     ErrorCode.NOT_ENOUGH_REPLICAS: "'ottla topics describe --under-min-isr-partitions' shows which partitions.",
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Ask for the right to do it.",
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Ask for the right to do it.",
-    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Ask for the right to do it.",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Ask an administrator for the permission.",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Ask an administrator for the permission.",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Ask an administrator for the permission.",
     ErrorCode.INVALID_CONFIG: "'ottla configs describe --all' shows names and values.",
-    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "'ottla transactions list' shows what there is.",
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "'ottla transactions list' shows all transactional ids.",
     ErrorCode.FEATURE_UPDATE_FAILED: "'ottla features describe' shows the levels that can be chosen.",
     ErrorCode.INVALID_UPDATE_VERSION: "'ottla features describe' shows the levels that can be chosen.",
-    ErrorCode.BROKER_NOT_AVAILABLE: "'ottla cluster describe --include-fenced-brokers' shows who is.",
+    ErrorCode.BROKER_NOT_AVAILABLE: "'ottla cluster describe --include-fenced-brokers' shows all brokers.",
     ErrorCode.UNSUPPORTED_VERSION: "The cluster is older than this command, or a feature is off.",
 }
 
 
 class Failure(Exception):
-    """A command could not do what it was asked; the sentence is for the person who asked."""
+    """A command failed; the message is one sentence for the user."""
 
     def __init__(self, sentence: str, *, exit_code: int = 1) -> None:
         super().__init__(sentence)
@@ -37,10 +37,10 @@ class Failure(Exception):
 
 
 def sentence_of(error: BaseException) -> str:
-    """One sentence, or two: what is wrong, and what to do."""
+    """One or two sentences: what is wrong, and what to do."""
     if isinstance(error, KafkaError):
         what = _ended(error.message or error.code.message)
-        # Codes only where the sentence alone would not be found in a manual.
+        # The error code is added only where the sentence alone cannot be looked up in Kafka's documentation.
         name = "" if error.code == ErrorCode.NONE else f" ({error.code.name})"
         return " ".join(part for part in (f"{what[:-1]}{name}.", _NEXT.get(error.code)) if part)
     if isinstance(error, Failure | ClientError):
@@ -50,7 +50,7 @@ def sentence_of(error: BaseException) -> str:
         return _ended(f"{name}{error.strerror or error}")
     if isinstance(error, ValueError):
         return _ended(str(error))
-    return f"This should not have happened ({type(error).__name__}: {error}). OTTLA_TRACEBACK=1 shows where."
+    return f"Unexpected error ({type(error).__name__}: {error}). Set OTTLA_TRACEBACK=1 to see the traceback."
 
 
 def _ended(text: str) -> str:

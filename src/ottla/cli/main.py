@@ -1,7 +1,7 @@
-"""`ottla`: where the command line is read and handed to one module per command.
+"""`ottla`: parses the command line and calls the module of the command.
 
-Whatever is wrong is said in one sentence on standard error and by the exit code: 2 for a command line that makes no
-sense, 1 for a node that cannot run. A traceback is a defect.
+A failure is one sentence on standard error and an exit code: 2 for an invalid command line, 1 for a node that cannot
+run. A traceback is a defect.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ottla import __version__
 
 __all__ = ["main"]
 
-# What starts nodes; everything else talks to running ones.
+# The commands that start nodes; all others talk to running nodes.
 START_COMMANDS = ("up", "node")
 
 LOADING_GC_THRESHOLD = 50_000
@@ -27,11 +27,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; the console script's entry point."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     if not words or words[0] not in START_COMMANDS:
-        # Imported here, for a node must not: click, rich and the client are for people.
+        # Imported here because a node must not load click, rich and the client.
         from ottla.cli.app import run
 
         return run(words)
-    # What is loaded from here on stays: looking through all of it for garbage every 700 objects is in vain.
+    # Modules loaded from here on live until the end: scanning them for garbage every 700 objects is useless.
     gc.set_threshold(LOADING_GC_THRESHOLD)
     parsed = _parser().parse_args(words)
     try:
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # Whoever read our output has gone; there is nobody left to tell.
+        # The reader of standard output has closed the pipe.
         return 1
 
 

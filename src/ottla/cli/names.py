@@ -1,7 +1,7 @@
 """Names of topics and groups as types of parameters: a shell that completes one asks the cluster.
 
-Completion runs while somebody types. It asks the cluster that the line names so far, or the default one, waits a second
-at most, and where there is no answer it offers nothing and says nothing.
+Completion runs while the user types. It asks the cluster that the line names so far, or the default one, and waits at
+most a second. Without an answer it offers no names and prints no error.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Find = Callable[[AdminClient], Awaitable[list[str]]]
 
 
 class _ClusterName(click.types.StringParamType):
-    """Any text; `find` gives the names there are, and `separator` stands between several in one word."""
+    """Any text. `find` returns the existing names; `separator` separates several names in one word."""
 
     def __init__(self, name: str, find: Find, *, separator: str | None = None) -> None:
         self.name = name
@@ -41,14 +41,14 @@ class _ClusterName(click.types.StringParamType):
         return [
             CompletionItem(before + name)
             for name in sorted(_ask(ctx, self._find))
-            # Topics of the cluster itself are for those who begin to name them.
+            # Internal topics are offered only if the word already begins like one.
             if name.startswith(begun) and name not in already and (begun or not name.startswith("__"))
         ]
 
 
 def _ask(ctx: click.Context, find: Find) -> list[str]:
     async def whole() -> list[str]:
-        # Where nobody listens at all, once is enough.
+        # One attempt is enough if no broker listens.
         settings = replace(session.settings, bootstrap_timeout_ms=0)
         async with asyncio.timeout(_PATIENCE_MS / 1000), AdminClient(settings) as admin:
             return await find(admin)
@@ -57,7 +57,7 @@ def _ask(ctx: click.Context, find: Find) -> list[str]:
         session = make_session(ctx.params.get("bootstrap"), ctx.params.get("command_config"), False, _PATIENCE_MS)
         return run_async(whole())
     except (ClientError, KafkaError, OSError, ValueError, click.ClickException):
-        # In the middle of somebody's line there is no place to tell it.
+        # An error message would be printed into the line that the user types.
         return []
 
 

@@ -16,7 +16,7 @@ __all__ = ["fail", "node", "run_node"]
 
 
 def node(*, config_file: str) -> int:
-    """Runs until told to stop; the exit code says whether it ended well."""
+    """Runs until the node is stopped; returns the exit code."""
     try:
         with open(config_file, "rb") as file:
             text = decode_properties(file.read())
@@ -27,7 +27,7 @@ def node(*, config_file: str) -> int:
     except (ConfigError, ValueError) as error:
         return fail(f"{config_file}: {error}")
     directory = os.path.dirname(os.path.abspath(config_file))
-    # A pid file only where `ottla up` laid the node out: elsewhere the directory of a properties file is not ours.
+    # A pid file is written only next to a properties file that `ottla up` created.
     pid_file = os.path.join(directory, "node.pid") if os.path.basename(config_file) == "node.properties" else None
     return run_node(config, pid_file=pid_file, on_ready=_say_ready)
 
@@ -39,9 +39,9 @@ def run_node(
     on_ready: Callable[[list[str], str | None], object],
     on_bound: Callable[[list[ListenerInfo]], object] | None = None,
 ) -> int:
-    """Runs a node in this process; one sentence on standard error when it cannot.
+    """Runs a node in this process; a failure to start is one sentence on standard error.
 
-    `on_ready` is told the addresses for clients, and where metrics are, if anywhere.
+    `on_ready` receives the addresses for clients and the URL of the metrics, if any.
     """
     level = os.environ.get("OTTLA_LOG_LEVEL", "INFO").upper()
     if level not in LEVELS:
@@ -55,7 +55,7 @@ def run_node(
             _write_pid(pid_file)
             owns_pid_file = True
 
-    # Set by whoever starts nodes for a while and must not leave them behind when it is killed: `ottla.testing`.
+    # Set by a parent whose nodes must stop when it is killed, such as `ottla.testing`.
     lifeline = sys.stdin.fileno() if os.environ.get("OTTLA_LIFELINE") == "stdin" else None
     process = NodeProcess(
         config,
@@ -75,7 +75,7 @@ def run_node(
 
 
 def fail(sentence: str) -> int:
-    """Says what is wrong; the exit code to end with."""
+    """Prints the error; returns the exit code."""
     print(f"ottla: {sentence}", file=sys.stderr, flush=True)
     return 1
 

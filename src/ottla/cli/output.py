@@ -1,4 +1,4 @@
-"""How commands speak: tables for people, JSON for programs, progress on standard error.
+"""Output of commands: tables for people, JSON for programs, progress on standard error.
 
 On a terminal a table fits its width and long cells fold; in a pipe it is as wide as it needs to be, so that `grep` and
 `awk` see whole lines.
@@ -23,19 +23,19 @@ _PIPE_WIDTH = 100_000
 
 
 class Output:
-    """Where one command's answer goes."""
+    """The output of one command."""
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
         self.failed = False
 
     def say(self, text: str = "") -> None:
-        """A line for people; nothing where the answer is JSON."""
+        """Prints a line for people; prints nothing in JSON mode."""
         if not self.as_json:
             print(text)
 
     def emit(self, value: Any) -> None:
-        """The answer for programs; nothing where it is for people."""
+        """Prints the answer as JSON; prints nothing in table mode."""
         if self.as_json:
             json.dump(value, sys.stdout, default=_plain, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None)
             print()
@@ -50,10 +50,10 @@ class Output:
         seldom: Iterable[int] = (),
         none: str = "",
     ) -> None:
-        """A table for people; columns in `right` are aligned there, those in `fold` give way where room is short.
+        """A table for people; columns in `right` are right-aligned, columns in `fold` wrap when the terminal is narrow.
 
-        Those in `seldom` are left out on a terminal where no row has anything to say in them. `none` is said there
-        instead of a table without rows.
+        Columns in `seldom` are omitted on a terminal if they are empty in all rows. `none` is printed instead of a
+        table without rows.
         """
         if self.as_json:
             return
@@ -82,15 +82,15 @@ class Output:
         console = Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False, soft_wrap=False)
         with console.capture() as capture:
             console.print(table)
-        # Cells are padded to their column: what nobody sees need not be written.
+        # Cells are padded to the width of their column: trailing spaces are removed.
         print("\n".join(line.rstrip() for line in capture.get().splitlines()))
 
     def has_room_for(self, width: int) -> bool:
-        """Whether a line of this width would be whole; in a pipe every line is."""
+        """Whether a line of this width fits the terminal; in a pipe every line fits."""
         return not sys.stdout.isatty() or width <= os.get_terminal_size(sys.stdout.fileno()).columns
 
     def complain(self, what: str, error: KafkaError | Exception) -> None:
-        """One of several things failed: said on standard error, and the exit code will be 1."""
+        """Reports the failure of one of several items on standard error; the exit code becomes 1."""
         from ottla.cli.failures import sentence_of
 
         self.failed = True
@@ -116,7 +116,7 @@ class Output:
 
 
 def say_wrong(sentence: str) -> None:
-    """What went wrong, on standard error; on a terminal no word is broken at its edge."""
+    """Prints an error on standard error, wrapped at word boundaries on a terminal."""
     text = f"ottla: {sentence}"
     if sys.stderr.isatty():
         import textwrap

@@ -1,7 +1,7 @@
-"""What every command that talks to a cluster shares: its options, and one event loop for one run.
+"""Common options of the commands that talk to a cluster, and the event loop of one run.
 
 `cluster_options` gives a command `-b`, `--command-config`, `--json` and `--timeout`, and calls it with a `Session`
-first. Kafka's own spellings are accepted beside the short ones.
+first. Kafka's own spellings are accepted in addition to the short ones.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 
 T = TypeVar("T")
 
-# What Kafka's tools called --command-config before they all did so.
+# Older names of --command-config in Kafka's tools.
 _OLD_NAMES = ("--admin.config", "--producer.config", "--consumer.config")
 
 
@@ -44,14 +44,14 @@ class Session:
     def __init__(self, settings: ClientSettings, output: Output, *, is_told_where: bool = True) -> None:
         self.settings = settings
         self.output = output
-        # Whether the command line says where the cluster is: properties only say it where it does not.
+        # Whether the command line names the cluster: then bootstrap.servers of the properties file is ignored.
         self.is_told_where = is_told_where
-        # What --command-config said, for what only this command understands, and which file that was.
+        # The properties of --command-config, for keys that only this command understands, and the name of the file.
         self.properties: dict[str, str] = {}
         self.properties_file: str | None = None
 
     def take(self, properties: Mapping[str, str]) -> dict[str, str]:
-        """Takes over a Java client's properties, those about the connection at once; gives all there are by now."""
+        """Adds a Java client's properties and applies those about the connection; returns all properties so far."""
         self.properties |= properties
         where = properties.get("bootstrap.servers")
         if where is not None and not self.is_told_where:
@@ -61,7 +61,7 @@ class Session:
         return self.properties
 
     def run(self, work: Callable[[AdminClient], Awaitable[Any]]) -> int:
-        """Runs `work` with a client, and gives the exit code."""
+        """Runs `work` with a client; returns the exit code."""
 
         async def whole() -> Any:
             async with AdminClient(self.settings) as admin:
@@ -87,7 +87,7 @@ def cluster_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def cluster_options_with(
     *, timeout: str, properties: Sequence[str] = ()
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """`cluster_options` for a command whose `--timeout` is something else, or whose properties file has other names."""
+    """`cluster_options` for a command with another meaning of `--timeout` or other names of the properties file."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @click.option(
@@ -97,7 +97,7 @@ def cluster_options_with(
             "bootstrap",
             envvar="OTTLA_BOOTSTRAP_SERVER",
             metavar="HOST:PORT",
-            help="Where the cluster is; several with commas.  [default: localhost:9092]",
+            help="Addresses of brokers, separated by commas.  [default: localhost:9092]",
         )
         @click.option(
             "--command-config",
@@ -126,7 +126,7 @@ def cluster_options_with(
             **rest: Any,
         ) -> Any:
             if command_config is not None and older is not None:
-                raise click.UsageError("--command-config and the older names for it exclude each other.")
+                raise click.UsageError("--command-config and its older names exclude each other.")
             return function(make_session(bootstrap, command_config or older, as_json, timeout_ms), **rest)
 
         return wrapper
@@ -135,13 +135,13 @@ def cluster_options_with(
 
 
 def controller_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`cluster_options` for what can be asked of controllers directly, when no broker is there to ask (KIP-919)."""
+    """`cluster_options` for commands that can also talk to controllers directly, without a broker (KIP-919)."""
 
     @click.option(
         "--bootstrap-controller",
         "controllers",
         metavar="HOST:PORT",
-        help="Where controllers are, instead; several with commas.",
+        help="Addresses of controllers instead, separated by commas.",
     )
     @functools.wraps(function)
     def wrapper(session: Session, controllers: str | None, **rest: Any) -> Any:
@@ -181,21 +181,21 @@ def read_properties(path: str) -> dict[str, str]:
 
 
 def is_explicit(option: str) -> bool:
-    """Whether an option of the running command was written on the command line: then it wins over properties."""
+    """Whether an option was given on the command line: then it takes precedence over properties."""
     source = click.get_current_context().get_parameter_source(option)
     return source is click.core.ParameterSource.COMMANDLINE
 
 
 def yes_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`--yes`, for what cannot be undone."""
+    """`--yes`, for commands that cannot be undone."""
     return click.option("-y", "--yes", is_flag=True, help="Do it without asking.")(function)
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Asks on a terminal; refuses elsewhere, where nobody can answer."""
+    """Asks on a terminal; without a terminal the command is refused."""
     if yes:
         return
     if not sys.stdin.isatty():
-        raise Failure(f"{question} Nobody is here to answer; add --yes to do it.")
+        raise Failure(f"{question} Standard input is not a terminal; add --yes to confirm.")
     if not click.confirm(question, default=False, err=True):
         raise Failure("Nothing was changed.")

@@ -1,9 +1,9 @@
-"""Lines of standard input as they come, without holding up the event loop.
+"""Lines of standard input as they arrive, without blocking the event loop.
 
-Whoever waits for the next line must not keep those before it from being sent: a pipe may pause for as long as it likes.
-So a thread reads. It is not one of the loop's executor, for those are waited for at the end, and Ctrl-C has to end a
-command also while nobody writes; and it reads the descriptor itself, since a thread that holds the lock of a buffered
-stream would be in the way of the interpreter's end.
+A pipe may pause for any time, and records that were read before the pause must be sent meanwhile, so a thread reads.
+The thread does not belong to the loop's executor: the executor is joined at the end, but Ctrl-C has to end the command
+while the thread is blocked. It reads the descriptor directly, because a thread that holds the lock of a buffered stream
+would block the interpreter's shutdown.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ __all__ = ["lines_of"]
 
 CHUNK_BYTES = 64 * 1024
 
-# Chunks that may be read before those before them are used up.
+# Chunks that may be read ahead.
 CHUNKS_AHEAD_MAX = 2
 
 
 async def lines_of(stream: TextIO) -> AsyncIterator[list[str]]:
-    """All lines, without their ends, as many at a time as are there; the last one may have no end."""
+    """All lines without line ends, in lists of the lines available at the time; the last line may lack its end."""
     try:
         descriptor = stream.fileno()
     except (OSError, ValueError):
-        # Not a file but text in memory, which never keeps anybody waiting.
+        # Text in memory, which never blocks.
         text = stream.read()
         yield text.removesuffix("\n").split("\n") if text else []
         return
@@ -49,7 +49,7 @@ async def lines_of(stream: TextIO) -> AsyncIterator[list[str]]:
 
 
 class _Chunks:
-    """What a thread of its own reads from a descriptor, in order, a little ahead; empty at the end."""
+    """Chunks that a thread reads from a descriptor, in order and a little ahead; an empty chunk is the end."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -76,5 +76,5 @@ class _Chunks:
             try:
                 self._loop.call_soon_threadsafe(self._read.put_nowait, chunk)
             except RuntimeError:
-                # The loop is closed: the command has ended meanwhile.
+                # The loop is closed: the command has ended.
                 return

@@ -1,10 +1,10 @@
-"""Several nodes as child processes, watched by this one.
+"""Several nodes as child processes of this process.
 
-All are started at once: controllers look for each other, and brokers for them, until they are there. The cluster is
-ready when every node has said so on its standard output, which is the only thing they say there.
+All nodes start at once: controllers and brokers retry until they reach each other. The cluster is ready when every node
+has printed its ready line, which is the only line that a node prints on standard output.
 
-A cluster that cannot start as a whole stops. Once it was ready it outlives its nodes, as a cluster should: the loss of
-one is said, with the command that brings it back, and only when the last has ended is it over.
+If a node fails before the cluster is ready, all nodes stop. Later the cluster survives the loss of a node: the loss is
+reported with the command that restarts the node, and the supervisor ends when the last node has ended.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ottla.host.loop import stop_signals
 
 __all__ = ["Supervisor"]
 
-# After this long a node that was asked to stop is killed.
+# A node that has not stopped after this time is killed.
 STOP_SECONDS_MAX = 60.0
 
 
@@ -33,8 +33,8 @@ class Supervisor:
         self._stopping = False
 
     def run(self) -> int:
-        """Runs all nodes until a signal asks to stop, one cannot start, or all have ended; the exit code."""
-        # Signals are turned into bytes on a socket, so that one `select` waits for everything.
+        """Runs all nodes until a signal arrives, a node fails to start, or all have ended; returns the exit code."""
+        # Signals are written to a socket, so that one `select` waits for signals and nodes.
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
         signal.set_wakeup_fd(writer)
@@ -56,8 +56,8 @@ class Supervisor:
 
     def _start(self, config_file: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "ottla.cli.main", "node", "--config", config_file]
-        # A group of its own: Ctrl-C reaches only us, and we stop the nodes in order. Should we be killed, they see it
-        # by their standard input, and stop instead of keeping ports and directories for good.
+        # A separate process group: Ctrl-C reaches only the supervisor, which stops the nodes in order. If the
+        # supervisor is killed, the nodes see the end of their standard input and stop.
         environment = {**os.environ, "OTTLA_LIFELINE": "stdin"}
         child = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0, env=environment
@@ -92,13 +92,15 @@ class Supervisor:
         if self._waiting:
             consequence = "so the others stop."
         else:
-            consequence = f"the others go on. To start it again: ottla node --config {self._config_files[index]}"
+            consequence = (
+                f"the other nodes continue. To start it again: ottla node --config {self._config_files[index]}"
+            )
         message = f"ottla: Node {index + 1} has ended with exit code {code}, {consequence}"
         print(message, file=sys.stderr, flush=True)
         return code or 1
 
     def _stop(self) -> None:
-        """In reverse, controllers last: brokers still want to tell them that they leave."""
+        """Stops in reverse order, controllers last: brokers shut down in an orderly way through the controller."""
         for child in reversed(self._children):
             if child.poll() is None:
                 child.terminate()
@@ -113,4 +115,4 @@ class Supervisor:
 
 
 def _ignore(number: int, frame: object) -> None:
-    """The byte in the pipe is what counts."""
+    """Does nothing: the byte on the wake-up socket is the notification."""

@@ -1,6 +1,6 @@
-"""Every command: its name, where it is, what it does in a line, and which of Kafka's scripts it stands for.
+"""All commands: name, module, one line of help, and the scripts of Kafka that the command replaces.
 
-One table for the help page, the lazy imports and `docs/cli.md`. Only the module of the command that is asked for gets
+The table serves the help page, the lazy imports and `docs/cli.md`. Only the module of the command that runs is
 imported.
 """
 
@@ -26,7 +26,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "connect": CommandEntry(
         "Run",
         "connect",
-        "Run a Connect worker; begin a connector of your own.",
+        "Run a Connect worker; create the skeleton of a connector.",
         "connect-standalone, connect-distributed",
     ),
     "topics": CommandEntry(
@@ -47,7 +47,7 @@ COMMANDS: dict[str, CommandEntry] = {
         "kafka-consumer-groups, kafka-groups",
     ),
     "transactions": CommandEntry(
-        "Groups and transactions", "transactions", "Look at transactions, end hanging ones.", "kafka-transactions"
+        "Groups and transactions", "transactions", "Show transactions, abort hanging ones.", "kafka-transactions"
     ),
     "producers": CommandEntry(
         "Groups and transactions", "producers", "Show the producers of partitions.", "kafka-transactions"
@@ -55,7 +55,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "configs": CommandEntry("Cluster", "configs", "Show and change settings.", "kafka-configs"),
     "reassign": CommandEntry("Cluster", "reassign", "Move replicas to other brokers.", "kafka-reassign-partitions"),
     "elect-leaders": CommandEntry("Cluster", "elect_leaders", "Elect leaders of partitions.", "kafka-leader-election"),
-    "log-dirs": CommandEntry("Cluster", "log_dirs", "Show what lies in the log directories.", "kafka-log-dirs"),
+    "log-dirs": CommandEntry("Cluster", "log_dirs", "Show the log directories and their replicas.", "kafka-log-dirs"),
     "verify-replicas": CommandEntry(
         "Cluster", "verify_replicas", "Compare the replicas of partitions.", "kafka-replica-verification"
     ),
@@ -63,10 +63,10 @@ COMMANDS: dict[str, CommandEntry] = {
     "quorum": CommandEntry("Cluster", "quorum", "Show and change the metadata quorum.", "kafka-metadata-quorum"),
     "features": CommandEntry("Cluster", "features", "Show, upgrade and downgrade features.", "kafka-features"),
     "api-versions": CommandEntry(
-        "Cluster", "api_versions", "Show which requests each broker speaks.", "kafka-broker-api-versions"
+        "Cluster", "api_versions", "Show the request versions of each broker.", "kafka-broker-api-versions"
     ),
-    "doctor": CommandEntry("Cluster", "doctor", "Say what is wrong or risky, and what fixes it.", ""),
-    "top": CommandEntry("Cluster", "top", "Watch brokers, topics and groups live.", ""),
+    "doctor": CommandEntry("Cluster", "doctor", "Find faults and risks, with the command that fixes each.", ""),
+    "top": CommandEntry("Cluster", "top", "Show brokers, topics and groups live.", ""),
     "storage": CommandEntry("Files", "storage", "Format and show data directories.", "kafka-storage"),
     "dump-log": CommandEntry("Files", "dump_log", "Print segments, indexes and snapshots.", "kafka-dump-log"),
     "perf": CommandEntry(

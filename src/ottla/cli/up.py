@@ -1,7 +1,6 @@
 """`ottla up`: a local cluster in the foreground.
 
-One node runs in this very process. Several are child processes (`ottla node --config`), one per node, which this one
-starts, watches, and stops: see `supervisor`.
+A single node runs in this process. Several nodes are child processes (`ottla node --config`): see `supervisor`.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from ottla.model.ports import DirectoryLocked
 
 __all__ = ["up"]
 
-# Not indented: it is to be pasted into Python as it is.
+# Not indented, so that it can be pasted into Python.
 NEXT_STEPS = """\
 To try it, paste this into a Python that has confluent-kafka (in a checkout: .venv/bin/python):
 
@@ -44,7 +43,7 @@ consumer.subscribe(["hello"])
 print(consumer.poll(10).value())
 consumer.close()
 
-Data is kept in {data}. Ctrl-C stops it."""
+Data is kept in {data}. Ctrl-C stops the cluster."""
 
 
 METRICS_KEY = "ottla.metrics.listener"
@@ -61,7 +60,7 @@ def up(*, nodes: int, port: int, data: str, settings: Mapping[str, str]) -> int:
     try:
         controllers = _controllers_so_far(data)
         if 2 * nodes <= controllers:
-            # Said before anything is written: the properties of node 1 decide how the whole cluster is started.
+            # Checked before anything is written: the properties of node 1 define the controllers of the whole cluster.
             return fail(
                 f"The cluster in {data} has {controllers} controllers, and most of them have to run: "
                 f"start it with --nodes {controllers}."
@@ -88,7 +87,7 @@ def _up_one(*, port: int, data: str, settings: Mapping[str, str]) -> int:
         )
 
     def on_bound(listeners: list[ListenerInfo]) -> None:
-        # Written with the ports that were really taken, so that `ottla node --config` starts the same node again.
+        # Written with the ports that were bound, so that `ottla node --config` starts the same node again.
         controller_port = next((each.port for each in listeners if each.is_controller), 0)
         write_properties(data, 1, properties(port or listeners[0].port, controller_port))
 
@@ -107,7 +106,7 @@ def _up_many(*, nodes: int, controllers_so_far: int, port: int, data: str, setti
         return fail(f"There are no {nodes} ports from {port} on.")
     broker_ports = list(range(port, port + nodes)) if port else free_ports(nodes)
     controllers = controllers_so_far or controller_count(nodes)
-    # Nobody but the nodes has to know the controllers' ports, so any will do that are not a broker's.
+    # Only the nodes use the controllers' ports, so any free port that is not a broker's will do.
     free = [each for each in free_ports(2 * nodes + controllers) if each not in broker_ports]
     metrics_ports = free[controllers : controllers + nodes]
     all_properties = [
@@ -118,7 +117,7 @@ def _up_many(*, nodes: int, controllers_so_far: int, port: int, data: str, setti
             data=data,
             settings={
                 METRICS_KEY: f"{HOST}:{metrics_ports[node_id - 1]}",
-                # Whoever starts several nodes wants to see them stand in for each other.
+                # A cluster of several nodes should survive the loss of a node.
                 "default.replication.factor": str(min(nodes, 3)),
                 **settings,
             },
@@ -136,7 +135,7 @@ def _up_many(*, nodes: int, controllers_so_far: int, port: int, data: str, setti
 
 
 def _controllers_so_far(data: str) -> int:
-    """How many controllers the cluster in this directory was begun with: their number is for life; 0 for a new one."""
+    """The number of controllers of the cluster in this directory, which never changes; 0 for a new cluster."""
     path = os.path.join(node_directory(data, 1), "node.properties")
     if not os.path.exists(path):
         return 0
@@ -146,7 +145,7 @@ def _controllers_so_far(data: str) -> int:
 
 
 def say_ready(addresses: list[str], *, metrics_urls: list[str], data: str, with_next_steps: bool) -> None:
-    """The line that scripts wait for, and what a person may want to do next."""
+    """Prints the ready line that scripts wait for, and an example for people."""
     bootstrap = ",".join(addresses)
     print("ready", bootstrap)
     if metrics_urls:

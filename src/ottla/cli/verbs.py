@@ -1,8 +1,8 @@
 """Commands of several verbs: `ottla topics create x`, and Kafka's `ottla topics --create --topic x` alike.
 
-Kafka's tools have their verb among the flags. A group of this class takes such a flag out, puts the verb in front and
-goes on as if it had been written there. Where Kafka's tool has a plain verb behind the address (`--bootstrap-server X
-describe`), the verb is put in front as well.
+Kafka's tools have their verb among the flags. A group of this class replaces the flag by the verb in front. If
+Kafka's tool has a plain verb behind the address (`--bootstrap-server X describe`), the verb is moved to the front as
+well.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ADDRESS = ("-b", "--bootstrap-server", "--bootstrap-servers", "--bootstrap-cont
 
 
 class VerbGroup(click.Group):
-    """`verbs` maps a flag of Kafka's to a verb of ours; `default` is the verb where there is none."""
+    """`verbs` maps a flag of Kafka's tool to a verb; `default` is the verb of a command line without one."""
 
     def __init__(self, *args: Any, verbs: dict[str, str] | None = None, default: str | None = None, **kw: Any) -> None:
         super().__init__(*args, **kw)
@@ -53,7 +53,7 @@ class VerbGroup(click.Group):
         return super().parse_args(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """Whole sentences: there is room to fold them."""
+        """Help texts in full: they wrap."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, command.help or "") for name, command in self.commands.items()])
 
@@ -66,7 +66,7 @@ class VerbGroup(click.Group):
 
 
 def _behind_address(args: list[str]) -> int:
-    """Where the first word is that says neither where the cluster is nor how to talk to it."""
+    """The index of the first word that is not a connection option or its value."""
     position = 0
     while position < len(args) and args[position].partition("=")[0] in _ADDRESS:
         position += 1 if "=" in args[position] else 2

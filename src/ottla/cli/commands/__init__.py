@@ -1,1 +1,1 @@
-"""One module for each command. See README.md."""
+"""One module per command. See README.md."""

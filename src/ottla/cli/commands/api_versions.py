@@ -1,4 +1,4 @@
-"""`ottla api-versions`: which requests each broker speaks."""
+"""`ottla api-versions`: the request versions of each broker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.wire.api import API_SPECS, ApiKey
 __all__ = ["api_versions"]
 
 
-@click.command(help="Show which requests each broker speaks (kafka-broker-api-versions).")
+@click.command(help="Show the request versions of each broker (kafka-broker-api-versions).")
 @click.argument("apis", nargs=-1, metavar="[API]...")
 @cluster_options
 def api_versions(session: Session, apis: tuple[str, ...]) -> int:

@@ -1,4 +1,4 @@
-"""`ottla cluster`: who is in it, its id, and taking a broker out for good."""
+"""`ottla cluster`: nodes, the cluster's id, and unregistering a broker."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def cluster_id(session: Session) -> int:
 
 
 @cluster.command("describe", help="Show the brokers.")
-@click.option("--include-fenced-brokers", is_flag=True, help="Also those that are registered and not there.")
+@click.option("--include-fenced-brokers", is_flag=True, help="Also registered brokers that are fenced.")
 @controller_options
 def describe(session: Session, include_fenced_brokers: bool) -> int:
     async def work(admin: AdminClient) -> None:
         found = await admin.cluster.describe(fenced=include_fenced_brokers)
         leaders = {node.node_id: 0 for node in found.brokers}
         replicas = dict(leaders)
-        # Controllers know no topics' partitions that they would tell.
+        # Controllers do not answer requests about partitions.
         topics = {} if session.settings.are_controllers else await admin.topics.all()
         for topic in topics.values():
             for one in topic.partitions.values():
@@ -84,7 +84,7 @@ def describe(session: Session, include_fenced_brokers: bool) -> int:
 
 
 @cluster.command("list-endpoints", help="Show the brokers (Kafka's name for describe).")
-@click.option("--include-fenced-brokers", is_flag=True, help="Also those that are registered and not there.")
+@click.option("--include-fenced-brokers", is_flag=True, help="Also registered brokers that are fenced.")
 @controller_options
 def list_endpoints(session: Session, include_fenced_brokers: bool) -> int:
     async def work(admin: AdminClient) -> None:
@@ -102,7 +102,7 @@ def list_endpoints(session: Session, include_fenced_brokers: bool) -> int:
     return session.run(work)
 
 
-@cluster.command("unregister", help="Forget a broker that will not come back.")
+@cluster.command("unregister", help="Unregister a broker that will not come back.")
 @click.option("--id", "broker_id", type=click.IntRange(0), required=True, metavar="ID", help="The broker.")
 @yes_option
 @controller_options

@@ -1,4 +1,4 @@
-"""`ottla completion`: what a shell needs to complete our commands and options, and names of topics and groups."""
+"""`ottla completion`: the script that lets a shell complete commands, options, topics and groups."""
 
 from __future__ import annotations
 

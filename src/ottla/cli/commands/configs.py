@@ -21,7 +21,7 @@ from ottla.model.errors import KafkaError
 
 __all__ = ["configs"]
 
-# The largest number there is, and what stands between columns.
+# The largest number, and the separator of columns.
 VALUE_WIDTH_MIN = 23
 
 _OWN_SOURCE = {
@@ -39,7 +39,7 @@ def configs() -> None:
 
 
 def entity_options(function: Any) -> Any:
-    """Whose settings: the short options, or Kafka's pairs of type and name."""
+    """Options that select the entity: the short ones, or Kafka's pairs of type and name."""
     options = (
         click.option("-t", "--topic", "topics", multiple=True, type=TOPIC, metavar="TOPIC", help="A topic."),
         click.option("--broker", "brokers", multiple=True, metavar="ID", help="A broker."),
@@ -48,13 +48,13 @@ def entity_options(function: Any) -> Any:
         click.option("-g", "--group", "groups", multiple=True, type=GROUP, metavar="GROUP", help="A group."),
         click.option("--client-metrics", "metrics", multiple=True, metavar="NAME", help="A subscription to metrics."),
         click.option("--user", "users", multiple=True, metavar="USER", help="A user's quotas and credentials."),
-        click.option("--user-defaults", is_flag=True, help="Those of users who have none."),
+        click.option("--user-defaults", is_flag=True, help="Those of users without their own."),
         click.option("--client", "clients", multiple=True, metavar="ID", help="A client id's quotas."),
-        click.option("--client-defaults", is_flag=True, help="Those of client ids that have none."),
+        click.option("--client-defaults", is_flag=True, help="Those of client ids without their own."),
         click.option("--ip", "addresses", multiple=True, metavar="ADDRESS", help="An address's quotas."),
-        click.option("--ip-defaults", is_flag=True, help="Those of addresses that have none."),
+        click.option("--ip-defaults", is_flag=True, help="Those of addresses without their own."),
         click.option("--entity-type", "types", multiple=True, metavar="TYPE", help="Kafka's way: topics, brokers, ..."),
-        click.option("--entity-name", "names", multiple=True, metavar="NAME", help="The name that goes with it."),
+        click.option("--entity-name", "names", multiple=True, metavar="NAME", help="The name of the entity."),
         click.option("--entity-default", is_flag=True, expose_value=False, help="The default of that type."),
     )
     for option in reversed(options):
@@ -63,7 +63,7 @@ def entity_options(function: Any) -> Any:
 
 
 class InOrder(click.Command):
-    """Keeps --entity-default in its place among the names: which type it belongs to is told by that alone."""
+    """Keeps --entity-default at its position among the names: the position alone tells its entity type."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         words = [["--entity-name", ENTITY_DEFAULT] if word == "--entity-default" else [word] for word in args]
@@ -98,7 +98,7 @@ def describe(session: Session, everything: bool, **given: Any) -> int:
     return session.run(work)
 
 
-@configs.command("alter", cls=InOrder, help="Change settings; what is not named stays as it is.")
+@configs.command("alter", cls=InOrder, help="Change settings; other settings keep their values.")
 @entity_options
 @click.option("-c", "--add-config", "--set", "add", multiple=True, metavar="K=V,K=[A,B]", help="Set these.")
 @click.option(
@@ -118,7 +118,7 @@ def alter(
     from_file = {} if add_config_file is None else read_properties(add_config_file)
     changes = changes_of(add, from_file, remove)
     if not changes:
-        raise click.UsageError("Say what to change, with --add-config or --delete-config.")
+        raise click.UsageError("No change is given: add --add-config or --delete-config.")
     if quotas := _take_quotas(given):
         return alter_quotas(session, quotas, changes, validate_only=validate_only)
 
@@ -141,7 +141,7 @@ def alter(
 
 
 def _take_quotas(given: dict[str, Any]) -> list[QuotaComponent]:
-    """Whose quotas are meant, if they are; takes the options out that are about nothing else."""
+    """The quota entity of the options, if they name one; removes the options that apply to quotas only."""
     found = named_quotas(
         users=given.pop("users"),
         clients=given.pop("clients"),
@@ -160,7 +160,7 @@ def _take_quotas(given: dict[str, Any]) -> list[QuotaComponent]:
 
 
 async def _resources(admin: AdminClient, named: list[Entity], *, must_be_named: bool = False) -> list[ConfigResource]:
-    """Kafka's rule: a type without a name means all of them, where only looking is asked for."""
+    """Kafka's rule: when settings are described, a type without a name means all entities of the type."""
     found: list[ConfigResource] = []
     for kind, name in named:
         if name == DEFAULT:
@@ -168,7 +168,7 @@ async def _resources(admin: AdminClient, named: list[Entity], *, must_be_named: 
         elif name is not None:
             found.append(ConfigResource(kind, name))
         elif must_be_named:
-            raise Failure("Say whose settings, by name; --entity-default means the default of all.")
+            raise Failure("Missing entity name: give a name, or --entity-default for the cluster-wide default.")
         elif kind is ResourceType.TOPIC:
             found += [ConfigResource(kind, topic) for topic in await admin.topics.names()]
         elif kind is ResourceType.BROKER:
@@ -183,7 +183,7 @@ async def _resources(admin: AdminClient, named: list[Entity], *, must_be_named: 
 
 
 def _is_set(resource: ConfigResource, entry: ConfigEntry) -> bool:
-    """Set for exactly this: not for all brokers, where one is asked about, and not for a topic through them."""
+    """Whether a value is set on this very resource: not inherited from the cluster-wide default or a broker."""
     if resource.type is ResourceType.BROKER and not resource.name:
         return entry.source is ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
     return entry.source is _OWN_SOURCE[resource.type]
@@ -195,7 +195,7 @@ def _title(resource: ConfigResource) -> str:
 
 
 def _show(output: Output, rows: list[tuple[str, str | None, str]]) -> None:
-    """A table; where names leave no room for values, a line for each."""
+    """A table, or a line per setting if the names leave no room for values."""
     longest = max(len(name) for name, _, _ in rows)
     if not output.has_room_for(longest + VALUE_WIDTH_MIN + max(len(source) for _, _, source in rows)):
         for name, value, source in rows:
@@ -210,7 +210,7 @@ def _value(entry: ConfigEntry) -> str | None:
 
 def _source(entry: ConfigEntry) -> str:
     if entry.source is ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG:
-        # Kafka's name for it is so long that the longest values would have to fold.
+        # Kafka's name of this source is so long that values would wrap.
         return "all brokers"
     return entry.source.name.removesuffix("_CONFIG").replace("_", " ").lower()
 

@@ -1,4 +1,4 @@
-"""`ottla connect`: workers of Connect, their plug-ins, and the beginning of a connector."""
+"""`ottla connect`: Connect workers, their plug-ins, and the skeleton of a connector."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def connect() -> None:
 @connect.command(help="Run one worker with the connectors of these files (properties or JSON). (connect-standalone)")
 @click.argument("worker", metavar="WORKER.PROPERTIES", type=_FILE)
 @click.argument("connectors", metavar="[CONNECTOR.PROPERTIES|CONNECTOR.JSON]...", nargs=-1, type=_FILE)
-@click.option("--override", "overrides", metavar="KEY=VALUE", multiple=True, help="Instead of what the file says.")
+@click.option("--override", "overrides", metavar="KEY=VALUE", multiple=True, help="Overrides a setting of the file.")
 def standalone(worker: Path, connectors: tuple[Path, ...], overrides: tuple[str, ...]) -> None:
     _run(worker, connectors, overrides, distributed=False)
 
 
-@connect.command(help="Run a worker that shares its work with all others of its group.id. (connect-distributed)")
+@connect.command(help="Run a worker that shares the work with the other workers of its group.id. (connect-distributed)")
 @click.argument("worker", metavar="WORKER.PROPERTIES", type=_FILE)
-@click.option("--override", "overrides", metavar="KEY=VALUE", multiple=True, help="Instead of what the file says.")
+@click.option("--override", "overrides", metavar="KEY=VALUE", multiple=True, help="Overrides a setting of the file.")
 def distributed(worker: Path, overrides: tuple[str, ...]) -> None:
     _run(worker, (), overrides, distributed=True)
 
@@ -58,7 +58,7 @@ def new(name: str, kind: str, directory: Path) -> None:
         click.echo(str(path))
 
 
-@connect.command(help="List the plug-ins that a worker would find. (connect-plugin-path list)")
+@connect.command(help="List the plug-ins that a worker finds. (connect-plugin-path list)")
 @click.option("--plugin-path", metavar="DIR,...", default="", help="Directories with Python packages.")
 def plugins(plugin_path: str) -> None:
     _needs_extra()

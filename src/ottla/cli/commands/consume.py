@@ -41,13 +41,13 @@ class _Where(NamedTuple):
 @click.option("-F", "--from-beginning", is_flag=True, help="From the first record, without a committed offset.")
 @click.option("-n", "--max-messages", type=click.IntRange(1), metavar="N", help="Stop after so many.")
 @click.option(
-    "--timeout-ms", "idle_ms", type=click.IntRange(1), metavar="MS", help="Stop when nothing came for so long."
+    "--timeout-ms", "idle_ms", type=click.IntRange(1), metavar="MS", help="Stop after this time without a record."
 )
 @click.option("-g", "--group", type=GROUP, metavar="GROUP", help="The group.  [default: a new one]")
 @click.option(
     "--isolation-level", type=click.Choice(["read_committed", "read_uncommitted"]), help="About transactions."
 )
-@click.option("--skip-message-on-error", is_flag=True, help="Go on after a record that cannot be read.")
+@click.option("--skip-message-on-error", is_flag=True, help="Continue after a record that cannot be read.")
 @click.option(
     "-f", "--formatter", default="default", metavar="NAME", help="default, json, logging, checksum, noop, ..."
 )
@@ -128,7 +128,7 @@ async def _consume(
     out = sys.stdout.buffer
     task = asyncio.current_task()
     assert task is not None
-    # Being told to stop is an end like any other: the group is left, and nobody waits for a session to run out.
+    # A signal ends the command in order: the consumer leaves its group, so that the session need not expire.
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     async with Consumer(session.settings, settings) as consumer:
         try:
@@ -139,7 +139,7 @@ async def _consume(
                     records = await consumer.poll(idle_ms or 1_000, max_records=min(left or 500, 500))
                 except CorruptRecords as error:
                     if not skip:
-                        raise Failure(f"{error}. --skip-message-on-error reads on behind it.") from None
+                        raise Failure(f"{error}. --skip-message-on-error continues behind it.") from None
                     continue
                 if not records and idle_ms is not None:
                     break
@@ -147,14 +147,14 @@ async def _consume(
                 out.flush()
                 count += len(records)
         except asyncio.CancelledError:
-            # Ctrl-C: what was read is committed and counted like at any other end.
+            # Ctrl-C: records read so far are committed and counted.
             pass
     print(f"Processed a total of {count} messages", file=sys.stderr)
     return 0
 
 
 def _written(records: list[ConsumedRecord], write: Formatter, *, skip: bool) -> bytes:
-    """The records as they are printed; one whose bytes are not what a deserializer expects is skipped or the end."""
+    """The printed records; a record that cannot be deserialized is skipped or ends the command."""
     lines = []
     for record in records:
         try:
@@ -162,8 +162,8 @@ def _written(records: list[ConsumedRecord], write: Formatter, *, skip: bool) -> 
         except ValueError as error:
             where = f"{record.topic}-{record.partition} at {record.offset}"
             if not skip:
-                raise Failure(f"{where}: {error}. --skip-message-on-error leaves it out.") from None
-            print(f"ottla: {where} left out: {error}.", file=sys.stderr)
+                raise Failure(f"{where}: {error}. --skip-message-on-error skips it.") from None
+            print(f"ottla: {where} skipped: {error}.", file=sys.stderr)
     return b"".join(lines)
 
 
@@ -172,11 +172,13 @@ async def _begin(consumer: Consumer, where: _Where) -> None:
         await consumer.subscribe(where.topics, pattern=where.pattern)
         for topic in where.topics:
             if not await consumer.knows(topic):
-                print(f"ottla: There is no topic {topic!r} yet; waiting for it. Ctrl-C ends this.", file=sys.stderr)
+                print(
+                    f"ottla: There is no topic {topic!r} yet; waiting for it. Ctrl-C ends the command.", file=sys.stderr
+                )
         return
     one = TopicPartition(where.topics[0], where.partition)
     if one not in await consumer.partitions(one.topic):
-        raise Failure(f"There is no partition {one}. 'ottla topics describe {one.topic}' shows what there is.")
+        raise Failure(f"There is no partition {one}. 'ottla topics describe {one.topic}' shows all partitions.")
     await consumer.assign([one])
     text = where.offset or ("earliest" if consumer.settings.auto_offset_reset == "earliest" else "latest")
     if text.isdecimal():

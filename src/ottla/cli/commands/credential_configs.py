@@ -1,4 +1,4 @@
-"""`ottla configs` for users, where it is about their SCRAM credentials."""
+"""`ottla configs` for the SCRAM credentials of users."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["alter_credentials", "describe_credentials"]
 async def describe_credentials(
     session: Session, admin: AdminClient, components: Sequence[QuotaComponent]
 ) -> list[dict[str, Any]]:
-    """Shows the credentials of a user, or of all; nothing where it is not about users alone."""
+    """Shows the credentials of one user or of all; does nothing if the options name more than users."""
     if [component.kind for component in components] != ["user"] or components[0].match is QuotaMatch.DEFAULT:
         return []
     found = await admin.credentials.describe([] if components[0].name is None else [components[0].name])
@@ -36,7 +36,7 @@ def alter_credentials(session: Session, components: Sequence[QuotaComponent], ch
     user, wanted = user_of(components), credential_changes(changes)
 
     async def work(admin: AdminClient) -> None:
-        # One after the other: a request changes a user's credentials only once.
+        # One request per change: a request may change a user's credentials only once.
         for change in wanted:
             if change.password is None:
                 await admin.credentials.remove(user, change.mechanism)

@@ -1,4 +1,4 @@
-"""`ottla delete-records`: makes partitions begin at a later offset."""
+"""`ottla delete-records`: deletes the records before an offset."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def delete_records(session: Session, words: tuple[str, ...], offset_json_file: s
         with open(offset_json_file, encoding="utf-8") as file:
             before.update(parse_plan(file.read()))
     if not before:
-        raise click.UsageError("Say what to delete, like topic:0:100, or with --offset-json-file.")
+        raise click.UsageError(
+            "Nothing to delete is given: name topic:partition:offset, or a file with --offset-json-file."
+        )
 
     async def work(admin: AdminClient) -> None:
         confirm(f"Delete records of {counted(len(before), 'partition')} for good?", yes=yes)

@@ -1,4 +1,4 @@
-"""`ottla doctor`: looks at a cluster, or at a properties file, and says what is wrong or risky and what fixes it."""
+"""`ottla doctor`: checks a cluster or a properties file, and reports faults and risks with the fix for each."""
 
 from __future__ import annotations
 
@@ -21,9 +21,17 @@ PATIENCE_MS = 5_000
 STYLES = {"wrong": "bold red", "risk": "yellow", "hint": "cyan"}
 
 
-@click.command(help="Say what is wrong or risky, and what fixes it. Exit code 1 where something is wrong.")
-@click.option("-c", "--config", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Look at this file.")
-@click.option("--seconds", type=click.FloatRange(0), default=3.0, metavar="S", help="To see who moves.  [default: 3]")
+@click.command(help="Find faults and risks, with the command that fixes each. The exit code is 1 if there is a fault.")
+@click.option(
+    "-c", "--config", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Check this properties file."
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0),
+    default=3.0,
+    metavar="S",
+    help="Time between two samples of groups.  [default: 3]",
+)
 @click.option(
     "--transaction-minutes", type=click.FloatRange(0), default=15.0, metavar="MIN", help="Open for longer hangs."
 )
@@ -34,7 +42,7 @@ def doctor(session: Session, config: str | None, seconds: float, transaction_min
         _show(session, found, [], looked="the file")
         return session.output.exit_code
 
-    # One broker that hangs must not hide what can be said about the others.
+    # A broker that hangs must not hide the findings about the other brokers.
     session.settings = replace(
         session.settings,
         api_timeout_ms=min(session.settings.api_timeout_ms, PATIENCE_MS),

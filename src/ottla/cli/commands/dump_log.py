@@ -1,4 +1,4 @@
-"""`ottla dump-log`: prints segments, indexes, snapshots and checkpoints, in Kafka's words."""
+"""`ottla dump-log`: prints segments, indexes, snapshots and checkpoints in Kafka's format."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = ["dump_log"]
 @click.option("--offsets-decoder", "decoder", flag_value="offsets", help="Decode __consumer_offsets.")
 @click.option("--transaction-log-decoder", "decoder", flag_value="transactions", help="Decode __transaction_state.")
 @click.option("--share-group-state-decoder", "decoder", flag_value="share", hidden=True)
-@click.option("--skip-record-metadata", is_flag=True, help="Of records only key and value.")
+@click.option("--skip-record-metadata", is_flag=True, help="Print only key and value of records.")
 @click.option("--index-sanity-check", is_flag=True, help="Check that an index is in order, print nothing.")
 @click.option("--verify-index-only", is_flag=True, help="Check an index against its segment, print nothing.")
 @click.option("--max-message-size", type=int, default=5 * 1024 * 1024, hidden=True)
-@click.option("--max-bytes", type=click.IntRange(0), metavar="N", help="Read only so much of a segment.")
+@click.option("--max-bytes", type=click.IntRange(0), metavar="N", help="Read at most this many bytes of a segment.")
 @click.option("--key-decoder-class", hidden=True, expose_value=False)
 @click.option("--value-decoder-class", hidden=True, expose_value=False)
-@click.option("--json", "as_json", is_flag=True, help="A JSON object for each line.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object per line.")
 def dump_log(
     paths: tuple[str, ...],
     files: str | None,

@@ -1,4 +1,4 @@
-"""`ottla elect-leaders`: gives leadership back to preferred replicas, or to one that is out of sync."""
+"""`ottla elect-leaders`: elects the preferred replicas, or replicas that are out of sync."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["elect_leaders"]
     show_default=True,
     help="Unclean takes a replica that may lack records.",
 )
-@click.option("-t", "--topic", type=TOPIC, metavar="TOPIC", help="A topic; goes with --partition.")
+@click.option("-t", "--topic", type=TOPIC, metavar="TOPIC", help="A topic; needs --partition.")
 @click.option("-p", "--partition", type=click.IntRange(0), metavar="N", help="A partition of it.")
 @click.option(
     "--path-to-json-file", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Kafka's format."
@@ -54,11 +54,11 @@ def elect_leaders(
         with open(path_to_json_file, encoding="utf-8") as file:
             wanted += _read(file.read())
     if bool(wanted) == all_topic_partitions:
-        raise click.UsageError("Name partitions, or say --all-topic-partitions.")
+        raise click.UsageError("Name partitions, or add --all-topic-partitions.")
 
     async def work(admin: AdminClient) -> None:
         if election is ElectionType.UNCLEAN:
-            confirm("An unclean election may lose records for good. Do it?", yes=yes)
+            confirm("An unclean election may lose records. Continue?", yes=yes)
         results = await admin.partitions.elect(election, None if all_topic_partitions else wanted)
         done, needless = [], []
         for one, error in sorted(results.items()):

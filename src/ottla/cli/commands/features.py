@@ -1,4 +1,4 @@
-"""`ottla features`: which levels of features the cluster has switched on."""
+"""`ottla features`: the feature levels of the cluster."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ottla.metadata.versions import (
 
 __all__ = ["features", "level_of", "shown_level"]
 
-# With 3.9 voters of the quorum came into the metadata log.
+# Since 3.9 the metadata log holds the voters of the quorum.
 KRAFT_VERSION = "kraft.version"
 KRAFT_VERSION_SINCE = 21
 
@@ -71,7 +71,7 @@ def upgrade(session: Session, levels: tuple[str, ...], release: str | None, meta
 @click.option("--feature", "levels", multiple=True, metavar="NAME=LEVEL", help="May be repeated.")
 @click.option("--release-version", "release", metavar="4.3-IV0", help="All features as this release has them.")
 @click.option("--metadata", metavar="LEVEL", help="Only metadata.version.")
-@click.option("--unsafe", is_flag=True, help="Even where metadata would be lost.")
+@click.option("--unsafe", is_flag=True, help="Even if metadata would be lost.")
 @click.option("--dry-run", is_flag=True, help="Check it, change nothing.")
 @yes_option
 @controller_options
@@ -86,7 +86,7 @@ def downgrade(
 ) -> int:
     wanted = _levels(levels, release, metadata)
     if unsafe and not dry_run:
-        confirm("An unsafe downgrade may lose metadata. Do it?", yes=yes)
+        confirm("An unsafe downgrade may lose metadata. Continue?", yes=yes)
     return _update(
         session, wanted, UpgradeType.UNSAFE_DOWNGRADE if unsafe else UpgradeType.SAFE_DOWNGRADE, dry_run=dry_run
     )
@@ -94,7 +94,7 @@ def downgrade(
 
 @features.command("disable", help="Switch features off.")
 @click.option("--feature", "names", multiple=True, required=True, metavar="NAME", help="May be repeated.")
-@click.option("--unsafe", is_flag=True, help="Even where metadata would be lost.")
+@click.option("--unsafe", is_flag=True, help="Even if metadata would be lost.")
 @click.option("--dry-run", is_flag=True, help="Check it, change nothing.")
 @controller_options
 def disable(session: Session, names: tuple[str, ...], unsafe: bool, dry_run: bool) -> int:
@@ -134,7 +134,7 @@ def shown_level(name: str, level: int) -> str:
 
 
 def _release_levels(release: str) -> dict[str, int]:
-    """What a cluster of that release begins with; 0 for what it does not have."""
+    """The initial feature levels of a cluster of that release; 0 for features that it does not have."""
     level = level_of(METADATA_VERSION, release)
     begun_with = feature_levels_at(level)
     begun_with[KRAFT_VERSION] = 1 if level >= KRAFT_VERSION_SINCE else 0
@@ -145,9 +145,9 @@ def _levels(
     given: tuple[str, ...], release: str | None, metadata: str | None, *, upward: bool = False
 ) -> dict[str, int]:
     if sum(bool(one) for one in (given, release, metadata)) != 1:
-        raise click.UsageError("Say what to change, once: --feature, --metadata or --release-version.")
+        raise click.UsageError("Choose exactly one of --feature, --metadata and --release-version.")
     if release is not None:
-        # To raise something to nothing would only be refused.
+        # An upgrade to level 0 would be refused.
         return {name: level for name, level in _release_levels(release).items() if level or not upward}
     if metadata is not None:
         return {METADATA_VERSION: level_of(METADATA_VERSION, metadata)}

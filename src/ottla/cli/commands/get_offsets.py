@@ -1,4 +1,4 @@
-"""`ottla get-offsets`: the first, last, youngest offset of partitions, or the one of a time."""
+"""`ottla get-offsets`: offsets of partitions: first, last, of the largest timestamp, or of a given time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["get_offsets"]
     metavar="TIME",
     help="latest, earliest, max-timestamp, earliest-local, latest-tiered, or milliseconds since 1970.",
 )
-@click.option("--exclude-internal-topics", is_flag=True, help="Leave out topics of the cluster itself.")
+@click.option("--exclude-internal-topics", is_flag=True, help="Leave out internal topics.")
 @cluster_options
 def get_offsets(
     session: Session,
@@ -42,7 +42,7 @@ def get_offsets(
 ) -> int:
     time = parse_time(when)
     if topic_partitions and (topic or partitions or names):
-        raise click.UsageError("--topic-partitions says everything; leave --topic and --partitions out.")
+        raise click.UsageError("--topic-partitions excludes --topic and --partitions.")
     wanted = parse_partition_filter(topic_partitions, "|".join([*names, *([topic] if topic else [])]), partitions)
 
     async def work(admin: AdminClient) -> None:
@@ -54,7 +54,7 @@ def get_offsets(
             if wanted(name, number)
         ]
         if not found:
-            raise Failure("No partition matches. 'ottla topics list' shows what there is.")
+            raise Failure("No partition matches. 'ottla topics list' shows all topics.")
         offsets = await admin.offsets.find(dict.fromkeys(found, time))
         rows = []
         for one in found:

@@ -68,12 +68,12 @@ def reset_offsets(
     if execute and dry_run:
         raise click.UsageError("--dry-run and --execute exclude each other.")
     if not (topics or all_topics or reset.file):
-        raise click.UsageError("Say which topics, with --topic or --all-topics.")
+        raise click.UsageError("Missing topics: add --topic or --all-topics.")
 
     async def work(admin: AdminClient) -> None:
         groups = [one.group_id for one in await admin.groups.find()] if all_groups else list(names + more)
         if not groups:
-            raise Failure("Name a group, as an argument or with --group, or say --all-groups.", exit_code=2)
+            raise Failure("Name a group, as an argument or with --group, or add --all-groups.", exit_code=2)
         planned = {}
         for group_id in groups:
             await _check_inactive(admin, group_id)
@@ -82,7 +82,7 @@ def reset_offsets(
             sys.stdout.write(write_offsets(planned))
             return
         if execute:
-            # Kafka's own flag for it is --execute: whoever says that was asked.
+            # --execute is Kafka's own confirmation, so no further question is asked.
             for group_id, offsets in planned.items():
                 for one, error in (await admin.groups.alter_offsets(group_id, offsets)).items():
                     if error is not None:
@@ -93,7 +93,7 @@ def reset_offsets(
     return session.run(work)
 
 
-@click.command("delete-offsets", help="Forget a group's offsets in topics that it does not read.")
+@click.command("delete-offsets", help="Delete a group's offsets in topics that it does not consume.")
 @click.option("-g", "--group", required=True, type=GROUP, metavar="GROUP", help="The group.")
 @click.option(
     "-t", "--topic", "topics", multiple=True, required=True, type=TOPIC, metavar="TOPIC[:0,1]", help="A topic."
@@ -104,7 +104,7 @@ def delete_offsets(session: Session, group: str, topics: tuple[str, ...], yes: b
     async def work(admin: AdminClient) -> None:
         committed = await admin.groups.offsets(group)
         wanted = await _partitions(admin, topics, committed)
-        confirm(f"Forget the offsets of {group} in {', '.join(topics)}?", yes=yes)
+        confirm(f"Delete the offsets of {group} in {', '.join(topics)}?", yes=yes)
         rows = []
         for one, error in (await admin.groups.delete_offsets(group, wanted)).items():
             rows.append((one.topic, one.partition, "deleted" if error is None else error.code.name))
@@ -179,4 +179,4 @@ def _show(session: Session, planned: dict[str, dict[TopicPartition, int]], *, ex
     session.output.table(("GROUP", "TOPIC", "PARTITION", "NEW OFFSET"), rows, right=(2, 3), fold=(0, 1))
     session.output.emit([{"group": row[0], "topic": row[1], "partition": row[2], "newOffset": row[3]} for row in rows])
     if not executed:
-        session.output.say("\nNothing was changed. Add --execute to do it.")
+        session.output.say("\nNo offset was changed. Add --execute to change them.")

@@ -61,7 +61,7 @@ def list_groups(session: Session, states: str | None, types: str | None) -> int:
     return session.run(work)
 
 
-@groups.command("describe", help="Show how far groups are, who is in them, or their state.")
+@groups.command("describe", help="Show offsets and lag, members, or the state of groups.")
 @group_names
 @click.option("--all-groups", is_flag=True, help="Every group.")
 @click.option("--offsets", "view", flag_value="offsets", default="offsets", help="Offsets and lag (the default).")
@@ -123,7 +123,7 @@ async def _wanted(admin: AdminClient, names: tuple[str, ...], *, all_groups: boo
             raise Failure("There are no groups.")
         return found
     if not names:
-        raise click.UsageError("Name a group, as an argument or with --group, or say --all-groups.")
+        raise click.UsageError("Name a group, as an argument or with --group, or add --all-groups.")
     return list(names)
 
 

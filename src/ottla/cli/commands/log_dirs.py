@@ -1,4 +1,4 @@
-"""`ottla log-dirs`: what lies in the log directories of brokers."""
+"""`ottla log-dirs`: the log directories of brokers and the replicas in them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ottla.model.errors import KafkaError
 __all__ = ["log_dirs"]
 
 
-@click.group(cls=VerbGroup, default="describe", help="Show what lies in the log directories (kafka-log-dirs).")
+@click.group(cls=VerbGroup, default="describe", help="Show the log directories and their replicas (kafka-log-dirs).")
 def log_dirs() -> None:
     """The verb is below."""
 

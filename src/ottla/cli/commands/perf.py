@@ -1,4 +1,4 @@
-"""`ottla perf`: how fast producing and consuming are, and how long a record takes from end to end."""
+"""`ottla perf`: throughput of producing and consuming, and end-to-end latency."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def perf() -> None:
     """The verbs are below."""
 
 
-@perf.command("produce", help="Produce records of one size as fast as told.")
+@perf.command("produce", help="Produce records of one size at a given rate.")
 @click.argument("name", required=False, type=TOPIC, metavar="[TOPIC]")
 @click.argument("more", nargs=-1, metavar="[K=V]...")
 @click.option("-t", "--topic", type=TOPIC, metavar="TOPIC", help="The topic.")
@@ -66,7 +66,7 @@ def produce(
     print_metrics: bool,
 ) -> int:
     if topic is not None and name is not None:
-        # Kafka's --producer-props takes several words; those behind the first end up here.
+        # Kafka's --producer-props takes several words; all but the first arrive here as arguments.
         more = (name, *more)
     chosen = topic or name
     if chosen is None:
@@ -156,7 +156,7 @@ class _ProduceRun:
         return size
 
     def _measure(self, delivery: Delivery, times: list[float]) -> None:
-        """All records of a batch land together: one callback for each batch, not for each record."""
+        """All records of a batch complete together, so there is one callback per batch."""
 
         def landed(done: asyncio.Future[tuple[int, int]]) -> None:
             at = time.perf_counter()
@@ -238,7 +238,7 @@ def consume(
             metrics = consumer.metrics() if print_metrics else {}
         _report_consumed(session.output, count, size, seconds, joined, begin, metrics)
         if count < messages:
-            raise Failure(f"Only {count} of {messages} records came; nothing arrived for {idle_ms} ms.")
+            raise Failure(f"Only {count} of {messages} records arrived; no record came for {idle_ms} ms.")
         return 0
 
     return run_async(whole())
@@ -258,8 +258,8 @@ def end_to_end(
     if chosen is None:
         raise click.UsageError("Name a topic, as an argument or with --topic.")
     if acks not in ("1", "all", "-1"):
-        raise click.UsageError("--acks must be 1 or all: what is not acknowledged cannot be timed.")
-    # One file is for both; what only one of them knows is no mistake of the other's.
+        raise click.UsageError("--acks must be 1 or all: without acknowledgements there is no latency to measure.")
+    # The file serves producer and consumer: a property of either is valid.
     producing = producer_settings({**known_to_producers(session.properties), "acks": acks, "linger.ms": "0"})
     own = {"auto.offset.reset": "latest", "fetch.max.wait.ms": "500"}
     consuming = consumer_settings({**known_to_consumers(session.properties), **own})
@@ -279,7 +279,9 @@ def end_to_end(
                     records = await consumer.poll(session.settings.request_timeout_ms, max_records=2)
                     latencies.append((time.perf_counter() - start) * 1000)
                     if [record.value for record in records] != [payload]:
-                        raise Failure("What was read is not what was sent; does somebody else write to the topic?")
+                        raise Failure(
+                            "Another record was read than was sent: does another producer write to the topic?"
+                        )
                     advance(1)
         found = summarize(latencies)
         session.output.say(
@@ -303,7 +305,7 @@ def report_produced(
         f"{found.p50_ms:.0f} ms 50th, {found.p95_ms:.0f} ms 95th, {found.p99_ms:.0f} ms 99th, "
         f"{found.p999_ms:.0f} ms 99.9th.",
     )
-    # Kafka's line, which scripts read; a person at a narrow terminal gets it in three.
+    # Kafka's line, which scripts parse; on a narrow terminal it is split into three.
     line = " ".join(parts)
     output.say(line if output.has_room_for(len(line)) else "\n".join(parts))
     _show_metrics(output, metrics)

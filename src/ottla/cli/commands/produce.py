@@ -1,4 +1,4 @@
-"""`ottla produce`: a record for each line of standard input."""
+"""`ottla produce`: produces a record per line of standard input."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ottla.model.errors import KafkaError
 
 __all__ = ["produce"]
 
-# The producer's property that each flag stands for.
+# Flag -> property of the producer.
 _PROPERTIES = {
     "acks": "acks",
     "batch_size": "batch.size",
@@ -39,7 +39,7 @@ _PROPERTIES = {
 }
 _OF_CONNECTION = ("max.block.ms", "metadata.max.age.ms", "retry.backoff.ms")
 
-# Deliveries that are looked at together; what fails is said as soon as one of these is full.
+# Deliveries are checked in groups of this size; a failure is reported when its group is complete.
 DELIVERIES_MAX = 10_000
 
 
@@ -67,7 +67,7 @@ DELIVERIES_MAX = 10_000
     type=click.IntRange(0),
     default=1000,
     metavar="MS",
-    help="How long a record may wait for others.  [default: 1000]",
+    help="How long a record may wait for its batch to fill.  [default: 1000]",
 )
 @click.option("--request-timeout-ms", type=click.IntRange(1), default=1500, metavar="MS", help="[default: 1500]")
 @click.option("--message-send-max-retries", type=click.IntRange(0), default=3, metavar="N", help="[default: 3]")
@@ -111,7 +111,7 @@ def produce(
 
 
 def _properties(session: Session, flags: Mapping[str, object], *, sync: bool) -> dict[str, str]:
-    """A flag that was written wins over a property, and a property over a flag's default."""
+    """A given flag takes precedence over a property, and a property over the default of a flag."""
     given = {name: str(value) for name, value in flags.items() if value is not None}
     defaults = {_PROPERTIES[name]: value for name, value in given.items() if not is_explicit(name)}
     explicit = {_PROPERTIES[name]: value for name, value in given.items() if is_explicit(name)}
@@ -142,10 +142,10 @@ async def _produce(
                     failed += _failures(waiting)
                     waiting = []
                 elif not count % 100:
-                    # Whoever sends must be let run while input does not pause.
+                    # Let the sender run even if input never pauses.
                     await asyncio.sleep(0)
                 _prompt(interactive)
-            # Whatever has failed is told before the next line comes, which may take long, and not only at the end.
+            # Report failures before the next line arrives, which may take long.
             failed += _failures([one for one in waiting if one.done])
             waiting = [one for one in waiting if not one.done]
         await producer.flush()
@@ -169,7 +169,7 @@ def _failures(deliveries: list[Delivery]) -> int:
             failed += 1
             said.add(sentence_of(error))
         except asyncio.InvalidStateError:
-            raise Failure("A record is still on its way after a flush.") from None
+            raise Failure("A record is still pending after a flush.") from None
     for sentence in sorted(said):
         print(f"ottla: {sentence}", file=sys.stderr)
     return failed

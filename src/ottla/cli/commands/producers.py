@@ -1,4 +1,4 @@
-"""`ottla producers`: who has written to partitions lately, and whose transaction is open there."""
+"""`ottla producers`: the active producers of partitions and their open transactions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["producers", "show_producers"]
 @click.argument("words", nargs=-1, type=TOPIC, metavar="[TOPIC[:0,1]]...")
 @click.option("-t", "--topic", type=TOPIC, metavar="TOPIC", help="A topic.")
 @click.option("-p", "--partition", type=click.IntRange(0), metavar="N", help="Only this partition of it.")
-@click.option("--broker-id", type=click.IntRange(0), metavar="ID", help="As this replica knows them, not the leader.")
+@click.option("--broker-id", type=click.IntRange(0), metavar="ID", help="Ask this replica instead of the leader.")
 @cluster_options
 def producers(
     session: Session, words: tuple[str, ...], topic: str | None, partition: int | None, broker_id: int | None
@@ -58,7 +58,7 @@ def show_producers(
                 for state in found
             ]
         if not rows and not session.output.failed:
-            session.output.say("Nobody has written there as an idempotent or transactional producer lately.")
+            session.output.say("No idempotent or transactional producer has written there lately.")
         elif rows:
             _show(session, rows)
         names = (

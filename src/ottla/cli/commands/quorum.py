@@ -27,7 +27,7 @@ def quorum() -> None:
     """The verbs are below."""
 
 
-@quorum.command("describe", help="Show who leads and how far the others are.")
+@quorum.command("describe", help="Show the leader, the voters and their lag.")
 @click.option("--status", "view", flag_value="status", default="status", help="A summary (the default).")
 @click.option("--replication", "--re", "view", flag_value="replication", help="Every node.")
 @click.option("--human-readable", "--hr", is_flag=True, help="Times as spans.")
@@ -37,7 +37,7 @@ def describe(session: Session, view: str, human_readable: bool) -> int:
         found = await admin.cluster.quorum()
         cluster = await admin.cluster.describe()
         if view == "replication":
-            # Who looks at it in a terminal is a person.
+            # On a terminal, times are shown relative to now.
             _replication(session, found, human=human_readable or sys.stdout.isatty())
         else:
             _status(session, found, cluster.cluster_id)
@@ -45,20 +45,20 @@ def describe(session: Session, view: str, human_readable: bool) -> int:
     return session.run(work)
 
 
-@quorum.command("add-controller", help="Give a controller that runs a vote; see its file, with --config.")
+@quorum.command("add-controller", help="Make a running controller a voter; name its properties file with --config.")
 @click.option(
     "-c",
     "--config",
     type=click.Path(exists=True, dir_okay=False),
     metavar="FILE",
-    help="The file of the controller that is added; Kafka's --command-config means the same here.",
+    help="The properties file of the new voter; Kafka's --command-config means the same here.",
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @controller_options
 def add_controller(session: Session, config: str | None, dry_run: bool) -> int:
     path = config or session.properties_file
     if path is None:
-        raise click.UsageError("Name the file of the controller that is to be added, with --config.")
+        raise click.UsageError("Missing --config: the properties file of the new voter.")
     node = read_node_file(path)
     if not node.is_controller:
         raise Failure(f"{path} is not the file of a controller; look at process.roles in it.")
@@ -76,14 +76,14 @@ def add_controller(session: Session, config: str | None, dry_run: bool) -> int:
     return session.run(work)
 
 
-@quorum.command("remove-controller", help="Take the vote from a controller.")
+@quorum.command("remove-controller", help="Remove a controller from the voters.")
 @click.option("-i", "--controller-id", "node_id", type=click.IntRange(0), required=True, metavar="ID", help="Which.")
 @click.option(
     "-d",
     "--controller-directory-id",
     "directory",
     metavar="ID",
-    help="The id of its directory, as 'describe --replication' shows it; found where only one is possible.",
+    help="The id of its directory, as 'describe --replication' shows it; optional if there is only one.",
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @yes_option
@@ -96,11 +96,11 @@ def remove_controller(session: Session, node_id: int, directory: str | None, dry
         found = [one.directory_id for one in voters if one.node_id == node_id and wanted in (None, one.directory_id)]
         if len(found) != 1:
             raise Failure(
-                f"There is no one voter {node_id} like that; 'ottla quorum describe --replication' shows all."
+                f"There is not exactly one such voter {node_id}; 'ottla quorum describe --replication' shows all."
             )
         if not dry_run:
             left = len(voters) - 1
-            confirm(f"Take the vote from controller {node_id}? {left} will be left.", yes=yes)
+            confirm(f"Remove controller {node_id} from the voters? {left} will remain.", yes=yes)
             await admin.cluster.remove_controller(node_id, found[0])
         does = "would lose its vote" if dry_run else "votes no more"
         session.output.say(f"Controller {node_id} with directory {found[0]} {does}.")
@@ -161,7 +161,7 @@ def _replication(session: Session, found: Quorum, *, human: bool) -> None:
                 lag,
                 _when(one.last_fetch_timestamp, now_ms, human=human),
                 _when(one.last_caught_up_timestamp, now_ms, human=human),
-                # Voters by configuration are known without it.
+                # Voters of a static configuration need no directory id.
                 str(one.directory_id) if one.directory_id else None,
             )
         )

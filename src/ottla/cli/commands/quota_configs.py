@@ -1,6 +1,6 @@
 """`ottla configs` for users, clients and ips: their settings are quotas, which have requests of their own.
 
-Users have credentials besides; those are shown with the quotas, and changed in `credential_configs`.
+Users also have credentials, which are shown with the quotas and changed in `credential_configs`.
 """
 
 from __future__ import annotations

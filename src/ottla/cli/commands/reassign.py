@@ -54,7 +54,7 @@ def generate(
         with open(topics_file, encoding="utf-8") as file:
             wanted += parse_topics(file.read())
     if not wanted:
-        raise click.UsageError("Say which topics, with --topic or --topics-to-move-json-file.")
+        raise click.UsageError("Missing topics: add --topic or --topics-to-move-json-file.")
     targets = parse_node_ids(brokers, option="--broker-list")
 
     async def work(admin: AdminClient) -> None:
@@ -77,11 +77,13 @@ def generate(
 
 @reassign.command("execute", help="Begin what a plan says.")
 @plan_option
-@click.option("--throttle", type=click.IntRange(1), metavar="BYTES/S", help="Between brokers, not more than this.")
+@click.option(
+    "--throttle", type=click.IntRange(1), metavar="BYTES/S", help="Limit of bytes per second between brokers."
+)
 @click.option(
     "--replica-alter-log-dirs-throttle", "dirs_throttle", type=click.IntRange(1), metavar="BYTES/S", help="On a broker."
 )
-@click.option("--additional", is_flag=True, help="Although others are moving.")
+@click.option("--additional", is_flag=True, help="Even while other partitions are moving.")
 @yes_option
 @cluster_options
 def execute(
@@ -93,14 +95,14 @@ def execute(
         current = await _current(admin, sorted({one.topic for one in plan.replicas}))
         for one in plan.replicas:
             if one not in current:
-                raise Failure(f"There is no partition {one}. 'ottla topics describe' shows what there is.")
+                raise Failure(f"There is no partition {one}. 'ottla topics describe' shows all partitions.")
         moving = await admin.partitions.reassignments()
         if moving and not additional:
             raise Failure(
                 f"{len(moving)} partitions are moving already. Wait ('ottla reassign list'), or add --additional."
             )
         before = {one: current[one] for one in plan.replicas}
-        session.output.say("Current partition replica assignment, to go back with")
+        session.output.say("Current partition replica assignment, to roll back with")
         session.output.say(format_plan(before, await _directories(admin, before)))
         confirm(f"Move {counted(len(plan.replicas), 'partition')}?", yes=yes)
         if throttle is not None or dirs_throttle is not None:
@@ -119,7 +121,7 @@ def execute(
     return session.run(work)
 
 
-@reassign.command("verify", help="Show how far a plan is; lifts throttles when it is done.")
+@reassign.command("verify", help="Show the progress of a plan; remove throttles when it is complete.")
 @plan_option
 @click.option("--preserve-throttles", is_flag=True, help="Leave throttles as they are.")
 @cluster_options
@@ -128,7 +130,7 @@ def verify(session: Session, plan_file: str, preserve_throttles: bool) -> int:
 
     async def work(admin: AdminClient) -> None:
         rows, moving = await _states(admin, plan)
-        # The brokers hear of the end of a move a moment after the controller has decided it.
+        # Brokers learn of the end of a move shortly after the controller has decided it.
         for _ in range(VIEWS_MAX):
             if not any(row[3] == "elsewhere" for row in rows):
                 break
@@ -147,7 +149,7 @@ def verify(session: Session, plan_file: str, preserve_throttles: bool) -> int:
     return session.run(work)
 
 
-@reassign.command("cancel", help="Stop what a plan began, and go back.")
+@reassign.command("cancel", help="Cancel the moves of a plan.")
 @plan_option
 @click.option("--preserve-throttles", is_flag=True, help="Leave throttles as they are.")
 @yes_option
@@ -158,7 +160,7 @@ def cancel(session: Session, plan_file: str, preserve_throttles: bool, yes: bool
     async def work(admin: AdminClient) -> None:
         moving = await admin.partitions.reassignments(plan.replicas)
         if not moving:
-            session.output.say("Nothing of the plan is moving.")
+            session.output.say("No partition of the plan is moving.")
             session.output.emit([])
             return
         confirm(f"Stop moving {counted(len(moving), 'partition')}?", yes=yes)
@@ -195,7 +197,7 @@ def list_moving(session: Session) -> int:
 
 
 async def _states(admin: AdminClient, plan: Plan) -> tuple[list[tuple[str, str, str, str]], bool]:
-    """(partition, wanted, replicas, state) of everything in the plan, and whether something moves."""
+    """(partition, wanted, replicas, state) of all partitions of the plan, and whether any is moving."""
     moving = await admin.partitions.reassignments(plan.replicas)
     current = await _current(admin, sorted({one.topic for one in plan.replicas}))
     rows = []
@@ -222,7 +224,7 @@ async def _current(admin: AdminClient, topics: list[str]) -> dict[TopicPartition
     for name in topics:
         info = metadata.topics.get(name)
         if info is None or (info.error is not None and not info.partitions):
-            raise Failure(f"There is no topic {name!r}. 'ottla topics list' shows what there is.")
+            raise Failure(f"There is no topic {name!r}. 'ottla topics list' shows all topics.")
         for number, one in info.partitions.items():
             found[TopicPartition(name, number)] = list(one.replicas)
     return found
@@ -231,7 +233,7 @@ async def _current(admin: AdminClient, topics: list[str]) -> dict[TopicPartition
 async def _directories(
     admin: AdminClient, replicas: dict[TopicPartition, list[int]]
 ) -> dict[tuple[int, TopicPartition], str]:
-    """(broker, partition) -> where the replica lies, as far as the brokers tell."""
+    """(broker, partition) -> log directory of the replica, as reported by the brokers."""
     found = await admin.partitions.log_directories(partitions=replicas)
     return {
         (broker, one): directory.path

@@ -1,7 +1,7 @@
 """`ottla up` and `ottla node` as the help page, completion and `docs/cli.md` see them.
 
-They never get here when they run: `main` hands them to argparse before anything of click is imported, because a node
-should start in a fraction of a second and keep nothing in memory that it does not need.
+These functions never run: `main` handles both commands with argparse before click is imported, because a node should
+start in a fraction of a second and load no module that it does not need.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`ottla storage`: data directories before the first start, and what they are."""
+"""`ottla storage`: formats data directories and shows their state."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ config_option = click.option(
 )
 
 
-@storage.command("info", help="Show what a node's directories are formatted for.")
+@storage.command("info", help="Show the cluster and node that the directories are formatted for.")
 @config_option
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def info(config: str, as_json: bool) -> int:
@@ -64,17 +64,17 @@ def info(config: str, as_json: bool) -> int:
     return output.exit_code
 
 
-@storage.command("format", help="Make a node's directories ready for the first start.")
+@storage.command("format", help="Format a node's directories for the first start.")
 @config_option
 @click.option("-t", "--cluster-id", required=True, metavar="ID", help="The cluster's id; see random-uuid.")
 @click.option("-g", "--ignore-formatted", is_flag=True, help="Accept directories that are formatted already.")
-@click.option("-s", "--standalone", is_flag=True, help="This controller votes alone at first; others can be added.")
-@click.option("-N", "--no-initial-controllers", is_flag=True, help="This controller joins others that vote already.")
+@click.option("-s", "--standalone", is_flag=True, help="This controller is the first voter; more can be added.")
+@click.option("-N", "--no-initial-controllers", is_flag=True, help="This controller joins an existing quorum.")
 @click.option(
     "-I",
     "--initial-controllers",
     metavar="LIST",
-    help="Who votes first, as id@host:port:directory-id,...; the same for each of them.",
+    help="The first voters, as id@host:port:directory-id,...; the same for all of them.",
 )
 @click.option(
     "-r", "--release-version", metavar="RELEASE", help="Begin with the features of this release, such as 4.2."

@@ -18,9 +18,9 @@ __all__ = ["top"]
 NAME_WIDTH_MAX = 36
 
 
-@click.command(help="Watch brokers, topics and groups live; Ctrl-C ends it.")
+@click.command(help="Show brokers, topics and groups live; Ctrl-C ends it.")
 @click.option("-i", "--interval", type=click.FloatRange(0.2), default=2.0, metavar="S", help="[default: 2]")
-@click.option("-n", "--count", type=click.IntRange(1), metavar="N", help="End after so many pictures.")
+@click.option("-n", "--count", type=click.IntRange(1), metavar="N", help="End after this many updates.")
 @click.option("--rows", type=click.IntRange(1), default=8, metavar="N", help="Topics and groups shown.  [default: 8]")
 @cluster_options
 def top(session: Session, interval: float, count: int | None, rows: int) -> int:
@@ -49,7 +49,7 @@ def top(session: Session, interval: float, count: int | None, rows: int) -> int:
 
 
 class _screen:  # noqa: N801
-    """The terminal's other screen while it lasts, or plain printing in a pipe."""
+    """The alternate screen of the terminal, or plain printing in a pipe."""
 
     def __init__(self, live: bool) -> None:
         from rich.console import Console
@@ -116,7 +116,7 @@ def _picture(view: View, rows: int) -> Any:
 
 
 def _short(name: str) -> str:
-    """A name of which beginning and end are seen; the numbers beside it need the room more."""
+    """A long name shortened in the middle, to leave room for the numbers."""
     return name if len(name) <= NAME_WIDTH_MAX else f"{name[: NAME_WIDTH_MAX - 16]}…{name[-15:]}"
 
 

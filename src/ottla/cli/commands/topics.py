@@ -37,7 +37,7 @@ def topic_names(function: Any) -> Any:
 
 @topics.command("list", help="List topics; names are regular expressions.")
 @topic_names
-@click.option("--exclude-internal", is_flag=True, help="Leave out topics of the cluster itself.")
+@click.option("--exclude-internal", is_flag=True, help="Leave out internal topics.")
 @cluster_options
 def list_topics(session: Session, names: tuple[str, ...], more: tuple[str, ...], exclude_internal: bool) -> int:
     async def work(admin: AdminClient) -> None:
@@ -61,7 +61,7 @@ def list_topics(session: Session, names: tuple[str, ...], more: tuple[str, ...],
 )
 @click.option("--replica-assignment", metavar="1:2,2:3", help="Brokers of each partition, instead of numbers.")
 @click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="A setting; may be repeated.")
-@click.option("--if-not-exists", is_flag=True, help="Accept topics that are there already.")
+@click.option("--if-not-exists", is_flag=True, help="Accept topics that exist already.")
 @cluster_options
 def create(
     session: Session,
@@ -75,7 +75,7 @@ def create(
 ) -> int:
     wanted = _needed(names + more)
     if replica_assignment and (partitions or replication_factor):
-        raise click.UsageError("--replica-assignment says how many partitions and replicas there are; leave those out.")
+        raise click.UsageError("--replica-assignment excludes --partitions and --replication-factor.")
     assignment = parse_assignments(replica_assignment) if replica_assignment else {}
     new = [
         NewTopic(
@@ -104,7 +104,7 @@ def create(
 @topics.command("delete", help="Delete topics; names are regular expressions.")
 @topic_names
 @click.option("--topic-id", metavar="ID", help="A topic by its id.")
-@click.option("--if-exists", is_flag=True, help="Accept topics that are not there.")
+@click.option("--if-exists", is_flag=True, help="Accept topics that do not exist.")
 @yes_option
 @cluster_options
 def delete(
@@ -137,7 +137,7 @@ def delete(
 @topic_names
 @click.option("-p", "--partitions", type=click.IntRange(1), required=True, metavar="N", help="How many there shall be.")
 @click.option("--replica-assignment", metavar="1:2,2:3", help="Brokers of each partition, old and new.")
-@click.option("--if-exists", is_flag=True, help="Accept topics that are not there.")
+@click.option("--if-exists", is_flag=True, help="Accept topics that do not exist.")
 @cluster_options
 def alter(
     session: Session,
@@ -175,13 +175,13 @@ def alter(
 @topics.command("describe", help="Show partitions, replicas and settings; names are regular expressions.")
 @topic_names
 @click.option("--topic-id", metavar="ID", help="A topic by its id.")
-@click.option("--exclude-internal", is_flag=True, help="Leave out topics of the cluster itself.")
-@click.option("--topics-with-overrides", is_flag=True, help="Only topics with settings of their own, and those.")
+@click.option("--exclude-internal", is_flag=True, help="Leave out internal topics.")
+@click.option("--topics-with-overrides", is_flag=True, help="Only topics with overridden settings, and those settings.")
 @click.option("--under-replicated-partitions", is_flag=True, help="Only with replicas out of sync.")
 @click.option("--unavailable-partitions", is_flag=True, help="Only without a leader.")
 @click.option("--under-min-isr-partitions", is_flag=True, help="Only with too few replicas in sync.")
 @click.option("--at-min-isr-partitions", is_flag=True, help="Only with just enough replicas in sync.")
-@click.option("--if-exists", is_flag=True, help="Accept topics that are not there.")
+@click.option("--if-exists", is_flag=True, help="Accept topics that do not exist.")
 @click.option("--partition-size-limit-per-response", type=int, hidden=True)
 @cluster_options
 def describe(
@@ -227,7 +227,7 @@ async def _existing(
     if_exists: bool = False,
     internal: bool = True,
 ) -> list[str]:
-    """The topics that are meant; one that is named and not there is an error."""
+    """The selected topics; a named topic that does not exist is an error."""
     known = await admin.topics.all()
     names = [name for name, info in known.items() if internal or not info.is_internal]
     if topic_id is not None:
@@ -237,7 +237,7 @@ async def _existing(
     found = matching(names, patterns)
     for pattern in patterns:
         if not if_exists and not any(topic_pattern(pattern).fullmatch(name) for name in found):
-            raise Failure(f"There is no topic {pattern!r}. 'ottla topics list' shows what there is.")
+            raise Failure(f"There is no topic {pattern!r}. 'ottla topics list' shows all topics.")
     return found
 
 

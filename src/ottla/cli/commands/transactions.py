@@ -1,4 +1,4 @@
-"""`ottla transactions`: what is open, who has it, and ending what hangs (KIP-664)."""
+"""`ottla transactions`: shows transactions, and aborts hanging ones (KIP-664)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ottla.model.ids import TopicPartition
 __all__ = ["transactions"]
 
 
-@click.group(cls=VerbGroup, verbs={}, help="Look at transactions, end hanging ones (kafka-transactions).")
+@click.group(cls=VerbGroup, verbs={}, help="Show transactions, abort hanging ones (kafka-transactions).")
 def transactions() -> None:
     """The verbs are below."""
 
@@ -50,7 +50,7 @@ def list_transactions(session: Session, duration_filter: int, pattern: str | Non
 def describe(session: Session, transactional_id: str) -> int:
     async def work(admin: AdminClient) -> None:
         one = await admin.transactions.describe(transactional_id)
-        # A transaction that has ended still tells when it began.
+        # The start time of an ended transaction is still reported.
         is_open = one.start_time_ms > 0 and not one.state.startswith("Complete")
         open_for = duration(time.time() * 1000 - one.start_time_ms) if is_open else "-"
         facts = {
@@ -71,13 +71,15 @@ def describe(session: Session, transactional_id: str) -> int:
 @transactions.command("describe-producers", help="Show the producers of a partition.")
 @click.option("--topic", required=True, type=TOPIC, metavar="TOPIC", help="The topic.")
 @click.option("--partition", type=click.IntRange(0), required=True, metavar="N", help="The partition.")
-@click.option("--broker-id", type=click.IntRange(0), metavar="ID", help="As this replica knows them, not the leader.")
+@click.option("--broker-id", type=click.IntRange(0), metavar="ID", help="Ask this replica instead of the leader.")
 @cluster_options
 def describe_producers(session: Session, topic: str, partition: int, broker_id: int | None) -> int:
     return show_producers(session, (), topic, partition, broker_id)
 
 
-@transactions.command("find-hanging", help="Find transactions that are open in a partition and nowhere else.")
+@transactions.command(
+    "find-hanging", help="Find transactions that are open in a partition but unknown to their coordinator."
+)
 @click.option("--broker-id", type=click.IntRange(0), metavar="ID", help="Only partitions that this broker leads.")
 @click.option("--max-transaction-timeout", "minutes", type=int, default=15, metavar="MIN", help="[default: 15]")
 @click.option("--topic", type=TOPIC, metavar="TOPIC", help="Only in this topic.")
@@ -87,7 +89,7 @@ def find_hanging(
     session: Session, broker_id: int | None, minutes: int, topic: str | None, partition: int | None
 ) -> int:
     if topic is None and broker_id is None:
-        raise click.UsageError("Say where to look, with --topic or --broker-id.")
+        raise click.UsageError("Missing search range: add --topic or --broker-id.")
 
     async def work(admin: AdminClient) -> None:
         partitions = [
@@ -114,7 +116,7 @@ def find_hanging(
             ],
             right=(1, 2, 3, 4, 5),
             fold=(0,),
-            none="No transaction hangs there.",
+            none="There is no hanging transaction.",
         )
         session.output.emit([{"partition": str(one.partition), **one.state._asdict()} for one in found])
 
@@ -124,7 +126,9 @@ def find_hanging(
 @transactions.command("abort", help="Write an abort marker for a hanging transaction.")
 @click.option("--topic", required=True, type=TOPIC, metavar="TOPIC", help="The topic.")
 @click.option("--partition", type=click.IntRange(0), required=True, metavar="N", help="The partition.")
-@click.option("--start-offset", type=int, metavar="N", help="Where the transaction began; finds the rest.")
+@click.option(
+    "--start-offset", type=int, metavar="N", help="The first offset of the transaction; the other values are looked up."
+)
 @click.option("--producer-id", type=int, metavar="ID", help="Instead of the offset.")
 @click.option("--producer-epoch", type=int, metavar="N", help="Goes with it.")
 @click.option("--coordinator-epoch", type=int, metavar="N", help="Goes with it.")
@@ -155,7 +159,7 @@ def abort(
                 raise Failure(
                     f"No transaction of {one} begins at {start_offset}; 'ottla producers {topic}' shows them."
                 )
-            # A partition in which the coordinator never wrote knows no epoch of it; any is newer.
+            # A partition without a marker knows no coordinator epoch, so any epoch is newer.
             identity = (state.producer_id, state.producer_epoch, max(state.coordinator_epoch, 0))
         if None in identity:
             raise Failure("--producer-id needs --producer-epoch and --coordinator-epoch.", exit_code=2)

@@ -1,4 +1,4 @@
-"""`ottla verifiable-consumer`: every step of a group's member as a line of JSON, for tests of clusters."""
+"""`ottla verifiable-consumer`: a group member that reports every step as a line of JSON, for cluster tests."""
 
 from __future__ import annotations
 
@@ -28,10 +28,12 @@ __all__ = ["verifiable_consumer"]
 @click.option("--group-remote-assignor", metavar="NAME", help="The server's assignor.")
 @click.option("--group-instance-id", metavar="ID", help="A static member.")
 @click.option("--assignment-strategy", metavar="CLASS", help="For classic groups.")
-@click.option("-n", "--max-messages", type=int, default=-1, metavar="N", help="Stop after so many; -1 for never.")
+@click.option(
+    "-n", "--max-messages", type=int, default=-1, metavar="N", help="Stop after this many records; -1 for never."
+)
 @click.option("--session-timeout", type=click.IntRange(1), default=30_000, metavar="MS", help="[default: 30000]")
 @click.option("--verbose", is_flag=True, help="Report each record.")
-@click.option("--enable-autocommit", is_flag=True, help="Commit by itself, now and then.")
+@click.option("--enable-autocommit", is_flag=True, help="Commit automatically at intervals.")
 @click.option("--reset-policy", type=click.Choice(["earliest", "latest", "none"]), default="earliest")
 @cluster_options
 def verifiable_consumer(

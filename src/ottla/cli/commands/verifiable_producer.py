@@ -20,13 +20,15 @@ from ottla.model.errors import KafkaError
 
 __all__ = ["say", "verifiable_producer"]
 
-# Records that may be under way at once.
+# The largest number of pending records.
 WAITING_MAX = 1_000
 
 
 @click.command(help="Produce numbers and report each as JSON (kafka-verifiable-producer).")
 @click.option("-t", "--topic", required=True, type=TOPIC, metavar="TOPIC", help="The topic.")
-@click.option("-n", "--max-messages", type=int, default=-1, metavar="N", help="Stop after so many; -1 for never.")
+@click.option(
+    "-n", "--max-messages", type=int, default=-1, metavar="N", help="Stop after this many records; -1 for never."
+)
 @click.option("--throughput", type=float, default=-1, metavar="N/S", help="Records in a second, -1 for no limit.")
 @click.option("-a", "--acks", default="-1", metavar="0|1|all", help="[default: all]")
 @click.option("--value-prefix", type=int, metavar="N", help="Values are N.1, N.2, ...")
@@ -68,7 +70,7 @@ class _Numbered(NamedTuple):
 
 
 class _Run:
-    """Sends until told to stop, and says of each record what became of it."""
+    """Sends until stopped, and reports the outcome of every record."""
 
     def __init__(self, producer: Producer, topic: str, limit: int, throughput: float) -> None:
         self._producer = producer
@@ -132,5 +134,5 @@ class _Run:
 
 
 def say(event: dict[str, object]) -> None:
-    """One event in a line of its own, at once: whoever reads decides by it."""
+    """Prints one event as a line, and flushes: the reader may be waiting for it."""
     print(json.dumps({"timestamp": int(time.time() * 1000), **event}), flush=True)

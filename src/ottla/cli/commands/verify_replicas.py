@@ -1,4 +1,4 @@
-"""`ottla verify-replicas`: reads every replica of partitions side by side and compares the batches."""
+"""`ottla verify-replicas`: reads all replicas of partitions and compares their batches."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def verify_replicas(session: Session, names: tuple[str, ...], include: str | Non
         chosen = matching(known, [*names, *([include] if include else [])])
         partitions = [TopicPartition(name, number) for name in chosen for number in known[name].partitions]
         if not partitions:
-            raise Failure("No partition matches. 'ottla topics list' shows what there is.")
+            raise Failure("No partition matches. 'ottla topics list' shows all topics.")
         reports: list[ReplicaReport] = []
         with session.output.progress("comparing", len(partitions)) as advance:
             for one in partitions:

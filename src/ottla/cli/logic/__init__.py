@@ -1,1 +1,1 @@
-"""What commands decide, apart from talking and printing. See README.md."""
+"""The decisions of commands, without network and output. See README.md."""

@@ -1,4 +1,4 @@
-"""Java clients' properties as our settings: those that a tool is likely to be given, and no silence about the rest."""
+"""Java clients' properties as our settings: the usual ones are translated, all others are refused."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def producer_settings(properties: Mapping[str, str]) -> ProducerSettings:
         elif name == "partitioner.class" and value.endswith("RoundRobinPartitioner"):
             given["partitioner"] = round_robin()
         elif name == "partitioner.ignore.keys":
-            # What used to be UniformStickyPartitioner (KIP-794).
+            # Formerly UniformStickyPartitioner (KIP-794).
             given.setdefault("partitioner", StickyPartitioner(ignores_keys=value.lower() == "true"))
         elif name in _PRODUCER_NUMBERS:
             given[_PRODUCER_NUMBERS[name]] = _number(name, value)
@@ -152,12 +152,12 @@ def consumer_settings(properties: Mapping[str, str]) -> ConsumerSettings:
 
 def _unknown(kind: str, name: str) -> str:
     if name.startswith(("sasl.", "ssl.", "security.")):
-        return f"{name} belongs to TLS and SASL, which are not there yet; use a PLAINTEXT listener, without it."
+        return f"{name} belongs to TLS and SASL, which do not exist yet; remove it and use a PLAINTEXT listener."
     return f"The {kind} property {name!r} is not known here."
 
 
 def known_to_producers(properties: Mapping[str, str]) -> dict[str, str]:
-    """Those of a file for several clients that a producer has a use for."""
+    """The properties of a file for several clients that apply to a producer."""
     return {name: value for name, value in properties.items() if name in _SHARED or name in _PRODUCER_NAMES}
 
 

@@ -1,4 +1,4 @@
-"""Whose settings kafka-configs' options name, and which changes they ask for."""
+"""The entity that kafka-configs' options name, and the changes that they request."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def named_entities(
         name = names[position] if position < len(names) else None
         found.append((kind, DEFAULT if name == ENTITY_DEFAULT else name))
     if not found:
-        raise ValueError("Say whose settings: --topic, --broker, --broker-defaults, --group, or --entity-type.")
+        raise ValueError("Missing entity: add --topic, --broker, --broker-defaults, --group or --entity-type.")
     for kind, name in found:
         if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and name not in (None, DEFAULT):
             assert name is not None
@@ -61,7 +61,7 @@ def named_entities(
 
 
 def changes_of(add: Sequence[str], from_file: Mapping[str, str], remove: Sequence[str]) -> list[ConfigChange]:
-    """What to set (the command line has the last word over the file) and what to delete; not both of one name."""
+    """Keys to set (the command line takes precedence over the file) and keys to delete; no key may be in both."""
     wanted = dict(from_file)
     for text in add:
         wanted.update(parse_settings(text))

@@ -1,7 +1,7 @@
 """The records of `__consumer_offsets` and `__transaction_state`, as plain values.
 
-A key begins with two bytes that say what kind of record it is, a value with two bytes for its version; behind them is
-a message of the protocol. What is newer than this code is left out by its readers rather than guessed.
+A key begins with two bytes for the kind of record, a value with two bytes for its version; a protocol message follows.
+Records of an unknown kind or version are skipped.
 """
 
 from __future__ import annotations

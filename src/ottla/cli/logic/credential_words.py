@@ -13,13 +13,13 @@ from ottla.client.admin.quotas import QuotaComponent, QuotaMatch
 __all__ = ["CredentialChange", "credential_changes", "is_credential", "user_of"]
 
 _MECHANISMS = {str(mechanism): mechanism for mechanism in ScramMechanism}
-# A password may hold anything, a comma too: it comes last.
+# A password may contain a comma, so it comes last.
 _SPECIFICATION = re.compile(r"(?:iterations=(?P<iterations>\d+),)?password=(?P<password>.+)", re.DOTALL)
 
 
 class CredentialChange(NamedTuple):
     mechanism: ScramMechanism
-    # None to remove it.
+    # None removes the credential.
     password: str | None
     iterations: int = ITERATIONS_MIN
 
@@ -52,6 +52,6 @@ def credential_changes(changes: Sequence[ConfigChange]) -> list[CredentialChange
 def user_of(components: Sequence[QuotaComponent]) -> str:
     """The one user to change."""
     if len(components) != 1 or components[0].kind != "user" or components[0].match is not QuotaMatch.EXACT:
-        raise ValueError("Credentials belong to a user; name one, and nobody else.")
+        raise ValueError("Credentials belong to a user: name exactly one user and no other entity.")
     assert components[0].name is not None
     return components[0].name

@@ -1,4 +1,4 @@
-"""What kafka-delete-records is told: `{"version":1,"partitions":[{"topic":"t","partition":0,"offset":3}]}`."""
+"""The plan of kafka-delete-records: `{"version":1,"partitions":[{"topic":"t","partition":0,"offset":3}]}`."""
 
 from __future__ import annotations
 

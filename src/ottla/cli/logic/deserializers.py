@@ -12,7 +12,7 @@ Deserializer = Callable[[bytes], bytes]
 
 
 def deserializer(name: str) -> Deserializer | None:
-    """None for what is printed as it is; raises ValueError where there is no such deserializer."""
+    """None for bytes that are printed unchanged; raises ValueError for an unknown deserializer."""
     short = name.strip().rpartition(".")[2].removesuffix("Deserializer").lower()
     if short not in DESERIALIZERS:
         raise ValueError(
@@ -58,7 +58,7 @@ def _uuid(content: bytes) -> bytes:
 
 def _nothing(content: bytes) -> bytes:
     if content:
-        raise ValueError("there is something where nothing should be")
+        raise ValueError("a void value must be empty")
     return b"null"
 
 

@@ -20,10 +20,10 @@ HINT = "hint"
 
 CLOCK_SKEW_MS_MAX = 1_000
 DISK_FREE_SHARE_MIN = 0.10
-# Leaders may be unevenly spread by this factor before it is worth a word.
+# An uneven spread of leaders is reported beyond this factor.
 LEADER_SKEW_MAX = 1.5
 QUORUM_LAG_MAX = 1_000
-# So many partitions are named one by one.
+# Up to this number, partitions are named one by one.
 NAMED_MAX = 5
 
 
@@ -50,7 +50,7 @@ def fenced_brokers(facts: ClusterFacts) -> Iterator[Finding]:
             yield Finding(
                 WRONG,
                 "brokers",
-                f"Broker {node.node_id} ({node.host}:{node.port}) is registered and not there.",
+                f"Broker {node.node_id} ({node.host}:{node.port}) is registered but fenced.",
                 f"start it again, or, if it is gone for good: ottla cluster unregister --id {node.node_id}",
             )
 
@@ -78,7 +78,7 @@ def partitions_without_leader(facts: ClusterFacts) -> Iterator[Finding]:
         yield Finding(
             WRONG,
             "offline partitions",
-            f"{_named(name, partitions)} no leader; nobody can read or write there.",
+            f"{_named(name, partitions)} no leader; clients can neither read nor write.",
             f"start broker {broker}; or, losing records: ottla elect-leaders --election-type unclean {which}",
         )
 
@@ -231,7 +231,7 @@ def data_in_temporary_place(facts: ClusterFacts) -> Iterator[Finding]:
                 RISK,
                 "directories",
                 f"{who} data in {where}, which a restart may empty.",
-                "set log.dirs to a place that stays, and move the data there while the broker is down",
+                "set log.dirs to a persistent directory, and move the data there while the broker is down",
             )
     for directories in facts.directories.values():
         for one in directories:
@@ -253,7 +253,7 @@ def open_listeners(facts: ClusterFacts) -> Iterator[Finding]:
                 yield Finding(
                     RISK,
                     "listeners",
-                    f"Broker {broker} listens on {word.strip()}: anybody who reaches it may do everything.",
+                    f"Broker {broker} listens on {word.strip()}: every client that reaches it has all permissions.",
                     "bind it to one address in listeners, or put a firewall before it",
                 )
 

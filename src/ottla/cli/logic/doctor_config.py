@@ -12,7 +12,7 @@ __all__ = ["examine_properties"]
 
 
 def examine_properties(properties: Mapping[str, str]) -> list[Finding]:
-    """What is wrong or risky in it; a file that no node would start from is one finding."""
+    """Faults and risks in a properties file; an invalid file is a single finding."""
     try:
         config = BrokerConfig(dict(properties))
     except (ConfigError, ValueError) as error:
@@ -33,7 +33,7 @@ def _directories(config: BrokerConfig) -> Iterator[Finding]:
                 RISK,
                 "directories",
                 f"log.dirs is {path}, which a restart may empty.",
-                "set log.dirs to a place that stays",
+                "set log.dirs to a persistent directory",
             )
         options = mount_options(path)
         if options and "noatime" not in options and "relatime" not in options:
@@ -52,7 +52,7 @@ def _listeners(properties: Mapping[str, str]) -> Iterator[Finding]:
             yield Finding(
                 RISK,
                 "listeners",
-                f"{word.strip()} is open: anybody who reaches it may do everything.",
+                f"{word.strip()} is open: every client that reaches it has all permissions.",
                 "bind it to one address in listeners, or put a firewall before it",
             )
 

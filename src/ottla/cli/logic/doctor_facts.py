@@ -1,4 +1,4 @@
-"""What the doctor looks at: gathered once, so that every check is a small function over plain values."""
+"""The facts that the doctor checks: gathered once, so that every check is a small function over plain values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ottla.wire.peers import Endpoint
 
 __all__ = ["ClusterFacts", "GroupFacts", "gather"]
 
-# A transaction is taken for hanging when its producer has been silent for longer than transactions may take.
+# A transaction counts as hanging if its producer has been silent for longer than transactions may take.
 TRANSACTION_SILENCE_MS = 15 * 60_000
 
 
@@ -35,7 +35,7 @@ class GroupFacts:
 @dataclass(slots=True, kw_only=True)
 class ClusterFacts:
     brokers: list[ClusterNode] = field(default_factory=list)
-    # Registered, not fenced, and silent to us.
+    # Registered and not fenced, but without an answer to us.
     silent: list[int] = field(default_factory=list)
     topics: list[DescribedTopic] = field(default_factory=list)
     # Topic -> setting -> value.
@@ -48,14 +48,14 @@ class ClusterFacts:
     clock_skew_ms: int = 0
     moving: dict[TopicPartition, OngoingReassignment] = field(default_factory=dict)
     hanging: list[HangingTransaction] = field(default_factory=list)
-    # What could not be looked at, and why.
+    # Facts that could not be gathered, and why.
     unknown: list[str] = field(default_factory=list)
 
 
 async def gather(
     admin: AdminClient, *, seconds: float, transaction_silence_ms: int = TRANSACTION_SILENCE_MS
 ) -> ClusterFacts:
-    """Looks at everything; groups twice, `seconds` apart, to see who moves."""
+    """Gathers all facts; groups twice, `seconds` apart, to see which make progress."""
     facts = ClusterFacts()
     facts.brokers = list((await admin.cluster.describe(fenced=True)).brokers)
     answering = await _answering(admin, facts)
@@ -76,7 +76,7 @@ async def gather(
 
 
 async def _answering(admin: AdminClient, facts: ClusterFacts) -> list[int]:
-    """The brokers that a connection can be made to; the others would only cost time."""
+    """The brokers that accept connections; requests to the other brokers would only time out."""
 
     async def reach(node: ClusterNode) -> bool:
         try:
@@ -92,7 +92,7 @@ async def _answering(admin: AdminClient, facts: ClusterFacts) -> list[int]:
 
 
 async def _optional(facts: ClusterFacts, what: str, work: object) -> None:
-    """What an older cluster does not offer is named, not fatal."""
+    """A request that an older cluster does not know is noted and does not end the run."""
     try:
         await work  # type: ignore[misc]
     except (KafkaError, ClientError) as error:
@@ -119,7 +119,7 @@ async def _quorum(admin: AdminClient, facts: ClusterFacts) -> None:
     after = time.time() * 1000
     leader = next((one for one in facts.quorum.voters if one.node_id == facts.quorum.leader_id), None)
     if leader is not None and leader.last_caught_up_timestamp > 0:
-        # A leader is caught up with itself now: its own clock, as far as a round trip lets us see.
+        # A leader is always caught up with itself, so this is its clock, give or take a round trip.
         now = leader.last_caught_up_timestamp
         facts.clock_skew_ms = int(now - after) if now > after else int(min(now - before, 0))
 

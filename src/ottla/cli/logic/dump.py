@@ -1,4 +1,4 @@
-"""What `dump-log` says about a file, line by line, each as text in Kafka's form and as fields."""
+"""The lines of `dump-log` for a file, each as text in Kafka's format and as fields."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def _timestamp(record: ConsumedRecord) -> bytes:
 
 
 def _logging(properties: Mapping[str, str]) -> Formatter:
-    """The default's line, with what a log line needs in front of it."""
+    """The line of the default formatter with a log prefix."""
     default = _default(properties)
 
     def write(record: ConsumedRecord) -> bytes:

@@ -1,4 +1,4 @@
-"""How far a group is in each partition: committed offset, end of the log, who reads it."""
+"""Progress of a group in each partition: committed offset, end of the log, assigned member."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["GroupRow", "group_rows"]
 
 
 class GroupRow(NamedTuple):
-    """One line of the table; None where there is nothing to say."""
+    """One line of the table; None for an empty cell."""
 
     topic: str
     partition: int

@@ -1,4 +1,4 @@
-"""Hanging transactions: open in a partition, while their coordinator knows nothing of it (KIP-664)."""
+"""Hanging transactions: open in a partition, but unknown to their coordinator (KIP-664)."""
 
 from __future__ import annotations
 

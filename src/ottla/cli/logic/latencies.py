@@ -19,7 +19,7 @@ class Summary(NamedTuple):
 
 
 def summarize(latencies_ms: Sequence[float]) -> Summary:
-    """Percentiles by rank; everything is 0 where nothing was measured."""
+    """Percentiles by rank; all figures are 0 without a measurement."""
     ordered = sorted(latencies_ms)
     count = len(ordered)
     if not count:

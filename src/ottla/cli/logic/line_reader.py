@@ -1,4 +1,4 @@
-"""From lines to records: what the console producer's reader properties mean.
+"""From lines to records, by the reader properties of the console producer.
 
 The whole line is the value, unless `parse.key` or `parse.headers` cut something off the front: headers first, then the
 key, then the value.
@@ -32,7 +32,7 @@ class LineFormat:
 
 
 def line_format(properties: Mapping[str, str]) -> LineFormat:
-    """The format that reader properties describe; a property nobody knows is an error, as a typing mistake is."""
+    """The format that reader properties describe; an unknown property is an error."""
     known = {
         "parse.key": "parse_key",
         "parse.headers": "parse_headers",
@@ -58,7 +58,7 @@ def line_format(properties: Mapping[str, str]) -> LineFormat:
 
 
 def parse_line(line: str, how: LineFormat, *, number: int) -> LineRecord:
-    """One line, without its end; the number is for complaints."""
+    """The record of one line without its end; the number is for error messages."""
     headers: list[tuple[str, bytes | None]] = []
     key = None
     rest = line
@@ -93,5 +93,5 @@ def _headers(text: str, how: LineFormat, number: int) -> list[tuple[str, bytes |
 
 
 def _unescaped(text: str) -> str:
-    """A shell passes backslash and t as two characters; what is meant is a tab."""
+    """Replaces escape sequences: a shell passes a backslash and t as two characters for a tab."""
     return text.replace("\\t", "\t").replace("\\n", "\n")

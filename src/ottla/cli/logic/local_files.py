@@ -1,4 +1,4 @@
-"""What can be seen of a path on this machine, if it is here at all."""
+"""Facts about a path, if it exists on this machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["mount_options"]
 
 
 def mount_options(path: str, *, mounts: str = "/proc/mounts") -> list[str]:
-    """The options of the file system that a path lies on; empty where that cannot be known."""
+    """The mount options of a path's file system; empty if they are unknown."""
     if not os.path.exists(path) or not os.path.exists(mounts):
         return []
     best, options = "", ""

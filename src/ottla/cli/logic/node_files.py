@@ -1,4 +1,4 @@
-"""What a node's properties file says about its directories and listeners, for commands that are given one."""
+"""Directories and listeners of a node's properties file, for commands that take such a file."""
 
 from __future__ import annotations
 
@@ -42,6 +42,6 @@ def metadata_directory_id(files: Files, config: BrokerConfig) -> Uuid:
 
 
 def controller_listeners(config: BrokerConfig) -> dict[str, Endpoint]:
-    """Where the other controllers will find this one, by the names of the listeners."""
+    """The addresses at which other controllers reach this controller, by listener name."""
     found = {one.listener_name: one for one in (*config.controller_endpoints, *config.advertised_controller_endpoints)}
     return {name: Endpoint(one.host or "localhost", one.port) for name, one in found.items()}

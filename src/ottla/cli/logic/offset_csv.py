@@ -25,7 +25,7 @@ def write_offsets(planned: Mapping[str, Mapping[TopicPartition, int]]) -> str:
 
 
 def read_offsets(text: str, *, groups: Sequence[str]) -> dict[str, dict[TopicPartition, int]]:
-    """Offsets by group; a file without groups is about the one group that is asked for."""
+    """Offsets by group; a file without groups applies to the one group of the command line."""
     found: dict[str, dict[TopicPartition, int]] = {}
     for number, row in enumerate(csv.reader(io.StringIO(text)), start=1):
         cells = [cell.strip() for cell in row]

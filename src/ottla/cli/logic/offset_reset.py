@@ -1,4 +1,4 @@
-"""Where offsets go when a group is reset: every method of kafka-consumer-groups."""
+"""The new offsets of a group that is reset: every method of kafka-consumer-groups."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Offsets = Mapping[TopicPartition, int]
 
 
 class Reset(NamedTuple):
-    """One method and what goes with it."""
+    """One method and its argument."""
 
     method: str
     number: int = 0
@@ -25,7 +25,7 @@ class Reset(NamedTuple):
         return self.text if self.method == "file" else ""
 
     def time(self, *, now_ms: int) -> int | None:
-        """The moment to look for, where the method has one."""
+        """The timestamp to look up, for methods by time."""
         if self.method == "datetime":
             return parse_datetime(self.text)
         if self.method == "duration":
@@ -44,7 +44,7 @@ def chosen_reset(
     by_duration: str | None = None,
     from_file: str | None = None,
 ) -> Reset:
-    """Exactly one method; mistakes in its argument are found now, not after the first request."""
+    """Exactly one method; its argument is checked before the first request."""
     found = []
     if to_earliest:
         found.append(Reset("earliest"))
@@ -66,7 +66,7 @@ def chosen_reset(
         found.append(Reset("file", text=from_file))
     if len(found) != 1:
         raise ValueError(
-            "Say where to reset to, once: --to-earliest, --to-latest, --to-current, --to-offset, --shift-by, "
+            "Choose exactly one method: --to-earliest, --to-latest, --to-current, --to-offset, --shift-by, "
             "--to-datetime, --by-duration or --from-file."
         )
     return found[0]
@@ -82,7 +82,7 @@ def targets(
     by_time: Offsets,
     wanted: Offsets,
 ) -> dict[TopicPartition, int]:
-    """The new offset of each partition, before it is kept within the log."""
+    """The new offset of each partition, before it is limited to the bounds of the log."""
     result = {}
     for one in partitions:
         if reset.method == "earliest":
@@ -90,7 +90,7 @@ def targets(
         elif reset.method == "latest":
             result[one] = last[one]
         elif reset.method == "current":
-            # A partition without a commit has nowhere to stay: it goes to the end, as with Kafka's tool.
+            # A partition without a committed offset goes to the end, as with Kafka's tool.
             result[one] = committed.get(one, last[one])
         elif reset.method == "offset":
             result[one] = reset.number
@@ -106,5 +106,5 @@ def targets(
 
 
 def clamp(planned: Offsets, *, first: Offsets, last: Offsets) -> dict[TopicPartition, int]:
-    """Nothing before the first offset, nothing behind the end."""
+    """Limits an offset to the bounds of the log."""
     return {one: min(max(offset, first[one]), last[one]) for one, offset in planned.items()}

@@ -1,4 +1,4 @@
-"""Which partitions kafka-get-offsets' options mean."""
+"""The partitions that kafka-get-offsets' options select."""
 
 from __future__ import annotations
 

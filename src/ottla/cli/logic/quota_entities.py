@@ -1,4 +1,4 @@
-"""Whose quotas kafka-configs' options name: users, clients, addresses, and users together with clients."""
+"""The quota entities that kafka-configs' options name: users, clients, addresses, and users with clients."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ottla.client.admin.quotas import QuotaComponent, QuotaEntity, QuotaMatch
 
 __all__ = ["ENTITY_DEFAULT", "entity_of", "in_words", "named_quotas", "quota_changes"]
 
-# What stands for --entity-default among the names, whose order matters; nobody has such a name.
+# Stands for --entity-default among the names, whose order matters; no entity has this name.
 ENTITY_DEFAULT = "\0default"
 
 _KINDS = {"users": "user", "clients": "client-id", "ips": "ip"}
@@ -24,7 +24,7 @@ def named_quotas(
     types: Sequence[str] = (),
     names: Sequence[str] = (),
 ) -> list[QuotaComponent]:
-    """Nothing where the options name no such entity. `defaults` are the flags --user-defaults and so on, by kind."""
+    """Empty if the options name no quota entity. `defaults` are the flags --user-defaults and so on, by kind."""
     found = [
         QuotaComponent(kind, QuotaMatch.EXACT, name)
         for kind, given in (("user", users), ("client-id", clients), ("ip", addresses))
@@ -54,7 +54,7 @@ def named_quotas(
 def entity_of(components: Sequence[QuotaComponent]) -> QuotaEntity:
     """The one entity to change."""
     if any(component.match is QuotaMatch.ANY for component in components):
-        raise ValueError("Say whose quotas, by name; --entity-default means whoever has none.")
+        raise ValueError("Missing entity: give a name, or --entity-default for entities without a quota of their own.")
     return tuple(sorted(((one.kind, one.name) for one in components), key=lambda part: part[0]))
 
 

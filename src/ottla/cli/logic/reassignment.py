@@ -85,7 +85,7 @@ def propose(
 ) -> dict[TopicPartition, list[int]]:
     """Replicas over the given brokers: leaders in turn, followers on other brokers, and on other racks first.
 
-    What moves is not minimized: this is what Kafka's tool proposes when it is asked to spread topics over brokers.
+    The number of moves is not minimized; Kafka's tool proposes the same kind of plan.
     """
     brokers = _by_rack(racks)
     loads = dict.fromkeys(brokers, 0)
@@ -120,7 +120,7 @@ def throttled_replicas(
 ) -> tuple[dict[str, str], dict[str, str]]:
     """(leader.replication.throttled.replicas, follower...) by topic, for partitions that move (KIP-73).
 
-    Those that hold data now are throttled as leaders, those that get it as followers.
+    Current replicas are throttled as leaders, new replicas as followers.
     """
     leaders: dict[str, list[str]] = {}
     followers: dict[str, list[str]] = {}
@@ -138,7 +138,7 @@ def throttled_replicas(
 
 
 def _by_rack(racks: Mapping[int, str | None]) -> list[int]:
-    """Brokers in an order in which neighbours are in different racks, as far as there are several."""
+    """Brokers ordered so that neighbours are in different racks, as far as possible."""
     lists: dict[str | None, list[int]] = {}
     for broker in sorted(racks):
         lists.setdefault(racks[broker], []).append(broker)

@@ -1,4 +1,4 @@
-"""Are the replicas of a partition the same? Every batch's offset, size and checksum, up to what all have."""
+"""Compares the replicas of a partition: offset, size and checksum of every batch that all replicas have."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class ReplicaReport(NamedTuple):
     replicas: tuple[int, ...]
     compared: int
     max_lag: int
-    # A sentence about the first difference; None where there is none.
+    # A sentence about the first difference; None if the replicas are equal.
     difference: str | None
 
 
 async def compare_partition(
     cluster: Cluster, one: TopicPartition, replicas: Sequence[int], *, fetch_size: int
 ) -> ReplicaReport:
-    """From the first offset that all have to the smallest high watermark of the moment."""
+    """Compares from the first offset that all replicas have to the smallest current high watermark."""
     live = tuple(broker for broker in replicas if broker in cluster.metadata.brokers)
     missing = [broker for broker in replicas if broker not in live]
     if missing:
@@ -68,7 +68,7 @@ async def compare_partition(
 
 
 def compare_batches(marks: dict[int, list[BatchMark]]) -> tuple[list[BatchMark], str | None]:
-    """What all replicas have in common from the front, and the first difference in it."""
+    """The common prefix of all replicas, and the first difference in it."""
     length = min(len(some) for some in marks.values())
     first, *others = marks
     for position in range(length):

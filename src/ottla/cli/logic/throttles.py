@@ -1,4 +1,4 @@
-"""Throttles of a reassignment (KIP-73): rates on brokers, and which replicas they are for."""
+"""Throttles of a reassignment (KIP-73): rates of brokers, and the throttled replicas."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def set_throttles(
     between: int | None,
     within: int | None,
 ) -> None:
-    """Before anything moves."""
+    """Sets the throttles before the first move."""
     changes: dict[ConfigResource, Sequence[ConfigChange]] = {}
     if between is not None:
         leaders, followers = throttled_replicas(current, plan.replicas)
@@ -48,7 +48,7 @@ async def set_throttles(
 
 
 async def clear_throttles(admin: AdminClient, plan: Plan) -> bool:
-    """After everything has moved; whether there were any."""
+    """Removes the throttles after the last move; returns whether there were any."""
     await admin.connections.refresh([])
     topics = [ConfigResource(ResourceType.TOPIC, topic) for topic in sorted({one.topic for one in plan.replicas})]
     brokers = [ConfigResource(ResourceType.BROKER, str(one)) for one in sorted(admin.connections.metadata.brokers)]

@@ -1,4 +1,4 @@
-"""What `top` shows: two samples of a cluster and the rates between them."""
+"""The figures of `top`: two samples of a cluster and the rates between them."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ async def take_sample(admin: AdminClient) -> Sample:
 
 
 def compare(before: Sample, after: Sample) -> View:
-    """Rates between two samples; a partition that is new has none yet, and what shrinks (retention) counts as none."""
+    """Rates between two samples; a new partition has none yet, and one that shrank (retention) counts as 0."""
     seconds = max(after.at - before.at, 1e-3)
     records: dict[TopicPartition, float] = {}
     grown: dict[TopicPartition, float] = {}

@@ -1,4 +1,4 @@
-"""Which partitions `topics describe` shows."""
+"""The partition filters of `topics describe`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Filters:
 def wanted_partitions(
     topic: DescribedTopic, filters: Filters, *, min_isr: int, live: Set[int]
 ) -> list[DescribedPartition]:
-    """All partitions without a filter; with several, those that match one of them, as Kafka's tool has it."""
+    """All partitions without a filter; with several, the partitions that match any of them, as in Kafka's tool."""
     if not filters.about_partitions:
         return list(topic.partitions)
     return [one for one in topic.partitions if _matches(one, filters, min_isr=min_isr, live=live)]

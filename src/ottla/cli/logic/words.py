@@ -1,4 +1,4 @@
-"""The small formats Kafka's tools have for their arguments."""
+"""The argument formats of Kafka's tools."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def parse_key_values(words: Iterable[str], *, option: str, literal: bool = False
 
 
 def parse_settings(text: str) -> dict[str, str]:
-    """`k1=v1,k2=[a,b],k3=v3`: brackets keep commas together, as --add-config has it."""
+    """`k1=v1,k2=[a,b],k3=v3`: a value in brackets may contain commas, as with --add-config."""
     found = {}
     for key, bracketed, plain in re.findall(r"([^=,\s][^=,]*)=(?:\[([^\]]*)\]|([^,]*))(?:,|$)", text):
         found[key.strip()] = (bracketed or plain).strip()
@@ -42,7 +42,7 @@ def parse_settings(text: str) -> dict[str, str]:
 
 
 def parse_assignments(text: str) -> dict[int, list[int]]:
-    """`0:1,1:2,2:0` -> replicas by partition, in order; all partitions must have as many."""
+    """`0:1,1:2,2:0` -> replicas by partition, in order; all partitions must have the same number."""
     found: dict[int, list[int]] = {}
     for partition, part in enumerate(text.split(",")):
         words = part.strip().split(":")
@@ -88,7 +88,7 @@ def parse_topic_partitions(text: str) -> tuple[str, list[int] | None]:
 
 
 def topic_pattern(text: str) -> re.Pattern[str]:
-    """What --topic says: a regular expression where it has a sign of one; a comma separates alternatives."""
+    """The pattern of --topic: a regular expression if it has special characters; commas separate alternatives."""
     alternatives = "|".join(part.strip() for part in text.split(",") if part.strip())
     try:
         return re.compile(alternatives)
@@ -97,7 +97,7 @@ def topic_pattern(text: str) -> re.Pattern[str]:
 
 
 def matching(names: Iterable[str], patterns: Sequence[str]) -> list[str]:
-    """The names that one of the patterns matches as a whole; all of them where there is no pattern."""
+    """The names that any pattern matches in full; all names without a pattern."""
     if not patterns:
         return sorted(names)
     compiled = [topic_pattern(pattern) for pattern in patterns]
