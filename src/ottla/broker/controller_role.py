@@ -289,7 +289,7 @@ class ControllerRole:
     def _on_leader_changed(self) -> None:
         news = self._quorum.news
         if news.endpoint is not None:
-            self._controllers.found(news.endpoint)
+            self._controllers.leader_named(news.endpoint)
 
     def _on_committed(self) -> None:
         self._guarded(self._controller.advance)

@@ -1,1 +1,1 @@
-"""The metadata log `__cluster_metadata-0` and who may write to it; it knows no topics."""
+"""The metadata log `__cluster_metadata-0` and the quorum that writes it; it knows no topics."""

@@ -1,4 +1,4 @@
-"""What the leader can say about the quorum: who votes, who only follows, and how far each is (DescribeQuorum)."""
+"""The leader's view of the quorum: voters, observers and their progress (DescribeQuorum)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["QuorumDescription", "ReplicaDescription", "describe_quorum"]
 
 
 class ReplicaDescription(NamedTuple):
-    """Times are wall-clock milliseconds, -1 where nothing is known."""
+    """Times are wall-clock milliseconds; -1 if unknown."""
 
     replica_id: int
     directory_id: Uuid
@@ -33,7 +33,7 @@ class QuorumDescription(NamedTuple):
 
 
 def describe_quorum(quorum: RaftNode) -> QuorumDescription | None:
-    """None when this node does not lead: only the leader knows."""
+    """None if this node does not lead, because only the leader knows."""
     leadership = quorum.machine.leadership
     if leadership is None:
         return None
@@ -54,7 +54,7 @@ def describe_quorum(quorum: RaftNode) -> QuorumDescription | None:
         leader_epoch=quorum.machine.epoch,
         high_watermark=leadership.high_watermark,
         voters=voters,
-        observers=[_described(quorum, each.key, each) for each in leadership.observers(quorum.now_ms())],
+        observers=[_described(quorum, observer.key, observer) for observer in leadership.observers(quorum.now_ms())],
     )
 
 

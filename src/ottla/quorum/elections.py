@@ -1,4 +1,4 @@
-"""How a replica answers the others about elections: Vote, BeginQuorumEpoch, EndQuorumEpoch."""
+"""Answers the election requests of other replicas: Vote, BeginQuorumEpoch, EndQuorumEpoch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Elections"]
 
 
 class Elections:
-    """What the machine decides is durable before the answer is made."""
+    """The machine's decision is durable before the response is created."""
 
     def __init__(self, quorum: RaftNode, *, cluster_id: str) -> None:
         self._quorum = quorum
@@ -68,7 +68,7 @@ class Elections:
         asked = x.only_partition(request)
         assert asked is not None
         self._quorum.learn_endpoints(asked.leader_id, request.leader_endpoints)
-        candidates = [each.candidate_id for each in asked.preferred_candidates] or asked.preferred_successors
+        candidates = [candidate.candidate_id for candidate in asked.preferred_candidates] or asked.preferred_successors
         answer = self._quorum.step(
             e.EndEpochRequested(leader_id=asked.leader_id, epoch=asked.leader_epoch, candidates=tuple(candidates))
         )

@@ -1,4 +1,4 @@
-"""What can be wrong with the metadata log."""
+"""Errors of the metadata log."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ __all__ = ["MetadataLogDamagedError", "MetadataLogFailedError", "MetadataLogUnsu
 
 
 class MetadataLogDamagedError(Exception):
-    """The files hold something that a crash cannot explain; serving on would mean serving wrong metadata."""
+    """The files contain something that a crash cannot cause. Serving them would mean serving wrong metadata."""
 
 
 class MetadataLogUnsupportedError(Exception):
-    """The files are sound, but say something this release cannot take part in."""
+    """The files are intact, but this release does not support their content."""
 
 
 class MetadataLogFailedError(Exception):
-    """The disk refused to make entries durable. What became of them is unknown, so the log takes no more."""
+    """The disk failed to make entries durable. Their state is unknown, so the log takes no more entries."""
 
 
 class NotLeaderError(Exception):
-    """This node does not lead the quorum, or no longer: another may, and what became of the entries is its to say."""
+    """This node does not lead the quorum, or lost leadership. The next leader decides the fate of the entries."""

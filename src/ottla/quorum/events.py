@@ -1,7 +1,6 @@
-"""What the quorum's machine is told (events, past tense) and what it asks for (effects, imperatives).
+"""The events (past tense) and effects (imperatives) of the quorum's machine.
 
-Effects are carried out in the order in which they come. Whatever follows a `Persist` may leave the node only after the
-state is durable.
+Effects are executed in order. Effects after a `Persist` may leave the node only when the state is durable.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ NOBODY = -1
 
 
 class LogEnd(NamedTuple):
-    """Where a log ends; of two logs the later one by this order has everything that is committed."""
+    """The end of a log. Of two logs, the one with the greater value has every committed entry of the other."""
 
     epoch: int
     offset: int
@@ -62,11 +61,11 @@ class LogEnd(NamedTuple):
 
 
 class Started(Value):
-    """The node is there; nothing was told before."""
+    """The node has started; this is the first event."""
 
 
 class TimePassed(Value):
-    """The deadline that was asked for has come, or somebody wants to know what is due."""
+    """The requested deadline has passed, or the caller asks for due actions."""
 
 
 class VoteRequested(Value):
@@ -74,13 +73,13 @@ class VoteRequested(Value):
     epoch: int
     log_end: LogEnd
     is_pre_vote: bool
-    # For whom it was meant; None when the sender does not say.
+    # The intended recipient; None if the sender does not name it.
     voter: ReplicaKey | None = None
 
 
 class VoteAnswered(Value):
     voter_id: int
-    # What was asked.
+    # The epoch and kind of the request.
     asked_epoch: int
     is_pre_vote: bool
     error: ErrorCode
@@ -105,20 +104,20 @@ class BeginEpochAnswered(Value):
 class EndEpochRequested(Value):
     leader_id: int
     epoch: int
-    # Who shall stand for election, the best first.
+    # The candidates for the next election, best first.
     candidates: tuple[int, ...] = ()
 
 
 class RequestFailed(Value):
-    """A vote or the news of an epoch did not reach its voter."""
+    """A vote request or BeginQuorumEpoch did not reach its voter."""
 
     voter_id: int
 
 
 class ReplicaFetched(Value):
-    """A replica has everything before the offset, durably when it is a voter. Told of the leader's own epoch only.
+    """A replica has every entry before the offset, durably if it is a voter. Only for the leader's own epoch.
 
-    Without an offset it is there, but has still to find out what of the log it has.
+    Without an offset the replica is reachable, but has not determined its log end yet.
     """
 
     replica: ReplicaKey
@@ -126,7 +125,7 @@ class ReplicaFetched(Value):
 
 
 class FetchAnswered(Value):
-    """An answer to our fetch. `records` are whatever the log takes; None when there is nothing new."""
+    """A response to our fetch. `records` is what the log accepts; None without new entries."""
 
     fetch_id: int
     error: ErrorCode
@@ -139,29 +138,29 @@ class FetchAnswered(Value):
 
 
 class FetchFailed(Value):
-    """A fetch, of entries or of a snapshot, came to nothing."""
+    """A fetch of entries or of a snapshot failed."""
 
     fetch_id: int
 
 
 class SnapshotProgressed(Value):
-    """A piece of the snapshot has come, so the leader is there."""
+    """A chunk of the snapshot has arrived, so the leader is alive."""
 
 
 class SnapshotFetched(Value):
-    """The snapshot is the beginning of the log now."""
+    """The snapshot has become the start of the log."""
 
     fetch_id: int
 
 
 class LogSynced(Value):
-    """The log's `synced_offset` has grown."""
+    """`synced_offset` of the log has grown."""
 
 
 class VotersChanged(Value):
-    """An entry with another set of voters was appended or cut off; it counts from now on, committed or not.
+    """An entry with another set of voters was appended or truncated. It takes effect at once, committed or not.
 
-    Told again without `former_voters` once the entry is known to be committed.
+    Reported again without `former_voters` when the entry is known to be committed.
     """
 
     voters: VoterSet
@@ -169,7 +168,7 @@ class VotersChanged(Value):
 
 
 class ResignRequested(Value):
-    """The node is about to stop, or has removed itself."""
+    """The node is stopping, or has removed itself from the voters."""
 
 
 Event = (
@@ -196,7 +195,7 @@ Event = (
 
 
 class Persist(Value):
-    """Write this to `quorum-state`, durably, before anything after it is done."""
+    """Write the state to `quorum-state`, durably, before any later effect is executed."""
 
     epoch: int
     leader_id: int
@@ -204,7 +203,7 @@ class Persist(Value):
 
 
 class Answer(Value):
-    """The answer to the request that was the event."""
+    """Answer the request of the event."""
 
     error: ErrorCode = ErrorCode.NONE
     is_granted: bool = False
@@ -223,7 +222,7 @@ class SendBeginEpoch(Value):
 
 
 class SendEndEpoch(Value):
-    """No answer is waited for."""
+    """Send it without waiting for a response."""
 
     voter: ReplicaKey
     epoch: int
@@ -231,9 +230,9 @@ class SendEndEpoch(Value):
 
 
 class Fetch(Value):
-    """Ask this node for what comes after the end of our log; NOBODY stands for any that may know the leader.
+    """Fetch the entries after the end of our log from this node; NOBODY means any node that may know the leader.
 
-    A fetch is also the word that everything before its offset is on disk: a voter sends it once that is so.
+    A fetch also reports that every entry before its offset is on disk, so a voter sends it only after its fsync.
     """
 
     fetch_id: int
@@ -242,7 +241,7 @@ class Fetch(Value):
 
 
 class FetchSnapshot(Value):
-    """Goes on until `SnapshotFetched` or `FetchFailed` with the same id."""
+    """Runs until `SnapshotFetched` or `FetchFailed` with the same id."""
 
     fetch_id: int
     leader_id: int
@@ -251,19 +250,19 @@ class FetchSnapshot(Value):
 
 
 class Append(Value):
-    """Append what was fetched."""
+    """Append the fetched entries."""
 
     records: Any
 
 
 class Truncate(Value):
-    """Cut off everything from the offset on."""
+    """Truncate the log at the offset."""
 
     offset: int
 
 
 class AppendLeaderChange(Value):
-    """The first entry of the epoch that this node leads."""
+    """Append the first entry of the epoch that this node leads."""
 
     epoch: int
     granting: tuple[int, ...]

@@ -1,6 +1,6 @@
-"""What replicas say to each other, as messages of the protocol: Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch.
+"""The requests between replicas as messages of the protocol: Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch.
 
-All of it is translation; what it means is for the machine.
+This module only translates; the machine decides.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ __all__ = [
 
 TOPIC = "__cluster_metadata"
 
-# How long the leader may keep a fetch for which it has nothing.
+# The time that the leader may park a fetch without new entries.
 FETCH_WAIT_MS = 500
 
 
 class LeaderNews(NamedTuple):
-    """What every answer tells besides: who leads in which epoch, and where that is."""
+    """The part that all responses share: the leader, its epoch and its endpoint."""
 
     leader_id: int
     epoch: int
@@ -87,7 +87,7 @@ def vote_response(answer: e.Answer, news: LeaderNews, *, api_version: int) -> v.
 
 
 def vote_answer(response: v.VoteResponse, effect: e.SendVote) -> e.VoteAnswered | None:
-    """None when the answer is about something else, or an error as a whole."""
+    """None if the response is about another partition, or has a top-level error."""
     data = None if response.error_code else only_partition(response)
     if data is None:
         return None
@@ -115,7 +115,7 @@ def begin_epoch_request(
         cluster_id=cluster_id,
         voter_id=effect.voter.node_id,
         topics=[b.RequestTopicData(topic_name=TOPIC, partitions=[partition])],
-        leader_endpoints=[b.LeaderEndpoint(name=name, host=each.host, port=each.port) for name, each in listeners],
+        leader_endpoints=[b.LeaderEndpoint(name=name, host=at.host, port=at.port) for name, at in listeners],
     )
 
 
@@ -130,7 +130,7 @@ def begin_epoch_response(answer: e.Answer, news: LeaderNews, *, api_version: int
 
 
 def begin_epoch_answer(response: b.BeginQuorumEpochResponse, effect: e.SendBeginEpoch) -> e.BeginEpochAnswered | None:
-    """None when the answer is about something else, or an error as a whole."""
+    """None if the response is about another partition, or has a top-level error."""
     data = None if response.error_code else only_partition(response)
     if data is None:
         return None
@@ -149,16 +149,16 @@ def end_epoch_request(
         partition_index=0,
         leader_id=own.node_id,
         leader_epoch=effect.epoch,
-        preferred_successors=[each.node_id for each in effect.candidates],
+        preferred_successors=[candidate.node_id for candidate in effect.candidates],
         preferred_candidates=[
-            q.ReplicaInfo(candidate_id=each.node_id, candidate_directory_id=each.directory_id)
-            for each in effect.candidates
+            q.ReplicaInfo(candidate_id=candidate.node_id, candidate_directory_id=candidate.directory_id)
+            for candidate in effect.candidates
         ],
     )
     return q.EndQuorumEpochRequest(
         cluster_id=cluster_id,
         topics=[q.RequestTopicData(topic_name=TOPIC, partitions=[partition])],
-        leader_endpoints=[q.LeaderEndpoint(name=name, host=each.host, port=each.port) for name, each in listeners],
+        leader_endpoints=[q.LeaderEndpoint(name=name, host=at.host, port=at.port) for name, at in listeners],
     )
 
 
@@ -202,7 +202,7 @@ def fetch_request(
 
 
 def fetch_answer(response: f.FetchResponse, *, fetch_id: int) -> e.FetchAnswered | None:
-    """None when the answer is about something else, or an error as a whole."""
+    """None if the response is about another partition, or has a top-level error."""
     data = None if response.error_code else only_partition(response, "responses")
     if data is None or data.current_leader is None:
         return None
@@ -242,7 +242,7 @@ def snapshot_request(
 
 
 def only_partition(message: Any, topics_field: str = "topics") -> Any | None:
-    """The one partition there is, or None when the message is about something else."""
+    """The partition of the metadata log; None if the message is about another partition."""
     topics = getattr(message, topics_field)
     if len(topics) != 1 or len(topics[0].partitions) != 1:
         return None
@@ -255,8 +255,8 @@ def only_partition(message: Any, topics_field: str = "topics") -> Any | None:
 
 
 def named_endpoint(endpoints: Sequence[Any], node_id: int) -> Endpoint | None:
-    """Where an answer says that a node is."""
-    return next((Endpoint(each.host, each.port) for each in endpoints if each.node_id == node_id), None)
+    """The node's endpoint in a response."""
+    return next((Endpoint(node.host, node.port) for node in endpoints if node.node_id == node_id), None)
 
 
 def _endpoints(kind: Any, news: LeaderNews, is_known: bool) -> list[Any]:

@@ -1,13 +1,12 @@
-"""The segments of the metadata log: bytes of record batches, in order, on the Files port.
+"""The segments of the metadata log: record batches in order, on the Files port.
 
-The metadata log is not a partition like others: it has no producers, no time index and no retention by age of its
-own, it is read whole on start, and each entry is fsynced before anybody hears of it. So it has this small class
-rather than a `PartitionLog`; names and bytes of the files are the same.
+The metadata log differs from other partitions: it has no producers, no time index and no retention by age of its own,
+it is read completely on start, and an entry is fsynced before it counts. This small class therefore replaces a
+`PartitionLog`; the names and bytes of the files are the same.
 
-On opening, every batch is checked. What a crash may leave (a last batch that is cut off or only half on disk) is cut
-away: it was never answered. A damaged batch with a sound one behind it is another matter: a dying process does not do
-that, a failing disk does (or, rarely, a power failure between two fsyncs), and entries that were answered might be
-lost. That is not for us to decide silently: opening fails and names the position.
+On opening, every batch is checked. A torn last batch, as a crash leaves it, is truncated: it was never acknowledged. A
+damaged batch with an intact batch after it is not the effect of a crash but of a failing disk (or, rarely, of a power
+loss between two fsyncs), and acknowledged entries might be lost. Opening then fails and names the position.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ from ottla.storage.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, off
 
 __all__ = ["Journal"]
 
-# How many bytes are read at a time, and how far apart the remembered positions are: a memory of 16 bytes per interval.
+# The bytes of one read, and the distance between remembered positions, which take 16 bytes each.
 _READ_BYTES = 1 << 20
 _INDEX_INTERVAL_BYTES = 1 << 16
-# No honest batch of metadata is larger: a controller writes 32 MiB at most, Kafka's own leader closes a batch at 8 MiB.
+# The size of the largest valid batch: a controller writes at most 32 MiB, and Kafka's leader closes a batch at 8 MiB.
 _BATCH_BYTES_MAX = 128 << 20
 
 
 class Segment:
-    """One file, and where some of its batches begin."""
+    """One file, and the positions of some of its batches."""
 
     __slots__ = ("base_offset", "end_offset", "file", "first_timestamp_ms", "offsets", "positions")
 
@@ -53,31 +52,31 @@ class Segment:
         self.end_offset = end_offset
 
     def position_before(self, offset: int) -> int:
-        """Where a batch begins that is at or before the one with this offset."""
+        """The position of a batch at or before the one with this offset."""
         index = bisect_right(self.offsets, offset) - 1
         return self.positions[index] if index >= 0 else 0
 
 
 class Journal:
-    """Appends and reads whole batches. Nothing is durable until `unsynced` files were synced."""
+    """Appends and reads whole batches. Entries are durable only after the `unsynced` files were synced."""
 
     def __init__(self, files: Files, directory: str) -> None:
         self._files = files
         self._directory = directory
         self._segments: list[Segment] = []
         self.unsynced: list[File] = []
-        # Files on which a worker is busy: they are closed only when it is done, whatever became of their segments.
+        # Files in use by a worker. They are closed only after the worker is done, even if their segments are deleted.
         self._syncing: list[File] = []
         self._gone: list[File] = []
-        # Whether the directory has to be synced too, for the name of a segment that is new.
+        # True if the directory has to be synced for the name of a new segment.
         self.has_new_names = False
-        # Of the newest batch; -1 while there is none.
+        # The epoch of the newest batch; -1 without one.
         self.last_epoch = -1
-        # Bytes cut off on opening, for the log line.
+        # The bytes that opening has truncated, for the log line.
         self.cut_bytes = 0
         if not files.is_directory(directory):
             files.make_directories(directory)
-            # Its own name has to survive a power loss too.
+            # The name of the directory must survive a power loss, too.
             files.sync_directory(directory.rpartition("/")[0])
         bases = sorted(
             offset
@@ -87,8 +86,8 @@ class Journal:
         for base_offset in bases:
             self._open_segment(base_offset, is_last=base_offset == bases[-1])
         if self._segments:
-            # Whoever was killed may have left entries that only the page cache knows: they count as written from here
-            # on, and must not be gone after the next power loss. A segment may have become full before its last fsync.
+            # A killed process may have left entries that are only in the page cache. They count as written from here
+            # on, so they must survive a power loss. A segment may have been full before its last fsync.
             for segment in self._segments:
                 segment.file.sync()
             files.sync_directory(directory)
@@ -111,11 +110,11 @@ class Journal:
 
     @property
     def active_first_timestamp_ms(self) -> int:
-        """When the active segment's first batch was written; -1 while it has none."""
+        """The time of the first batch in the active segment; -1 without one."""
         return self._segments[-1].first_timestamp_ms if self._segments else -1
 
     def append(self, batch: bytearray, *, record_count: int, epoch: int, timestamp_ms: int) -> int:
-        """Writes one batch that begins at `end_offset`; returns the new end offset. All or nothing."""
+        """Writes one batch that starts at `end_offset`, completely or not at all; returns the new end offset."""
         if not self._segments:
             self.roll(0)
         segment = self._segments[-1]
@@ -133,16 +132,16 @@ class Journal:
         return segment.end_offset
 
     def roll(self, base_offset: int | None = None) -> None:
-        """Begins a new segment at the end (or, for a log without entries, at the given offset)."""
+        """Starts a new segment at the end, or at the given offset in an empty log."""
         base = self.end_offset if base_offset is None else base_offset
         file = self._files.open(f"{self._directory}/{offset_file_name(base, LOG_SUFFIX)}")
         self._segments.append(Segment(base, file))
         self.has_new_names = True
 
     def start_at(self, offset: int) -> None:
-        """Drops everything: a snapshot covers more than the log holds, so the log begins anew behind it.
+        """Deletes all entries: a snapshot covers more than the log, which starts again after it.
 
-        The newest goes first: a crash in the midst of it leaves no log that begins behind the snapshot.
+        The newest segment goes first, so that a crash leaves no log that starts after the snapshot.
         """
         while self._segments:
             self._remove(self._segments.pop())
@@ -150,7 +149,7 @@ class Journal:
         self.roll(offset)
 
     def truncate_to(self, offset: int) -> None:
-        """Cuts off every batch that holds the offset or one after it; the log ends at or before the offset then."""
+        """Truncates every batch that contains the offset or a later one. The log then ends at or before the offset."""
         if offset >= self.end_offset:
             return
         while len(self._segments) > 1 and self._segments[-1].base_offset >= offset:
@@ -181,12 +180,12 @@ class Journal:
             self.unsynced.append(segment.file)
 
     def delete_before(self, offset: int) -> None:
-        """Removes segments that end at or before the offset, but never the active one."""
+        """Deletes segments that end at or before the offset, except the active one."""
         while len(self._segments) > 1 and self._segments[0].end_offset <= offset:
             self._remove(self._segments.pop(0))
 
     def batches(self, from_offset: int) -> Iterator[Batch]:
-        """Batches from the one that holds `from_offset` to the end as it is now."""
+        """The batches from the one that contains `from_offset` to the current end."""
         for segment in list(self._segments):
             if segment.end_offset <= from_offset:
                 continue
@@ -195,7 +194,7 @@ class Journal:
                     yield batch
 
     def region(self, from_offset: int, *, end_offset: int, max_bytes: int) -> FileRegion | None:
-        """Bytes of whole batches in one segment, the first always complete; None when there is nothing."""
+        """The bytes of whole batches in one segment, at least one batch; None if there is none."""
         for segment in self._segments:
             if segment.base_offset <= from_offset < segment.end_offset:
                 break
@@ -214,12 +213,12 @@ class Journal:
         return None if start < 0 else FileRegion(segment.file, start, end - start)
 
     def sync_active(self) -> None:
-        """Makes the last segment durable. Blocks."""
+        """Syncs the last segment. Blocks."""
         if self._segments:
             self._segments[-1].file.sync()
 
     def begin_sync(self) -> list[File]:
-        """The files to be synced now; `end_sync` has to follow."""
+        """The files to sync now; `end_sync` must follow."""
         self._syncing, self.unsynced = self.unsynced, []
         return self._syncing
 
@@ -240,7 +239,7 @@ class Journal:
             segment.file.close()
         if segment.file in self.unsynced:
             self.unsynced.remove(segment.file)
-        # The indexes are there when Apache Kafka wrote the log.
+        # Apache Kafka also writes index files.
         for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
             path = f"{self._directory}/{offset_file_name(segment.base_offset, suffix)}"
             if self._files.exists(path):
@@ -250,7 +249,7 @@ class Journal:
         path = f"{self._directory}/{offset_file_name(base_offset, LOG_SUFFIX)}"
         if self._segments and self._segments[-1].end_offset != base_offset:
             raise MetadataLogDamagedError(
-                f"{path} begins at offset {base_offset}, but the segment before it ends at {self.end_offset}"
+                f"{path} starts at offset {base_offset}, but the segment before it ends at {self.end_offset}"
             )
         file = self._files.open(path, create=False)
         segment = Segment(base_offset, file)
@@ -275,15 +274,15 @@ class Journal:
             return
         if not is_last or self._sound_batch_after(file, sound, segment.end_offset):
             raise MetadataLogDamagedError(
-                f"{path} is damaged at byte {sound} (offset {segment.end_offset}), with sound entries after it; "
-                "a crash does not do that, so nothing was cut off: restore the file or the whole directory"
+                f"{path} is damaged at byte {sound} (offset {segment.end_offset}), with intact entries after it; "
+                "a crash does not cause this, so nothing was truncated: restore the file or the whole directory"
             )
         self.cut_bytes = file.size - sound
         file.truncate(sound)
         self.unsynced.append(file)
 
     def _sound_batch_after(self, file: File, position: int, offset: int) -> bool:
-        """Whether the bytes behind a damaged batch hold a sound one that continues the log."""
+        """True if the bytes after a damaged batch contain an intact batch that continues the log."""
         head = file.read(position, HEADER_SIZE)
         if len(head) < HEADER_SIZE:
             return False
@@ -300,7 +299,7 @@ class Journal:
 
 
 def _batches(file: File, position: int, end: int) -> Iterator[Batch]:
-    """Whole batches of a file, each with its position in the file, reading a bounded piece at a time."""
+    """The whole batches of a file with their positions, read in chunks."""
     wanted = _READ_BYTES
     while position < end:
         piece = file.read(position, min(wanted, end - position))

@@ -1,9 +1,9 @@
-"""How the leader of the metadata log serves those who follow it: Fetch and FetchSnapshot of `__cluster_metadata-0`.
+"""Serves the followers of the metadata log: Fetch and FetchSnapshot of `__cluster_metadata-0`.
 
-Voters get everything there is, since it takes them to commit it; observers get committed batches only, so that what
-they have they may use. A fetch at the end of the log is parked until there is more or its time is up. A replica whose
-log is not a prefix of ours is told where they part (KIP-595); one that asks for entries that are gone is sent to a
-snapshot (KIP-630). Whoever asks a node that does not lead is told who does.
+Voters get all entries, because their fetches commit them. Observers get committed batches only. A fetch at the end of
+the log is parked until there are new entries or its time is over. A replica whose log is not a prefix of ours gets the
+point of divergence (KIP-595). A replica that asks for deleted entries gets the id of a snapshot (KIP-630). A node that
+does not lead answers with the leader.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
 __all__ = ["QuorumLeader"]
 
-# Fetches that wait at a time; each node has one, so more than this is somebody who does not know what they do.
+# The number of parked fetches. Every node has one, so a larger number is a misbehaving client.
 PARKED_MAX = 10_000
-# Snapshot files kept open for those who fetch them.
+# The number of snapshot files that are kept open for fetches.
 OPEN_SNAPSHOTS_MAX = 4
 
-# From this version on a fetch may be told where the leader is.
+# From this version on, a Fetch response can contain the endpoint of the leader.
 _ENDPOINTS_VERSION = 16
 
 
 class _Parked:
-    """A fetch that waits for more."""
+    """A parked fetch."""
 
     __slots__ = ("answer", "deferred", "is_voter", "timer")
 
@@ -53,7 +53,7 @@ class _Parked:
 
 
 class QuorumLeader:
-    """Answers for one log, as long as this node leads."""
+    """Answers fetches of one log while this node leads."""
 
     def __init__(self, *, world: World, log: VoterLog, quorum: RaftNode, cluster_id: str, bytes_max: int) -> None:
         self._world = world
@@ -61,10 +61,10 @@ class QuorumLeader:
         self._quorum = quorum
         self._cluster_id = cluster_id
         self._bytes_max = bytes_max
-        # In the order in which they came.
+        # In the order of arrival.
         self._parked: dict[_Parked, None] = {}
         self._snapshot_files: dict[SnapshotId, File] = {}
-        # Called with a replica's id and the offset it has read up to (exclusive) at each of its fetches.
+        # Called with a replica id and its fetch offset for every fetch.
         self.on_fetched: list[Callable[[int, int], object]] = []
         log.on_committed.append(self._on_committed)
 
@@ -85,11 +85,11 @@ class QuorumLeader:
         if replica_id >= 0:
             for tell in self.on_fetched:
                 tell(replica_id, asked.fetch_offset)
-            # This may commit something, and end the waiting of others.
+            # This may commit entries and complete parked fetches.
             self._quorum.step(e.ReplicaFetched(replica=replica, offset=asked.fetch_offset))
         max_bytes = min(request.max_bytes, self._bytes_max)
         has_all = asked.fetch_offset >= (self._log.end_offset if is_voter else self._log.known_committed_offset)
-        # A replica that does not know our high watermark hears it at once (KIP-1166).
+        # A replica with an outdated high watermark gets an answer at once (KIP-1166).
         if (
             has_all
             and asked.high_watermark >= self._high_watermark()
@@ -100,12 +100,12 @@ class QuorumLeader:
         return self._response(self._read(asked, max_bytes, is_voter=is_voter))
 
     def on_appended(self) -> None:
-        """There is more for voters."""
-        for parked in [each for each in self._parked if each.is_voter]:
+        """There are new entries for voters."""
+        for parked in [fetch for fetch in self._parked if fetch.is_voter]:
             self._release(parked)
 
     def on_resigned(self) -> None:
-        """Whoever waits shall look for the new leader."""
+        """Completes parked fetches, so that their senders look for the new leader."""
         for parked in list(self._parked):
             self._release(parked)
 
@@ -132,14 +132,14 @@ class QuorumLeader:
         return s.FetchSnapshotResponse(topics=[s.ResponseTopicSnapshot(name=TOPIC, partitions=[answer])])
 
     def close(self) -> None:
-        """Answers whoever waits, with nothing, and closes the files of snapshots."""
+        """Completes parked fetches without entries, and closes the files of snapshots."""
         self.on_resigned()
         for file in self._snapshot_files.values():
             file.close()
         self._snapshot_files.clear()
 
     def _heard_of(self, replica: ReplicaKey, code: int) -> None:
-        """It follows this leader, even if it has got no entries yet."""
+        """The replica follows this leader, even if it has no entries yet."""
         if replica.node_id >= 0 and code == ErrorCode.NONE:
             self._quorum.step(e.ReplicaFetched(replica=replica, offset=None))
 
@@ -167,7 +167,7 @@ class QuorumLeader:
         return file
 
     def _refusal(self, asked: f.FetchPartition) -> f.PartitionData | None:
-        """Why the fetch gets no entries: an epoch that is not ours, a log that is not a prefix of ours, or too old."""
+        """The reason for a fetch without entries: a wrong epoch, a diverging log, or deleted entries."""
         code = self._quorum.machine.fetch_error(asked.current_leader_epoch)
         if code is not ErrorCode.NONE:
             return self._data(error_code=code)
@@ -222,7 +222,7 @@ class QuorumLeader:
         data = self._data()
         if is_voter:
             region = self._log.uncommitted_region(asked.fetch_offset, max_bytes=max_bytes)
-            # Bytes, not a region: what is not committed may be cut off before it is sent.
+            # Bytes, not a file region: uncommitted entries may be truncated before they are sent.
             data.records = b"" if region is None else region.read()
         else:
             region = None
@@ -232,7 +232,7 @@ class QuorumLeader:
         return data
 
     def _high_watermark(self) -> int:
-        """What may be told: nothing before an entry of this epoch is committed."""
+        """The high watermark for responses; unknown until an entry of this epoch is committed."""
         leadership = self._quorum.machine.leadership
         return -1 if leadership is None else leadership.high_watermark
 

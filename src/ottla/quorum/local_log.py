@@ -1,13 +1,13 @@
-"""What every copy of the metadata log has in common, whoever writes to it: files, snapshots, recovery, reading.
+"""The common part of all copies of the metadata log: files, snapshots, recovery, reading, following.
 
-`VoterLog` (a copy that may lead) and `ObserverLog` (one that only follows) build on it.
+`VoterLog` (a copy that may lead) and `ObserverLog` (a copy that only follows) extend it.
 
-Following is the same for both: batches arrive as the leader wrote them and are appended byte for byte. How far they are
-committed is the leader's word (the high watermark of its answers).
+Following is the same for both. Batches are appended byte for byte as the leader wrote them, and the high watermark of
+the leader's responses tells the committed offset.
 
-On opening everything in the files is presumed to be committed, so that the node has an idea of its topics before it has
-reached anybody. The first word of the quorum may take that back; `on_replaced` tells, as it does when a snapshot takes
-the place of entries, and whoever has read further has to read anew.
+On opening, every entry in the files is presumed to be committed, so that the node knows its topics before it has
+reached another node. The first response of the quorum may revoke that. `on_replaced` reports it, and also a snapshot
+that replaces entries: a reader that has read further must load the log again.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class MetadataLogSettings(NamedTuple):
 
 
 class LocalMetadataLog:
-    """One node's files of the log; what may be appended and when it counts is for those who derive from it."""
+    """The files of the log on one node. Subclasses define which appends are allowed and when they are committed."""
 
     def __init__(
         self, *, world: World, directory: str, node_id: int, settings: MetadataLogSettings, directory_id: Uuid
@@ -81,16 +81,16 @@ class LocalMetadataLog:
         self._directory_id = directory_id
         self._journal = Journal(world.files, directory)
         self._epochs = LeaderEpochs.load(world.files, directory)
-        # Who votes, as far as the log itself says so (KIP-853).
+        # The voters, as far as the log has them (KIP-853).
         self.history = VoterHistory()
         self._leader_epoch = 0
         self._snapshot_epoch = 0
         self._committed_offset = 0
         self._is_presumed = True
         self._incoming: tuple[SnapshotId, File] | None = None
-        # Called after the committed offset has grown.
+        # Called when the committed offset has grown.
         self.on_committed: list[Callable[[], object]] = []
-        # Called when the committed log no longer continues what it was.
+        # Called when the committed log does not continue the previous one.
         self.on_replaced: Callable[[], object] | None = None
 
     @property
@@ -103,7 +103,7 @@ class LocalMetadataLog:
 
     @property
     def directory_id(self) -> Uuid:
-        """The directory that this copy lies in."""
+        """The id of the directory of this copy."""
         return self._directory_id
 
     @property
@@ -116,7 +116,7 @@ class LocalMetadataLog:
 
     @property
     def last_epoch(self) -> int:
-        """The epoch of the last entry, for the leader to see whether our log is a prefix of its own."""
+        """The epoch of the last entry. The leader compares it to find out whether our log is a prefix of its own."""
         return self._journal.last_epoch if self._journal.last_epoch >= 0 else self._snapshot_epoch
 
     @property
@@ -129,7 +129,7 @@ class LocalMetadataLog:
 
     @property
     def known_committed_offset(self) -> int:
-        """The same, without what was only presumed on opening."""
+        """The committed offset without the entries that were presumed committed on opening."""
         return 0 if self._is_presumed else self._committed_offset
 
     @property
@@ -142,7 +142,7 @@ class LocalMetadataLog:
 
     @property
     def cut_bytes(self) -> int:
-        """How much of a torn tail was cut off on opening."""
+        """The bytes of a torn tail that opening has truncated."""
         return self._journal.cut_bytes
 
     def committed_batches(self, from_offset: int) -> Iterator[CommittedBatch]:
@@ -159,18 +159,18 @@ class LocalMetadataLog:
         return self._journal.region(from_offset, end_offset=self._committed_offset, max_bytes=max_bytes)
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
-        """Where the largest epoch at or below this one ends; -1 and -1 when the log knows none."""
+        """The end of the largest epoch at or below this one; -1 and -1 if the log has none."""
         return self._epochs.end_offset_for(epoch, self._journal.end_offset)
 
     def snapshots(self) -> list[SnapshotId]:
-        """Finished snapshots, oldest first."""
+        """The complete snapshots, oldest first."""
         return list_snapshots(self._world.files, self._directory)
 
     def snapshot_path(self, identity: SnapshotId) -> str:
         return f"{self._directory}/{identity.file_name}"
 
     def latest_snapshot(self) -> tuple[SnapshotId, Snapshot] | None:
-        """The newest snapshot that is whole; a damaged one is an error, since the log before it may be gone."""
+        """The newest snapshot. A damaged one is an error, because the log before it may be deleted."""
         snapshots = self.snapshots()
         if not snapshots:
             return None
@@ -180,7 +180,7 @@ class LocalMetadataLog:
     def write_snapshot(
         self, *, end_offset: int, epoch: int, values: Iterable[bytes], last_contained_timestamp_ms: int
     ) -> Deferred[SnapshotId]:
-        """Writes a snapshot on a worker (`values` must not touch what changes), then drops what it makes obsolete."""
+        """Writes a snapshot on a worker, then deletes obsolete entries. `values` must not read mutable state."""
         assert end_offset <= self._committed_offset, "a snapshot covers committed entries only"
         identity = SnapshotId(end_offset, epoch)
         now_ms = self._world.clock.now_ms()
@@ -202,7 +202,7 @@ class LocalMetadataLog:
         return self._world.workers.submit(write_snapshot, self._world.files, path, batches).then(written)
 
     def _recover(self) -> None:
-        """Holds snapshot and journal against each other; everything in the files counts as committed afterwards."""
+        """Checks snapshot and journal against each other. Afterwards every entry in the files counts as committed."""
         files = self._world.files
         remove_unfinished_snapshots(files, self._directory)
         snapshot = self.latest_snapshot()
@@ -211,17 +211,17 @@ class LocalMetadataLog:
             self._snapshot_epoch = identity.epoch
             self._take_from_snapshot(identity, content)
             if self._journal.end_offset < identity.end_offset or 0 <= self._journal.last_epoch < identity.epoch:
-                # A crash came between the snapshot and the removal of the log that it replaces.
+                # The node crashed between writing the snapshot and deleting the log before it.
                 self._journal.start_at(identity.end_offset)
                 self._epochs.clear()
             elif self._journal.start_offset > identity.end_offset:
                 raise MetadataLogDamagedError(
-                    f"{self._directory} begins at offset {self._journal.start_offset}, but its newest snapshot ends at "
+                    f"{self._directory} starts at offset {self._journal.start_offset}, but its newest snapshot ends at "
                     f"{identity.end_offset}: entries between them are missing"
                 )
         elif self._journal.start_offset > 0:
             raise MetadataLogDamagedError(
-                f"{self._directory} begins at offset {self._journal.start_offset} and has no snapshot before it"
+                f"{self._directory} starts at offset {self._journal.start_offset} and has no snapshot before it"
             )
         self._committed_offset = self._journal.end_offset
         # The checkpoint of epochs may be older than the log.
@@ -250,7 +250,7 @@ class LocalMetadataLog:
     # -- following --------------------------------------------------------------------------------------------------
 
     def append_fetched(self, records: memoryview) -> int:
-        """Appends whole batches that continue the log; raises CorruptRecords when they do not. Returns how many."""
+        """Appends whole batches that continue the log; raises CorruptRecords otherwise. Returns their number."""
         appended = 0
         for batch in iterate_batches(records):
             header = batch.header
@@ -276,7 +276,7 @@ class LocalMetadataLog:
         return appended
 
     def commit_to(self, high_watermark: int) -> None:
-        """The leader says that everything below is committed; what we do not have yet counts once it is here."""
+        """The leader has committed everything below the offset. Missing entries are committed once they are here."""
         offset = min(high_watermark, self._journal.end_offset)
         was_presumed, self._is_presumed = self._is_presumed, False
         if offset > self._committed_offset:
@@ -287,13 +287,13 @@ class LocalMetadataLog:
             self._tell_replaced()
 
     def diverges_at(self, *, epoch: int, end_offset: int) -> int:
-        """Where to cut off, given where the leader's largest epoch at or below our last one ends (KIP-595)."""
+        """Where to truncate, given the end of the leader's largest epoch at or below our last one (KIP-595)."""
         ours = self.end_offset_for_epoch(epoch)
         offset = min(ours.end_offset, end_offset) if ours.epoch == epoch else ours.end_offset
         return max(offset, self._journal.start_offset)
 
     def truncate_to(self, offset: int) -> None:
-        """Cuts off what the leader does not have."""
+        """Truncates the entries that the leader does not have."""
         self._journal.truncate_to(offset)
         end_offset = self._journal.end_offset
         self._epochs.truncate_from_end(end_offset)
@@ -303,7 +303,7 @@ class LocalMetadataLog:
             self._tell_replaced()
 
     def begin_snapshot(self, identity: SnapshotId) -> None:
-        """A snapshot instead of entries that the leader no longer has."""
+        """Starts a snapshot that replaces entries that the leader has deleted."""
         self.abandon_snapshot()
         path = self.snapshot_path(identity) + PART_SUFFIX
         if self._world.files.exists(path):
@@ -311,14 +311,14 @@ class LocalMetadataLog:
         self._incoming = identity, self._world.files.open(path)
 
     def append_snapshot(self, piece: memoryview) -> int:
-        """Adds the next bytes; returns how many there are now, which is the position of the next."""
+        """Appends a chunk; returns the size so far, which is the position of the next chunk."""
         assert self._incoming is not None, "no snapshot is being fetched"
         _, file = self._incoming
         file.append(piece)
         return file.size
 
     def finish_snapshot(self) -> None:
-        """Makes the snapshot the beginning of the log; raises MetadataLogDamagedError when it is not whole."""
+        """Makes the snapshot the start of the log; raises MetadataLogDamagedError if it is incomplete."""
         assert self._incoming is not None, "no snapshot is being fetched"
         identity, file = self._incoming
         self._incoming = None
@@ -374,14 +374,14 @@ class LocalMetadataLog:
             tell()
 
     def _delete_obsolete(self, now_ms: int) -> None:
-        """Drops the oldest snapshots, and the log before the next one, while there is too much or it is too old."""
+        """Deletes the oldest snapshots, and the log before the next one, beyond the limits of size and age."""
         files = self._world.files
         snapshots = self.snapshots()
-        sizes = {each: files.size_of(self.snapshot_path(each)) for each in snapshots}
+        sizes = {snapshot: files.size_of(self.snapshot_path(snapshot)) for snapshot in snapshots}
         while len(snapshots) > 1:
             oldest = snapshots[0]
             path = self.snapshot_path(oldest)
-            # A negative setting sets no bound.
+            # A negative limit means no limit.
             too_much = 0 <= self._settings.retention_bytes < self._journal.size_bytes + sum(sizes.values())
             too_old = 0 <= self._settings.retention_ms < now_ms - files.modified_ms(path)
             if not too_much and not too_old:

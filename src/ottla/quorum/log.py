@@ -1,7 +1,7 @@
-"""The metadata log as its writers and readers see it, whatever the quorum is like.
+"""The interface of the metadata log, for any kind of quorum.
 
-`MetadataLog` is all that `ottla.metadata` knows: append values, learn when they are committed, read what is committed,
-keep snapshots. A value is one metadata record in its framing; the log does not look into it.
+`MetadataLog` is all that `ottla.metadata` knows of a quorum: append values, learn their commit, read committed values,
+keep snapshots. A value is one framed metadata record; the log does not interpret it.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ __all__ = [
 
 
 class ReadableMetadataLog(Protocol):
-    """A copy of the log, whoever writes to it."""
+    """A copy of the log, on the leader or on any other node."""
 
     @property
     def node_id(self) -> int: ...
 
     @property
     def leader_id(self) -> int:
-        """The active controller, or -1."""
+        """The node id of the active controller, or -1."""
 
     @property
     def leader_epoch(self) -> int: ...
@@ -42,19 +42,19 @@ class ReadableMetadataLog(Protocol):
 
     @property
     def voter_directory_id(self) -> Uuid:
-        """The directory of this node's voter (KIP-853); zero in a quorum given by configuration."""
+        """The directory id of the voter on this node (KIP-853); zero in a quorum given by configuration."""
 
     @property
     def start_offset(self) -> int:
-        """The first offset that can be read; what is before it is in the snapshot."""
+        """The first readable offset; a snapshot has the earlier entries."""
 
     @property
     def committed_offset(self) -> int:
-        """The first offset that is not committed (the high watermark)."""
+        """The first uncommitted offset (the high watermark)."""
 
     @property
     def end_offset(self) -> int:
-        """The offset the next append will get."""
+        """The offset of the next append."""
 
     def committed_batches(self, from_offset: int) -> Iterator[CommittedBatch]: ...
 
@@ -69,7 +69,7 @@ class ReadableMetadataLog(Protocol):
 
 
 class MetadataLog(ReadableMetadataLog, Protocol):
-    """What the controller needs of a quorum, however many voters it has."""
+    """The controller's interface to a quorum with any number of voters."""
 
     def append(self, values: Sequence[bytes], *, timestamp_ms: int | None = None) -> Deferred[int]:
-        """Appends one atomic batch (stamped now unless told); resolves with its last offset once it is committed."""
+        """Appends one atomic batch, by default with the current time. Resolves with its last offset when committed."""

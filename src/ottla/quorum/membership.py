@@ -1,8 +1,8 @@
-"""What a replica does about its own place among the voters (KIP-853): it keeps its entry true, and may join by itself.
+"""Keeps the entry of this replica among the voters up to date, and joins the quorum automatically (KIP-853).
 
-A voter whose addresses or supported versions are not what the set says tells the leader (UpdateRaftVoter). A controller
-without a vote asks for one where `controller.quorum.auto.join.enable` allows it, after removing what is left of itself
-under another directory. Both are repeated at the pace of the fetch timeout until they are true.
+A voter whose addresses or supported versions differ from its entry tells the leader (UpdateRaftVoter). A controller
+without a vote asks for one if `controller.quorum.auto.join.enable` allows it, after removing its own entry with another
+directory. Both are repeated with the interval of the fetch timeout until they have succeeded.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Membership:
                 current_leader_epoch=quorum.machine.epoch,
                 voter_id=own.node_id,
                 voter_directory_id=own.directory_id,
-                listeners=[u.Listener(name=name, host=each.host, port=each.port) for name, each in listeners],
+                listeners=[u.Listener(name=name, host=at.host, port=at.port) for name, at in listeners],
                 kraft_version_feature=u.KRaftVersionFeature(
                     min_supported_version=KRAFT_VERSIONS[0], max_supported_version=KRAFT_VERSIONS[1]
                 ),
@@ -87,6 +87,6 @@ class Membership:
             timeout_ms=CHANGE_TIMEOUT_MS,
             voter_id=own.node_id,
             voter_directory_id=own.directory_id,
-            listeners=[a.Listener(name=name, host=each.host, port=each.port) for name, each in listeners],
+            listeners=[a.Listener(name=name, host=at.host, port=at.port) for name, at in listeners],
             ack_when_committed=False,
         )

@@ -1,9 +1,8 @@
 """The fetch loop of a node that follows the metadata log without a vote.
 
-One request is under way at a time. The leader parks it while there is nothing new, so the loop needs no timer but the
-one that spaces attempts after a failure. What arrives is appended to the node's own copy; what the leader calls
-committed is announced through the copy's `on_committed`. Whatever the leader is, it can go away and come back: the copy
-stays usable, and the loop goes on asking.
+One request is in flight at a time. The leader parks it while there is nothing new, so the only timer is the backoff
+after a failure. Fetched batches are appended to the local copy, and `on_committed` of the copy announces the committed
+offset. The leader may become unreachable at any time: the copy stays usable, and the loop keeps trying.
 """
 
 from __future__ import annotations
@@ -34,51 +33,51 @@ logger = logging.getLogger("ottla.quorum.observer")
 TOPIC = "__cluster_metadata"
 PURPOSE = "metadata"
 
-# How long the leader may keep a fetch for which it has nothing.
+# The time that the leader may park a fetch without new entries.
 FETCH_WAIT_MS = 500
 RETRY_BACKOFF_MAX_MS = 1000
 _UNKNOWN_HIGH_WATERMARK = -1
 
-# So often a leader that was named is asked again before the others are.
+# A leader that another node named is asked this many times before the other controllers are asked.
 REFUSALS_MAX = 4
 
-# Another controller than the one that was asked may have the entries.
+# Another controller may have the entries.
 _ASK_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH)
 
 
 class ControllerAddresses:
-    """Where the controllers may be found, and which of them is asked now."""
+    """The addresses of the controllers, and the controller that is asked now."""
 
     def __init__(self, endpoints: Sequence[Endpoint]) -> None:
         assert endpoints, "the configuration names at least one controller"
         self._endpoints = list(endpoints)
         self._index = 0
-        # The leader as somebody has named it; it need not be among those of the configuration (KIP-853).
+        # The leader as another node named it. It need not be in the configuration (KIP-853).
         self._leader: Endpoint | None = None
-        # How often a leader that was just named may still say that it is not (yet) the active controller.
+        # The remaining number of times that a named leader may answer that it is not the active controller yet.
         self._patience = 0
-        # Called with the endpoint that was asked so far when another is asked from now on.
+        # Called with the previous endpoint when requests go to another controller from now on.
         self.on_moved: list[Callable[[Endpoint], object]] = []
 
     @property
     def current(self) -> Endpoint:
         return self._leader or self._endpoints[self._index]
 
-    def found(self, endpoint: Endpoint) -> None:
-        """The leader is there."""
+    def leader_named(self, endpoint: Endpoint) -> None:
+        """Another node has named the leader."""
         before, self._leader = self.current, endpoint
         self._patience = REFUSALS_MAX
         self._tell_moved(before)
 
     def refused(self, endpoint: Endpoint) -> None:
-        """It is there, but not the active controller: a new leader is not before it has committed an entry."""
+        """The node is reachable, but not the active controller. A new leader becomes active with its first commit."""
         if endpoint == self._leader and self._patience > 0:
             self._patience -= 1
         else:
             self.failed(endpoint)
 
     def failed(self, endpoint: Endpoint) -> None:
-        """The next request goes to the next one, unless somebody else has moved on already."""
+        """Selects the next controller, unless another request has done so already."""
         if endpoint != self.current:
             return
         self._leader = None
@@ -124,9 +123,9 @@ class MetadataObserver:
         self._high_watermark = _UNKNOWN_HIGH_WATERMARK
         self._snapshot: SnapshotId | None = None
         self._position = 0
-        # Resolved when the copy has everything that was committed when the leader was first reached.
+        # Resolved when the copy has every entry that was committed when the leader was first reached.
         self.caught_up: Deferred[None] = Deferred()
-        # Called once when following on makes no sense.
+        # Called once if following cannot continue.
         self.on_fatal: Callable[[BaseException], object] | None = None
 
     def start(self) -> None:
@@ -211,16 +210,16 @@ class MetadataObserver:
             self._retry(problem)
             return
         if self._failures:
-            logger.info("follows the metadata log of the controller at %s again", endpoint)
+            logger.info("following the metadata log of the controller at %s again", endpoint)
             self._failures = 0
         self._ask()
 
     def _on_fetched(self, response: f.FetchResponse, endpoint: Endpoint) -> str | None:
-        """Takes in what came; a sentence when the next attempt has to wait."""
+        """Processes a fetch response; returns the reason if the next attempt has to wait."""
         if response.error_code:
             return self._refused(response.error_code)
         if len(response.responses) != 1 or len(response.responses[0].partitions) != 1:
-            return "the controller answered about something else"
+            return "the controller answered about another partition"
         data = response.responses[0].partitions[0]
         leader = data.current_leader
         has_new_epoch = self._follow(leader.leader_id, leader.leader_epoch) if leader is not None else False
@@ -241,7 +240,7 @@ class MetadataObserver:
             self._log.append_fetched(memoryview(data.records))  # type: ignore[arg-type]
         self._high_watermark = data.high_watermark
         if data.high_watermark < 0:
-            # A leader that does not know yet what is committed.
+            # A new leader does not know the committed offset yet.
             return None
         self._log.commit_to(data.high_watermark)
         if not self._closed and not self.caught_up.done and self._log.end_offset >= data.high_watermark:
@@ -249,11 +248,11 @@ class MetadataObserver:
         return None
 
     def _ask_elsewhere(self, response: f.FetchResponse, code: int, endpoint: Endpoint) -> bool:
-        """The one that was asked does not lead. Whether it knows who does; otherwise the next one may."""
+        """The node does not lead. True if its response names the leader; otherwise the next controller is asked."""
         leader_id = self._log.leader_id
-        named = next((each for each in response.node_endpoints if each.node_id == leader_id), None)
+        named = next((node for node in response.node_endpoints if node.node_id == leader_id), None)
         if named is not None and Endpoint(named.host, named.port) != endpoint:
-            self._controllers.found(Endpoint(named.host, named.port))
+            self._controllers.leader_named(Endpoint(named.host, named.port))
             return True
         if code != ErrorCode.FENCED_LEADER_EPOCH:
             self._controllers.failed(endpoint)
@@ -265,14 +264,14 @@ class MetadataObserver:
         if piece is not None:
             code = piece.error_code
         if piece is None or code:
-            # The snapshot may be gone by now: a fetch tells which one is the newest.
+            # The snapshot may have been deleted. The next fetch tells the newest one.
             self._abandon_snapshot()
             if piece is not None and piece.current_leader is not None:
                 self._follow(piece.current_leader.leader_id, piece.current_leader.leader_epoch)
             return self._refused(code)
         if piece.position != self._position or not piece.unaligned_records:
             self._abandon_snapshot()
-            return "a piece of a snapshot came out of order"
+            return "a chunk of a snapshot arrived out of order"
         self._position = self._log.append_snapshot(memoryview(piece.unaligned_records))  # type: ignore[arg-type]
         if self._position >= piece.size:
             self._snapshot = None
@@ -280,7 +279,7 @@ class MetadataObserver:
         return None
 
     def _follow(self, leader_id: int, leader_epoch: int) -> bool:
-        """Whether the epoch is a new one."""
+        """True if the epoch is new."""
         known = self._log.leader_epoch
         if leader_epoch < known or leader_id < 0:
             return False
@@ -288,11 +287,11 @@ class MetadataObserver:
         return leader_epoch > known
 
     def _cut_off(self, end: f.EpochEndOffset) -> str | None:
-        """A sentence when nothing comes of it, lest the next attempt come at once."""
+        """Truncates the log; returns the reason if that is impossible and the next attempt has to wait."""
         offset = self._log.diverges_at(epoch=end.epoch, end_offset=end.end_offset)
         if offset >= self._log.end_offset:
-            return f"the controller's log parts from ours at offset {end.end_offset}, which cannot be cut off"
-        logger.warning("the metadata log parts from the controller's at offset %d: cut off there", offset)
+            return f"the controller's log diverges from ours at offset {end.end_offset}, which is not in our log"
+        logger.warning("the metadata log diverges from the controller's at offset %d: truncated", offset)
         self._log.truncate_to(offset)
         return None
 
@@ -314,6 +313,6 @@ class MetadataObserver:
     def _retry(self, problem: str) -> None:
         self._failures += 1
         if self._failures == 1:
-            logger.warning("cannot follow the metadata log, and tries again: %s", problem)
+            logger.warning("cannot follow the metadata log, retrying: %s", problem)
         backoff_ms = min(self._settings.retry_backoff_ms << min(self._failures - 1, 10), RETRY_BACKOFF_MAX_MS)
         self._timer = self._world.scheduler.call_later(backoff_ms / 1000, self._ask)

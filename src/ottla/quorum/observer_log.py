@@ -1,7 +1,7 @@
-"""A copy of the metadata log that follows the leader's: what a broker without a vote keeps.
+"""The copy of the metadata log on a node without a vote.
 
-Nothing waits for an fsync: whatever a crash takes away, the leader still has, so a copy that turns out damaged is
-thrown away and fetched anew.
+Nothing waits for an fsync: the leader still has everything that a crash takes away. A damaged copy is discarded and
+fetched again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NOBODY = -1
 
 
 class ObserverLog(LocalMetadataLog):
-    """Open it with `open`; the observer's fetch loop feeds it."""
+    """Created by `open`; the observer's fetch loop appends to it."""
 
     def __init__(
         self, *, world: World, directory: str, node_id: int, settings: MetadataLogSettings, directory_id: Uuid
@@ -27,7 +27,7 @@ class ObserverLog(LocalMetadataLog):
             world=world, directory=directory, node_id=node_id, settings=settings, directory_id=directory_id
         )
         self._leader_id = NOBODY
-        # Whether the copy was damaged and begun anew on opening, for the log line.
+        # True if the copy was damaged and discarded on opening, for the log line.
         self.was_discarded = False
 
     @classmethod
@@ -70,11 +70,11 @@ class ObserverLog(LocalMetadataLog):
 
     @property
     def voter_ids(self) -> tuple[int, ...]:
-        """Not for an observer to say."""
+        """Empty: observers do not track the voters."""
         return ()
 
     def follow(self, *, leader_id: int, leader_epoch: int) -> None:
-        """Takes note of who leads; epochs never go back."""
+        """Stores the leader; epochs never go back."""
         assert leader_epoch >= self._leader_epoch, "an older epoch is not followed"
         if (leader_id, leader_epoch) == (self._leader_id, self._leader_epoch):
             return
@@ -92,7 +92,7 @@ class ObserverLog(LocalMetadataLog):
         )
 
     def close(self) -> None:
-        """Syncs what is left and closes the files. Blocks."""
+        """Syncs unsynced entries and closes the files. Blocks."""
         self.abandon_snapshot()
         for file in self._journal.unsynced:
             file.sync()

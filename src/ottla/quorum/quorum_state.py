@@ -1,8 +1,8 @@
-"""The file `quorum-state`: which epoch this node has seen, and for whom it voted in it.
+"""The file `quorum-state`: the latest epoch of this node, and its vote in that epoch.
 
-It is written before a node acts in an epoch, so that after a crash it neither votes twice nor leads an epoch twice.
-The JSON is Kafka's: `data_version` 0 lists the voters (a quorum given by configuration), 1 leaves them to the log
-(KIP-853).
+It is written before a node acts in an epoch, so that after a crash the node neither votes twice nor leads an epoch
+twice. The JSON is Kafka's: `data_version` 0 lists the voters (a quorum given by configuration), 1 leaves them to the
+log (KIP-853).
 """
 
 from __future__ import annotations

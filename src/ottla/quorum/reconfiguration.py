@@ -1,8 +1,8 @@
-"""How voters come and go (KIP-853): AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter, and the step to `kraft.version` 1.
+"""Changes of the voters (KIP-853): add, remove and update voters, and the upgrade to `kraft.version` 1.
 
-One change at a time, each by one voter: of two sets that differ by one, any two majorities have a voter in common, so
-nothing can be committed twice differently. A change counts from the moment it is appended. The next may begin only when
-the one before is committed, and only after the leader has committed an entry of its own epoch.
+Voters change one at a time. Any two majorities of two sets that differ by one voter have a voter in common, so two
+different entries cannot both be committed at one offset. A change takes effect when it is appended. The next change may
+start only when the previous one is committed, and only after the leader has committed an entry of its own epoch.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ KRAFT_VERSION = "kraft.version"
 KRAFT_VERSIONS = (0, 1)
 
 PURPOSE = "quorum"
-# How often a leader looks whether a new voter has caught up.
+# The interval in which a leader checks whether a new voter has caught up.
 POLL_SECONDS = 0.02
 CHANGE_TIMEOUT_MS = 30_000
 
 
 class Reconfiguration:
-    """Decides changes of the voters while this node leads."""
+    """Changes the voters while this node leads."""
 
     def __init__(self, *, world: World, quorum: RaftNode, peers: Peers | None, cluster_id: str) -> None:
         self._world = world
@@ -60,9 +60,9 @@ class Reconfiguration:
         def change() -> Deferred[Any]:
             self._check_may_change(request.cluster_id)
             if request.voter_id in self._quorum.log.voters.ids:
-                raise KafkaError(ErrorCode.DUPLICATE_VOTER, f"node {request.voter_id} votes already")
+                raise KafkaError(ErrorCode.DUPLICATE_VOTER, f"node {request.voter_id} is already a voter")
             if not voter.endpoints:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, "a voter has to have at least one listener")
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "a voter needs at least one listener")
             self._is_busy = True
             checked = self._check_new_voter(voter, deadline).finally_do(self._not_busy)
             return checked.and_then(lambda _: self._add_checked(voter, ack_when_committed=request.ack_when_committed))
@@ -77,7 +77,7 @@ class Reconfiguration:
             if voter is None or voter.key.directory_id != request.voter_directory_id or len(voters) == 1:
                 raise KafkaError(
                     ErrorCode.VOTER_NOT_FOUND,
-                    f"{ReplicaKey(request.voter_id, request.voter_directory_id)} is none of several voters",
+                    f"{ReplicaKey(request.voter_id, request.voter_directory_id)} is not a voter, or is the only one",
                 )
             return self._append(voters.without(request.voter_id))
 
@@ -102,7 +102,7 @@ class Reconfiguration:
             self._check_cluster(request.cluster_id)
             known = self._quorum.log.voters.get(request.voter_id)
             if known is None or not known.key.matches(key):
-                raise KafkaError(ErrorCode.VOTER_NOT_FOUND, f"{key} does not vote")
+                raise KafkaError(ErrorCode.VOTER_NOT_FOUND, f"{key} is not a voter")
             feature = request.kraft_version_feature
             versions = (feature.min_supported_version, feature.max_supported_version)
             if not versions[0] <= self._quorum.log.kraft_version <= versions[1]:
@@ -111,7 +111,7 @@ class Reconfiguration:
                 )
             changed = Voter(key, _endpoints(request.listeners), versions)
             if self._quorum.log.kraft_version == 0 or changed == known:
-                # In a quorum given by configuration nothing is written: the addresses are the configuration's.
+                # In a quorum given by configuration nothing is written: the configuration has the addresses.
                 return Deferred.resolved(None)
             self._check_may_change(request.cluster_id)
             return self._append(self._quorum.log.voters.with_voter(changed))
@@ -119,7 +119,7 @@ class Reconfiguration:
         return _answered(change, respond)
 
     def upgrade(self, level: int, *, validate_only: bool) -> Deferred[None]:
-        """Makes the voters part of the log, which `kraft.version` 1 stands for; there is no way back."""
+        """Moves the voters from the configuration to the log, which is `kraft.version` 1. There is no way back."""
         quorum = self._quorum
         present = quorum.log.kraft_version
         if level == present:
@@ -139,7 +139,7 @@ class Reconfiguration:
                 return Deferred.failed(
                     KafkaError(
                         ErrorCode.INVALID_UPDATE_VERSION,
-                        f"voter {voter.key.node_id} has not told its directory yet: every voter has to be there",
+                        f"voter {voter.key.node_id} has not reported its directory yet: all voters must be running",
                     )
                 )
             known.append(voter._replace(key=key))
@@ -164,13 +164,13 @@ class Reconfiguration:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node does not lead the quorum")
         if quorum.log.kraft_version == 0:
             raise KafkaError(
-                ErrorCode.UNSUPPORTED_VERSION, f"voters are given by the configuration while {KRAFT_VERSION} is 0"
+                ErrorCode.UNSUPPORTED_VERSION, f"the configuration names the voters while {KRAFT_VERSION} is 0"
             )
         if self._is_busy or not quorum.is_leading or quorum.log.has_pending_voters:
-            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the change of voters before this one is not finished")
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the previous change of voters is not finished")
 
     def _check_new_voter(self, voter: Voter, deadline: float) -> Deferred[None]:
-        """It can be reached, knows the protocol, and has everything that is committed."""
+        """Checks that the new voter is reachable, supports the protocol and has every committed entry."""
         checked: Deferred[None] = Deferred()
         level = self._quorum.log.kraft_version
 
@@ -178,7 +178,10 @@ class Reconfiguration:
             if answer.error is not None:
                 checked.fail(KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{voter.key} cannot be reached: {answer.error}"))
                 return
-            ranges = {each.name: (each.min_version, each.max_version) for each in answer.result().supported_features}
+            ranges = {
+                feature.name: (feature.min_version, feature.max_version)
+                for feature in answer.result().supported_features
+            }
             lowest, highest = ranges.get(KRAFT_VERSION, (0, 0))
             if lowest <= level <= highest:
                 wait()
@@ -190,7 +193,7 @@ class Reconfiguration:
         def wait() -> None:
             leadership = self._quorum.machine.leadership
             if leadership is None:
-                checked.fail(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node leads the quorum no longer"))
+                checked.fail(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node lost leadership of the quorum"))
                 return
             progress = leadership.progress(voter.key.node_id)
             if progress is not None and progress.key == voter.key and progress.caught_up_ms >= 0:
@@ -205,7 +208,7 @@ class Reconfiguration:
         timeout_ms = self._quorum.settings.timing.request_timeout_ms
         request = ApiVersionsRequest(client_software_name="ottla", client_software_version="1")
         names = [name for name, _ in self._quorum.settings.listeners]
-        endpoint = next((each for name, each in voter.endpoints if name in names), voter.endpoints[0][1])
+        endpoint = next((endpoint for name, endpoint in voter.endpoints if name in names), voter.endpoints[0][1])
         self._peers.send(endpoint, request, purpose=PURPOSE, timeout_ms=timeout_ms).when_done(on_versions)
         return checked
 
@@ -222,13 +225,13 @@ class Reconfiguration:
         return self._appended(self._quorum.log.append_control([(ControlType.KRAFT_VOTERS, voters.encode())]))
 
     def _appended(self, appended: Deferred[int]) -> Deferred[int]:
-        # The machine looks at the voters with its next step.
+        # The machine reads the voters in its next step.
         self._quorum.poke()
         return appended
 
 
 def _endpoints(listeners: Any) -> tuple[tuple[str, Endpoint], ...]:
-    return tuple((each.name, Endpoint(each.host, each.port)) for each in listeners)
+    return tuple((listener.name, Endpoint(listener.host, listener.port)) for listener in listeners)
 
 
 def _answered(change: Callable[[], Deferred[Any]], respond: Callable[[ErrorCode, str | None], R]) -> Deferred[R]:
@@ -244,5 +247,5 @@ def _answered(change: Callable[[], Deferred[Any]], respond: Callable[[ErrorCode,
 def _told(error: BaseException) -> tuple[ErrorCode, str | None]:
     if isinstance(error, KafkaError):
         return error.code, error.message
-    # The disk refused, or somebody else leads now.
+    # The disk refused the entry, or another node leads now.
     return ErrorCode.REQUEST_TIMED_OUT, str(error)

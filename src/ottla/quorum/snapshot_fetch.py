@@ -1,4 +1,4 @@
-"""Fetching a snapshot, piece by piece, when the leader no longer has the entries that a replica lacks (KIP-630)."""
+"""Fetches a snapshot in chunks when the leader has deleted the entries that a replica lacks (KIP-630)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PURPOSE = "metadata"
 
 
 class SnapshotFetch:
-    """One snapshot; tells `SnapshotFetched` or `FetchFailed` at the end, and each piece on the way."""
+    """Fetches one snapshot. Reports every chunk, and finally `SnapshotFetched` or `FetchFailed`."""
 
     def __init__(
         self,
@@ -71,14 +71,14 @@ class SnapshotFetch:
     def _on_answer(self, answer: Deferred[Any]) -> None:
         if self._is_closed:
             return
-        # The role has changed meanwhile, and with it whom we follow.
+        # The role, and with it the leader, has changed meanwhile.
         is_stale = self._log.leader_epoch != self._effect.epoch or self._log.is_leading
         piece = None
         if answer.error is None and not is_stale:
             response = answer.result()
             piece = None if response.error_code else x.only_partition(response)
         if piece is None or piece.error_code or piece.position != self._position or not piece.unaligned_records:
-            self._give_up("the leader does not have it, or leads no longer")
+            self._give_up("the leader has no such snapshot, or lost leadership")
             return
         try:
             self._position = self._log.append_snapshot(memoryview(piece.unaligned_records))

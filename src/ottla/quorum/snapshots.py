@@ -1,9 +1,9 @@
 """Snapshots of the metadata log: `<end offset>-<epoch>.checkpoint`.
 
-A snapshot replaces every entry before its end offset. The file is a run of record batches: a SnapshotHeader control
-record, the state as ordinary records, a SnapshotFooter (KIP-630). It is written under another name, made durable and
-renamed, so a file of the final name is always whole; one without a footer is damaged and not used.
-`bootstrap.checkpoint` has the same form and holds what a new cluster begins with.
+A snapshot replaces every entry before its end offset. The file consists of record batches: a SnapshotHeader control
+record, the state as ordinary records, a SnapshotFooter (KIP-630). It is written under a temporary name, synced and
+renamed, so a file with the final name is complete. A file without a footer is damaged and not used.
+`bootstrap.checkpoint` has the same format and contains the first records of a new cluster.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ BOOTSTRAP_FILE = "bootstrap.checkpoint"
 SUFFIX = ".checkpoint"
 PART_SUFFIX = ".part"
 
-# Records of a snapshot are put into batches of this many bytes; an entry of any size still gets one.
+# The size of batches in a snapshot; a larger record gets its own batch.
 _BATCH_BYTES = 512 * 1024
 
 
 class SnapshotId(NamedTuple):
-    """Covers every offset below `end_offset`; `epoch` is that of the last entry covered."""
+    """Covers every offset below `end_offset`; `epoch` is the epoch of the last covered entry."""
 
     end_offset: int
     epoch: int
@@ -60,7 +60,7 @@ class SnapshotId(NamedTuple):
 class Snapshot(NamedTuple):
     values: list[memoryview]
     last_contained_timestamp_ms: int
-    # KIP-853: what the quorum itself keeps in a snapshot; version 0 and no voters in a quorum given by configuration.
+    # The quorum's own part of a snapshot (KIP-853); version 0 and no voters in a quorum given by configuration.
     kraft_version: int
     voter_ids: tuple[int, ...]
     voters_record: bytes | None
@@ -68,20 +68,20 @@ class Snapshot(NamedTuple):
 
 
 def list_snapshots(files: Files, directory: str) -> list[SnapshotId]:
-    """Finished snapshots, oldest first."""
-    found = []
+    """The complete snapshots, oldest first."""
+    complete = []
     for name in files.list_directory(directory):
         stem = name.removesuffix(SUFFIX)
         if stem == name or len(stem) != 31 or stem[20] != "-":
             continue
         offset, epoch = stem[:20], stem[21:]
         if offset.isdigit() and epoch.isdigit():
-            found.append(SnapshotId(int(offset), int(epoch)))
-    return sorted(found)
+            complete.append(SnapshotId(int(offset), int(epoch)))
+    return sorted(complete)
 
 
 def remove_unfinished_snapshots(files: Files, directory: str) -> None:
-    """What a crash left of snapshots that were being written."""
+    """Partly written snapshots that a crash has left."""
     for name in files.list_directory(directory):
         if name.endswith(SUFFIX + PART_SUFFIX):
             files.remove(f"{directory}/{name}")
@@ -96,7 +96,7 @@ def snapshot_bytes(
     kraft_version: int = 0,
     voters_record: bytes | None = None,
 ) -> Iterator[bytearray]:
-    """The batches of a snapshot. Offsets in it only count its own records."""
+    """The batches of a snapshot. Their offsets only count the records of the snapshot."""
     header = SnapshotHeaderRecord(version=0, last_contained_log_timestamp=last_contained_timestamp_ms)
     controls = [(ControlType.SNAPSHOT_HEADER, encode(header, 0))]
     if kraft_version > 0 and voters_record is not None:
@@ -123,7 +123,7 @@ def snapshot_bytes(
 
 
 def write_snapshot(files: Files, path: str, batches: Iterable[bytearray]) -> int:
-    """Writes a snapshot under its final name, durably; returns its size. Blocks: call it on a worker."""
+    """Writes a snapshot durably under its final name; returns its size. Blocks: call it on a worker."""
     part = path + PART_SUFFIX
     if files.exists(part):
         files.remove(part)
@@ -141,7 +141,7 @@ def write_snapshot(files: Files, path: str, batches: Iterable[bytearray]) -> int
 
 
 def read_snapshot(files: Files, path: str) -> Snapshot:
-    """Every value of a snapshot; raises when it is damaged or has no footer."""
+    """All values of a snapshot; raises if it is damaged or has no footer."""
     data = memoryview(files.read_bytes(path))
     values: list[memoryview] = []
     last_contained_timestamp_ms = 0
@@ -171,5 +171,5 @@ def read_snapshot(files: Files, path: str) -> Snapshot:
     except CorruptRecords as error:
         raise MetadataLogDamagedError(f"{path} is damaged: {error}") from error
     if not finished:
-        raise MetadataLogDamagedError(f"{path} has no end: it was not written completely")
+        raise MetadataLogDamagedError(f"{path} has no footer: it was not written completely")
     return Snapshot(values, last_contained_timestamp_ms, kraft_version, voter_ids, voters_record, len(data))

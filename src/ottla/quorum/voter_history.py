@@ -1,6 +1,6 @@
-"""Who votes, entry by entry: sets of voters and the `kraft.version` as the log has them (KIP-853).
+"""The sets of voters and the `kraft.version` in the log, by offset (KIP-853).
 
-A set counts from the moment its entry is appended, committed or not, and counts no longer when the entry is cut off.
+A set takes effect when its entry is appended, committed or not, and ceases to when the entry is truncated.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ __all__ = ["VoterHistory"]
 
 
 class VoterHistory:
-    """Both lists are by offset, ascending. A log that says nothing leaves it to the configuration."""
+    """Both lists are sorted by offset. If the log has no voters, the configuration names them."""
 
     __slots__ = ("_kraft_versions", "_voters")
 
@@ -25,21 +25,21 @@ class VoterHistory:
 
     @property
     def voters(self) -> VoterSet | None:
-        """The newest set; None while the log knows none."""
+        """The newest set; None if the log has none."""
         return self._voters[-1][1] if self._voters else None
 
     @property
     def voters_offset(self) -> int:
-        """Where the newest set is in the log; -1 while there is none."""
+        """The offset of the newest set; -1 if there is none."""
         return self._voters[-1][0] if self._voters else -1
 
     @property
     def former_voters(self) -> VoterSet | None:
-        """The set before the newest."""
+        """The set before the newest one."""
         return self._voters[-2][1] if len(self._voters) > 1 else None
 
     def begin(self, offset: int, *, kraft_version: int, voters: VoterSet | None) -> None:
-        """What a snapshot says."""
+        """Starts from the content of a snapshot."""
         if kraft_version > 0:
             self.add_kraft_version(offset, kraft_version)
         if voters is not None:
@@ -47,7 +47,7 @@ class VoterHistory:
 
     def add_voters(self, offset: int, voters: VoterSet) -> None:
         if self._voters and self._voters[-1][0] >= offset:
-            # An entry that a snapshot covers is read again.
+            # The entry is covered by the snapshot and read again.
             return
         self._voters.append((offset, voters))
 
@@ -56,16 +56,16 @@ class VoterHistory:
             self._kraft_versions.append((offset, version))
 
     def kraft_version_at(self, end_offset: int) -> int:
-        """As entries before the offset have it."""
+        """The `kraft.version` before the offset."""
         return next((version for offset, version in reversed(self._kraft_versions) if offset < end_offset), 0)
 
     def record_at(self, end_offset: int) -> bytes | None:
-        """The body of the VotersRecord that counts before the offset."""
+        """The body of the VotersRecord in effect before the offset."""
         return next((voters.encode() for offset, voters in reversed(self._voters) if offset < end_offset), None)
 
     def truncate_to(self, end_offset: int) -> None:
-        self._voters = [each for each in self._voters if each[0] < end_offset]
-        self._kraft_versions = [each for each in self._kraft_versions if each[0] < end_offset]
+        self._voters = [entry for entry in self._voters if entry[0] < end_offset]
+        self._kraft_versions = [entry for entry in self._kraft_versions if entry[0] < end_offset]
 
     def clear(self) -> None:
         self._voters = []

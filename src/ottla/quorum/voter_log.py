@@ -1,13 +1,13 @@
-"""The copy of the metadata log on a node with the controller role: it may lead, follow, and change between the two.
+"""The copy of the metadata log on a node with the controller role, which may lead or follow.
 
-As leader it takes appends; as follower, batches of the leader. Both go to the page cache at once; one fsync at a time
-runs on a worker, and whatever was appended while it ran is covered by the next (group commit). Nothing is reported
-committed before a majority of voters has it on disk, this node's own disk included when it votes: what is on it is
-`synced_offset`, what the quorum has agreed on comes with `commit_to`.
+A leader appends its own batches, a follower the batches of its leader. Both write to the page cache at once. A worker
+runs one fsync at a time, and the next fsync covers everything that was appended meanwhile (group commit). An entry is
+committed when a majority of voters has it on disk, including this node if it votes. `synced_offset` is what this node
+has on disk; `commit_to` tells what the quorum has committed.
 
-When a write is refused (the disk is full) the file is as before and the append fails alone; when an fsync fails, nobody
-knows what is on the disk, and the log stops for good: every append that waits, and every later one, fails with
-`MetadataLogFailedError`. When this node leads no longer, what waits fails with `NotLeaderError`.
+If a write is refused (a full disk), the file is unchanged and only that append fails. If an fsync fails, the content of
+the disk is unknown and the log stops for good: every pending and every later append fails with
+`MetadataLogFailedError`. If this node loses leadership, pending appends fail with `NotLeaderError`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["VoterLog"]
 
 
 class VoterLog(LocalMetadataLog):
-    """Open it with `open`; `ottla.quorum.raft_node` says who leads and what is committed."""
+    """Created by `open`; `ottla.quorum.raft_node` tells the leader and the committed offset."""
 
     def __init__(
         self, *, world: World, directory: str, node_id: int, settings: MetadataLogSettings, directory_id: Uuid
@@ -43,16 +43,16 @@ class VoterLog(LocalMetadataLog):
         self._is_leading = False
         self.configured_voters = VoterSet()
         self.synced_offset = 0
-        # How far the fsync that is under way will have reached; None while there is none.
+        # The end offset that the fsync in flight will cover; None without one.
         self._syncing_to: int | None = None
         self._failure: MetadataLogFailedError | None = None
-        # (end offset of the append, its deferred), oldest first.
+        # (end offset of the append, its Deferred), oldest first.
         self._waiting: deque[tuple[int, Deferred[int]]] = deque()
-        # Told when `synced_offset` has grown.
+        # Called when `synced_offset` has grown.
         self.on_synced: Callable[[], object] | None = None
-        # Told when a leader has appended something, so that those who wait for it can be served.
+        # Called when a leader has appended entries, so that parked fetches can be answered.
         self.on_appended: Callable[[], object] | None = None
-        # Told once when the log stops for good.
+        # Called once when the log stops for good.
         self.on_failure: Callable[[MetadataLogFailedError], object] | None = None
 
     @classmethod
@@ -66,9 +66,9 @@ class VoterLog(LocalMetadataLog):
         directory_id: Uuid = Uuid.ZERO,
         configured_voters: VoterSet | None = None,
     ) -> VoterLog:
-        """Opens or creates `__cluster_metadata-0` below the directory.
+        """Opens or creates `__cluster_metadata-0` in the directory.
 
-        `configured_voters` count as long as the log itself knows none.
+        `configured_voters` are used as long as the log itself has no voters.
         """
         directory = f"{metadata_log_dir}/{METADATA_DIRECTORY}"
         log = cls(
@@ -81,7 +81,7 @@ class VoterLog(LocalMetadataLog):
         log.configured_voters = configured_voters or VoterSet()
         log._recover()
         log._write_partition_metadata()
-        # Opening has synced what it found.
+        # Opening has synced the entries that it read.
         log.synced_offset = log.end_offset
         return log
 
@@ -99,13 +99,13 @@ class VoterLog(LocalMetadataLog):
 
     @property
     def voters(self) -> VoterSet:
-        """Who votes now: the newest set in the log, committed or not, or else what the configuration says."""
+        """The voters: the newest set in the log, committed or not, or the configured set."""
         voters = self.history.voters
         return self.configured_voters if voters is None else voters
 
     @property
     def former_voters(self) -> VoterSet | None:
-        """Who voted before, as long as the newest set is not known to be committed."""
+        """The previous voters, as long as the newest set is not known to be committed."""
         offset = self.history.voters_offset
         if offset < 0 or (offset < self._committed_offset and not self._is_presumed):
             return None
@@ -117,29 +117,29 @@ class VoterLog(LocalMetadataLog):
 
     @property
     def has_pending_voters(self) -> bool:
-        """Whether a change of voters is not committed yet."""
+        """True if a change of voters is not committed yet."""
         return self.history.voters_offset >= self._committed_offset
 
     # -- roles ------------------------------------------------------------------------------------------------------
 
     def lead(self, *, epoch: int) -> None:
-        """From now on appends are taken, in this epoch."""
+        """This node leads: takes appends in this epoch."""
         self._leader_id, self._leader_epoch = self._node_id, epoch
         self._is_leading = True
         self._epochs.assign(epoch, self._journal.end_offset)
 
     def follow(self, *, leader_id: int, epoch: int) -> None:
-        """Another leads, or nobody (-1): what waits for its commit is told so."""
+        """Another node leads, or none (-1): fails the pending appends."""
         self._leader_id, self._leader_epoch = leader_id, epoch
         self._is_leading = False
         waiting, self._waiting = self._waiting, deque()
         for _, deferred in waiting:
-            deferred.fail(NotLeaderError(f"node {self._node_id} leads no longer in epoch {epoch}"))
+            deferred.fail(NotLeaderError(f"node {self._node_id} lost leadership in epoch {epoch}"))
 
     # -- appending --------------------------------------------------------------------------------------------------
 
     def append(self, values: Sequence[bytes], *, timestamp_ms: int | None = None) -> Deferred[int]:
-        assert values, "an append without records has no offset"
+        assert values, "an append needs at least one record"
         refusal = self._refusal()
         if refusal is not None:
             return Deferred.failed(refusal)
@@ -153,7 +153,7 @@ class VoterLog(LocalMetadataLog):
         return self._append_batch(batch, len(values), timestamp_ms)
 
     def append_control(self, records: Sequence[tuple[ControlType, bytes]]) -> Deferred[int]:
-        """What the quorum itself writes; sets of voters count at once."""
+        """Appends control records of the quorum. A set of voters takes effect at once."""
         refusal = self._refusal()
         if refusal is not None:
             return Deferred.failed(refusal)
@@ -166,8 +166,8 @@ class VoterLog(LocalMetadataLog):
         )
         appended = self._append_batch(batch, len(records), timestamp_ms)
         if appended.error is None:
-            for each in iterate_batches(memoryview(batch)):
-                for record in iterate_records(each):
+            for control_batch in iterate_batches(memoryview(batch)):
+                for record in iterate_records(control_batch):
                     self._replay_control(record)
         return appended
 
@@ -175,7 +175,8 @@ class VoterLog(LocalMetadataLog):
         try:
             return super().append_fetched(records)
         finally:
-            # Also when the disk was full in the midst of it: nothing is asked for before what is here is durable.
+            # Also after a disk that became full during the append: the next fetch waits until the appended entries are
+            # durable.
             self._sync_if_idle()
 
     def truncate_to(self, offset: int) -> None:
@@ -186,7 +187,7 @@ class VoterLog(LocalMetadataLog):
     def finish_snapshot(self) -> None:
         super().finish_snapshot()
         self._lower_synced(self._journal.end_offset)
-        # The snapshot itself is durable, and the log behind it empty.
+        # The snapshot is durable, and the log after it is empty.
         self.synced_offset = self._journal.end_offset
 
     def commit_to(self, high_watermark: int) -> None:
@@ -196,11 +197,11 @@ class VoterLog(LocalMetadataLog):
             deferred.resolve(entry_end - 1)
 
     def uncommitted_region(self, from_offset: int, *, max_bytes: int) -> FileRegion | None:
-        """Bytes for a fetch of another voter, which may have what is not committed yet."""
+        """Bytes for a fetch of another voter, with uncommitted entries."""
         return self._journal.region(from_offset, end_offset=self._journal.end_offset, max_bytes=max_bytes)
 
     def close(self) -> None:
-        """Syncs what is left, unless the log has failed, and closes the files. Blocks."""
+        """Syncs unsynced entries unless the log has failed, and closes the files. Blocks."""
         self.abandon_snapshot()
         if self._failure is None:
             for file in self._journal.unsynced:
@@ -221,7 +222,7 @@ class VoterLog(LocalMetadataLog):
                 batch, record_count=record_count, epoch=self._leader_epoch, timestamp_ms=timestamp_ms
             )
         except OSError as error:
-            # The file is as it was before, so the log goes on; only this append is refused.
+            # The file is unchanged, so the log continues and only this append is refused.
             return Deferred.failed(error)
         result: Deferred[int] = Deferred()
         self._waiting.append((end_offset, result))
@@ -231,9 +232,9 @@ class VoterLog(LocalMetadataLog):
         return result
 
     def _roll(self) -> None:
-        """A segment begins when the one before it is on the disk: a power cut leaves no gap between two of them.
+        """Starts a segment after the previous one is on disk, so that a power loss leaves no gap between segments.
 
-        That takes one fsync on the node's thread for each segment, of which there is one in days.
+        This costs one fsync on the thread of the node per segment, which is about one in days.
         """
         try:
             self._journal.sync_active()
@@ -264,7 +265,7 @@ class VoterLog(LocalMetadataLog):
             self._stop(outcome.error)
             return
         self.synced_offset = max(self.synced_offset, synced_to)
-        # The next fsync is on its way before anybody is told, since what they do may take a while.
+        # The next fsync starts before the callbacks run, because they may take a while.
         if self._journal.unsynced:
             self._sync()
         if self.on_synced is not None:

@@ -1,8 +1,8 @@
-"""Who votes: replicas, voters with their addresses, and sets of them.
+"""Replicas, voters with their addresses, and sets of voters.
 
-A replica is its node and, with `kraft.version` 1, the directory its log lies in: a node that lost its disk is another
-voter than before (KIP-853). In a quorum given by configuration the directories are not known; there the zero id stands
-for any.
+A replica is a node and, with `kraft.version` 1, the directory of its log: a node that lost its disk is a different
+voter (KIP-853). In a quorum given by configuration the directories are unknown, and the zero id stands for any
+directory.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class ReplicaKey(NamedTuple):
     directory_id: Uuid = Uuid.ZERO
 
     def matches(self, other: ReplicaKey) -> bool:
-        """Whether both may be the same replica; a directory that is not known may be any."""
+        """True if both may be the same replica; an unknown directory matches any directory."""
         if self.node_id != other.node_id:
             return False
         return Uuid.ZERO in (self.directory_id, other.directory_id) or self.directory_id == other.directory_id
@@ -34,14 +34,14 @@ class ReplicaKey(NamedTuple):
 
 class Voter(NamedTuple):
     key: ReplicaKey
-    # By the name of the listener, the preferred one first.
+    # By listener name, the preferred listener first.
     endpoints: tuple[tuple[str, Endpoint], ...] = ()
-    # The lowest and the highest kraft.version it supports.
+    # The lowest and the highest supported kraft.version.
     kraft_versions: tuple[int, int] = (0, 1)
 
 
 class VoterSet:
-    """Immutable; one voter for each node."""
+    """Immutable; at most one voter per node."""
 
     __slots__ = ("_by_id",)
 
@@ -67,17 +67,17 @@ class VoterSet:
         return len(self._by_id) == 1 and self.has(key)
 
     def endpoint(self, node_id: int, listener_name: str | None = None) -> Endpoint | None:
-        """Where a voter listens: on the listener of that name, or else on its first."""
+        """The endpoint of a voter on the listener of this name, or on its first listener."""
         voter = self._by_id.get(node_id)
         if voter is None or not voter.endpoints:
             return None
         return dict(voter.endpoints).get(listener_name or "", voter.endpoints[0][1])
 
     def with_voter(self, voter: Voter) -> VoterSet:
-        return VoterSet([*(each for each in self if each.key.node_id != voter.key.node_id), voter])
+        return VoterSet([*(other for other in self if other.key.node_id != voter.key.node_id), voter])
 
     def without(self, node_id: int) -> VoterSet:
-        return VoterSet(each for each in self if each.key.node_id != node_id)
+        return VoterSet(voter for voter in self if voter.key.node_id != node_id)
 
     def encode(self) -> bytes:
         """The body of a VotersRecord."""
@@ -109,7 +109,7 @@ class VoterSet:
         return cls(
             Voter(
                 ReplicaKey(voter.voter_id, voter.voter_directory_id),
-                tuple((each.name, Endpoint(each.host, each.port)) for each in voter.endpoints),
+                tuple((listener.name, Endpoint(listener.host, listener.port)) for listener in voter.endpoints),
                 (
                     voter.kraft_version_feature.min_supported_version,
                     voter.kraft_version_feature.max_supported_version,
@@ -119,7 +119,7 @@ class VoterSet:
         )
 
     def __iter__(self) -> Iterator[Voter]:
-        """By id."""
+        """By node id."""
         return iter(voter for _, voter in sorted(self._by_id.items()))
 
     def __len__(self) -> int:

@@ -244,7 +244,7 @@ def test_a_damaged_snapshot_is_refused() -> None:
     with pytest.raises(MetadataLogDamagedError):
         open_log(virtual)
     memory(virtual).nodes[path].data[:] = sound[:-10]
-    with pytest.raises(MetadataLogDamagedError, match="no end"):
+    with pytest.raises(MetadataLogDamagedError, match="no footer"):
         read_snapshot(virtual.files, path)
 
 
