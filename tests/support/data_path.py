@@ -20,11 +20,9 @@ from ottla.model.ports import FileRegion
 from ottla.records.build import build_batch
 from ottla.records.iterate import iterate_batches, iterate_records
 from ottla.records.record import Record
-from ottla.replica.giant_fetch import PackedFetchResponse
 from ottla.replica.manager import ReplicaManager
 from ottla.replica.partition import Partition
 from ottla.storage.manager import LogManager
-from ottla.wire.codec import decode
 from ottla.wire.messages import metadata_records as r
 from ottla.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
@@ -36,6 +34,7 @@ from ottla.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from ottla.wire.packed import PackedResponse
 from tests.support.virtual_world import VirtualWorld
 
 __all__ = ["DataPath", "batch", "values"]
@@ -72,12 +71,9 @@ def values(records: Any) -> list[str]:
     ]
 
 
-def unpacked(response: FetchResponse, version: int) -> FetchResponse:
-    """What a client reads in an answer that brings its bytes along; any other as it is."""
-    if not isinstance(response, PackedFetchResponse):
-        return response
-    data = b"".join(part.read() if isinstance(part, FileRegion) else part for part in response.body)
-    return decode(FetchResponse, memoryview(data), version)[0]
+def unpacked(response: FetchResponse | PackedResponse, version: int) -> FetchResponse:
+    """The message that a client reads."""
+    return response.unpacked(FetchResponse, version) if isinstance(response, PackedResponse) else response
 
 
 class DataPath:
@@ -171,7 +167,7 @@ class DataPath:
         return RequestContext(api_key, version, 1, "test", connection, self.virtual.clock.now_ms())
 
     def call(self, handler: Any, request: Any, version: int) -> Any:
-        return handler.handle(request, self.context(request.API_KEY, version), self.broker)
+        return handler.API.handle(request, self.context(request.API_KEY, version), self.broker)
 
     def produce(
         self,

@@ -10,7 +10,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from ottla.broker.apis import HANDLERS, load
-from ottla.broker.apis.offset_commit.shortcut import RECOGNISED_VERSION_MIN, recognise
+from ottla.broker.apis.api import Api
+from ottla.broker.context import RequestContext
 from ottla.broker.error_responses import generic_error_response
 from ottla.coordinator.group.service import GroupCoordinator
 from ottla.coordinator.group.state import GroupShard
@@ -18,7 +19,7 @@ from ottla.metadata.delta import MetadataDelta
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.storage.errors import StorageError
-from ottla.wire.codec import decoder, encode
+from ottla.wire.codec import encode
 from ottla.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 from ottla.wire.messages.heartbeat import HeartbeatRequest
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -34,6 +35,7 @@ from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from ottla.wire.packed import PackedResponse
 from tests.support.data_path import DataPath
 
 __all__ = ["GroupPath", "Member", "RecognisingPath", "stable_group", "subscription"]
@@ -114,38 +116,43 @@ class GroupPath(DataPath):
     def begin(self, request: Any, version: int | None = None) -> Deferred[Any]:
         """Sends a request; the answer comes when it comes, errors as the response that says them."""
         spec = HANDLERS[request.API_KEY]
-        module = load(request.API_KEY, spec)
+        api = load(request.API_KEY, spec)
         used = spec.max_version if version is None else version
         answer: Deferred[Any] = Deferred()
 
         def fail(error: BaseException | None) -> None:
             assert isinstance(error, KafkaError), error
-            made = getattr(module, "error_response", None)
+            made = api.error_response
             answer.resolve(
                 generic_error_response(request.API_KEY, request, error) if made is None else made(request, used, error)
             )
+
+        def resolve(response: Any) -> None:
+            is_packed = isinstance(response, PackedResponse)
+            answer.resolve(response.unpacked(api.response, used) if is_packed else response)
 
         def on_done(done: Deferred[Any]) -> None:
             if done.error is not None:
                 fail(done.error)
             else:
-                answer.resolve(done.result())
+                resolve(done.result())
 
         try:
-            handled, handle = self.handler_of(request, used, module)
-            response = handle(handled, self.context(request.API_KEY, used), self.broker)
+            context = self.context(request.API_KEY, used)
+            handled, handle = self.handler_of(request, context, api)
+            response = handle(handled, context, self.broker)
         except KafkaError as error:
             fail(error)
             return answer
         if isinstance(response, Deferred):
             response.when_done(on_done)
         else:
-            answer.resolve(response)
+            resolve(response)
         return answer
 
-    def handler_of(self, request: Any, version: int, module: Any) -> tuple[Any, Callable[..., Any]]:
-        """What is handled, and by whom: as it comes, by the module of its API."""
-        return request, module.handle
+    def handler_of(self, request: Any, context: RequestContext, api: Api) -> tuple[Any, Callable[..., Any]]:
+        """The request to handle and its handler."""
+        return request, api.handle
 
     def ask(self, request: Any, version: int | None = None) -> Any:
         """Sends a request that is answered at once."""
@@ -214,14 +221,13 @@ class GroupPath(DataPath):
 class RecognisingPath(GroupPath):
     """Recognises commits that it has seen before, as dispatch does."""
 
-    def handler_of(self, request: Any, version: int, module: Any) -> tuple[Any, Callable[..., Any]]:
-        recognised = None
-        if isinstance(request, OffsetCommitRequest) and version >= RECOGNISED_VERSION_MIN:
-            connection = self.context(request.API_KEY, version).connection
-            frame = memoryview(b"before" + encode(request, version))
-            decode = decoder(OffsetCommitRequest, version)
-            recognised = recognise(frame, len(b"before"), version, connection, self.broker, decode)
-        return super().handler_of(request, version, module) if recognised is None else recognised
+    def handler_of(self, request: Any, context: RequestContext, api: Api) -> tuple[Any, Callable[..., Any]]:
+        outcome = None
+        if api.shortcut is not None and context.api_version >= api.shortcut.min_version:
+            frame = memoryview(b"before" + encode(request, context.api_version))
+            outcome = api.shortcut.run(frame, len(b"before"), context, self.broker)
+            assert not isinstance(outcome, bytes)
+        return super().handler_of(request, context, api) if outcome is None else outcome
 
 
 class Member:

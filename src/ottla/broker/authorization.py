@@ -1,7 +1,12 @@
-"""Who may do what: the operations and resources of Kafka's access control, and the authorizer every request carries.
+"""Access control: Kafka's operations and resources, and the authorizer of every request.
 
-A handler asks `context.authorizer.authorize(...)` before it touches a resource, whatever the authorizer is. For now
-the only one is `AllowAll`, which says yes; the questions are already asked in the right places with the right names.
+A handler asks `context.allows(...)` before it touches a resource, whatever the authorizer is. The only authorizer so
+far is `AllowAll`.
+
+Shortcuts ask `context.allows_cached(...)`, which asks the authorizer once per connection, operation and resource. This
+puts two duties on an authorizer. Its decision may depend on the principal, the client's address, the listener, the
+operation and the resource, and on nothing else of a request. And it changes `decisions_version` with every change of
+its rules: that drops the cached decisions of all connections.
 """
 
 from __future__ import annotations
@@ -12,10 +17,13 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from ottla.broker.context import RequestContext
 
-__all__ = ["AllowAll", "Authorizer", "CLUSTER_NAME", "Operation", "ResourceType"]
+__all__ = ["CLUSTER_NAME", "AllowAll", "Authorizer", "DecisionCache", "Operation", "ResourceType"]
 
 # The one name that resources of type CLUSTER have.
 CLUSTER_NAME = "kafka-cluster"
+
+# Decisions that are cached for a connection; with more resources than this the cache is emptied.
+CACHED_DECISIONS_MAX = 1_000
 
 
 class Operation(IntEnum):
@@ -51,6 +59,9 @@ class ResourceType(IntEnum):
 
 
 class Authorizer(Protocol):
+    # Another number after every change of the rules.
+    decisions_version: int
+
     def authorize(
         self, context: RequestContext, operation: Operation, resource_type: ResourceType, resource_name: str
     ) -> bool:
@@ -66,9 +77,11 @@ class Authorizer(Protocol):
 
 
 class AllowAll:
-    """Everybody may do everything, as a Kafka broker without `authorizer.class.name` has it."""
+    """Allows every operation, as a Kafka broker without `authorizer.class.name` does."""
 
     __slots__ = ()
+
+    decisions_version = 0
 
     def authorize(
         self,
@@ -94,6 +107,31 @@ class AllowAll:
         resource_name: str,  # noqa: ARG002
     ) -> int:
         return sum(1 << operation for operation in SUPPORTED_OPERATIONS.get(resource_type, ()))
+
+
+class DecisionCache:
+    """The decisions about one connection, as long as the authorizer's rules do not change."""
+
+    __slots__ = ("_decisions", "_version")
+
+    def __init__(self) -> None:
+        self._version: int | None = None
+        self._decisions: dict[tuple[Operation, ResourceType, str], bool] = {}
+
+    def allows(
+        self, context: RequestContext, operation: Operation, resource_type: ResourceType, resource_name: str
+    ) -> bool:
+        authorizer, decisions = context.connection.authorizer, self._decisions
+        if self._version != authorizer.decisions_version:
+            self._version = authorizer.decisions_version
+            decisions.clear()
+        question = (operation, resource_type, resource_name)
+        decision = decisions.get(question)
+        if decision is None:
+            if len(decisions) >= CACHED_DECISIONS_MAX:
+                decisions.clear()
+            decision = decisions[question] = authorizer.authorize(context, operation, resource_type, resource_name)
+        return decision
 
 
 # Which operations mean anything for a resource of each type: what "all operations" comes to in a bit field.

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from ottla.broker.authorization import AllowAll, Authorizer, Operation, ResourceType
+from ottla.broker.authorization import AllowAll, Authorizer, DecisionCache, Operation, ResourceType
 from ottla.metadata.controller import Caller, ControllerContext
 from ottla.model.addresses import address_bytes
 
 if TYPE_CHECKING:
     from ottla.broker.quotas.clients import MutationQuota
+    from ottla.broker.quotas.metering import Metering
     from ottla.broker.statistics import ApiStatistics
 
 __all__ = [
@@ -70,13 +71,24 @@ class ListenerInfo:
 class QuotaManager(Protocol):
     """Counts what clients use, and throttles them: `ottla.broker.quotas`."""
 
-    # Whether anybody has a quota; nothing else here needs to be asked before.
+    # True if any user or client id has a quota. Without one no other method needs to be called.
     is_set: bool
-    # Whether any address has one, for its connections.
+    # True if an address has a quota for its connections.
     limits_connections: bool
 
-    def settle(self, context: RequestContext, response: Any, *, handled_seconds: float, request_bytes: int) -> int:
-        """Counts a request that is about to be answered, and gives the throttle time, in milliseconds."""
+    def charge(
+        self,
+        context: RequestContext,
+        metering: Metering,
+        *,
+        throttle_time_ms: int,
+        handled_seconds: float,
+        request_bytes: int,
+    ) -> int:
+        """Counts a request that is about to be answered, and mutes its connection if its client used too much.
+
+        Takes the throttle time that the handler has set, and returns the one to answer with, in milliseconds.
+        """
 
     def fetch_bytes_max(self, context: RequestContext) -> int | None:
         """What may be fetched at once; None when there is no limit."""
@@ -92,14 +104,22 @@ class QuotaManager(Protocol):
 
 
 class Unlimited:
-    """No quota is set: nobody is ever throttled."""
+    """No quota is set, and no client is throttled."""
 
     __slots__ = ()
 
     is_set = False
     limits_connections = False
 
-    def settle(self, context: RequestContext, response: Any, *, handled_seconds: float, request_bytes: int) -> int:  # noqa: ARG002
+    def charge(
+        self,
+        context: RequestContext,  # noqa: ARG002
+        metering: Metering,  # noqa: ARG002
+        *,
+        throttle_time_ms: int,  # noqa: ARG002
+        handled_seconds: float,  # noqa: ARG002
+        request_bytes: int,  # noqa: ARG002
+    ) -> int:
         return 0
 
     def fetch_bytes_max(self, context: RequestContext) -> int | None:  # noqa: ARG002
@@ -125,6 +145,7 @@ class ConnectionContext:
         "client_software_name",
         "client_software_version",
         "connection_id",
+        "decisions",
         "last_statistics",
         "listener",
         "mute",
@@ -151,6 +172,9 @@ class ConnectionContext:
         self.principal = principal
         self.authorizer: Authorizer = authorizer if authorizer is not None else AllowAll()
         self.quota: QuotaManager = quota if quota is not None else Unlimited()
+        # Made with the first shortcut that needs a decision of an authorizer. The principal and the address must not
+        # change from then on.
+        self.decisions: DecisionCache | None = None
         # Where the connection's last request was counted, and where its answer's way out is.
         self.last_statistics: ApiStatistics | None = None
         # Stops reading for so many seconds: set by whoever reads.
@@ -206,6 +230,16 @@ class RequestContext:
     def allows(self, operation: Operation, resource_type: ResourceType, resource_name: str) -> bool:
         """Whether the principal may do this: the question every handler asks before it acts."""
         return self.connection.authorizer.authorize(self, operation, resource_type, resource_name)
+
+    def allows_cached(self, operation: Operation, resource_type: ResourceType, resource_name: str) -> bool:
+        """`allows` for shortcuts: the decision may be one that the authorizer has made for an earlier request."""
+        connection = self.connection
+        if type(connection.authorizer) is AllowAll:
+            return True
+        decisions = connection.decisions
+        if decisions is None:
+            decisions = connection.decisions = DecisionCache()
+        return decisions.allows(self, operation, resource_type, resource_name)
 
     def mutations(self, *, strict_since: int) -> MutationQuota | None:
         """The quota of changes of topics; requests of older versions are only throttled, not refused (KIP-599)."""

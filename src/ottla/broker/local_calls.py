@@ -1,4 +1,4 @@
-"""Requests of this broker to a broker that may be itself: then the handler is called, and no network is needed."""
+"""Requests of this broker to a broker of its cluster. A request to itself is a call of the handler, without network."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ottla.model.errors import KafkaError
 from ottla.wire.peers import Endpoint, PeerUnreachable
 
 if TYPE_CHECKING:
+    from ottla.broker.apis.api import Api
     from ottla.broker.broker import Broker
     from ottla.wire.message import Message
 
@@ -21,10 +22,10 @@ __all__ = ["ask_broker"]
 def ask_broker(broker: Broker, node_id: int, request: Message, *, purpose: str) -> Deferred[Message]:
     """The response of a broker of this cluster, in the newest version both speak; fails with PeerUnreachable alone.
 
-    A request must not be changed afterwards: a broker that asks itself hands over the very object.
+    The request must not be changed afterwards: a broker that asks itself hands over the object.
     """
     if node_id == broker.node_id:
-        return _ask_oneself(broker, request)
+        return _ask_itself(broker, request)
     endpoint = endpoint_of(broker.metadata.image, node_id, broker.config.inter_broker_listener_name)
     if endpoint is None or broker.peers is None:
         return Deferred.failed(PeerUnreachable(f"broker {node_id} is not known"))
@@ -36,11 +37,11 @@ def ask_broker(broker: Broker, node_id: int, request: Message, *, purpose: str) 
     )
 
 
-def _ask_oneself(broker: Broker, request: Message) -> Deferred[Message]:
+def _ask_itself(broker: Broker, request: Message) -> Deferred[Message]:
     spec = HANDLERS.get(request.API_KEY)
     if spec is None:
         return Deferred.failed(PeerUnreachable(f"this broker does not serve {type(request).__name__}"))
-    handler = load(request.API_KEY, spec)
+    api = load(request.API_KEY, spec)
     listener = broker.listeners.get(broker.config.inter_broker_listener_name)
     if listener is None:
         return Deferred.failed(PeerUnreachable("this broker does not listen yet"))
@@ -53,19 +54,19 @@ def _ask_oneself(broker: Broker, request: Message) -> Deferred[Message]:
         broker.world.clock.now_ms(),
     )
     try:
-        response = handler.handle(request, context, broker)
+        response = api.handle(request, context, broker)
     except KafkaError as error:
-        if not hasattr(handler, "error_response"):
+        if api.error_response is None:
             return Deferred.failed(PeerUnreachable(str(error)))
-        response = handler.error_response(request, spec.max_version, error)
+        response = api.error_response(request, spec.max_version, error)
     if not isinstance(response, Deferred):
         return Deferred.resolved(response)
-    return _with_answers(response, handler, request, spec.max_version)
+    return _with_error_responses(response, api, request, spec.max_version)
 
 
-def _with_answers(response: Deferred[Message], handler: object, request: Message, version: int) -> Deferred[Message]:
-    """Failures as the asker knows them: an answer with an error, or nobody there."""
-    make_error = getattr(handler, "error_response", None)
+def _with_error_responses(response: Deferred[Message], api: Api, request: Message, version: int) -> Deferred[Message]:
+    """Errors as a caller over the network gets them: an error response, or PeerUnreachable."""
+    make_error = api.error_response
 
     def on_error(error: BaseException) -> Message:
         if isinstance(error, KafkaError) and make_error is not None:

@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.broker.context import CloseConnection, RequestContext
 from ottla.broker.statistics import ApiStatistics
 from ottla.model.deferred import Deferred
 from ottla.model.ports import FileRegion
 
-__all__ = ["Part", "PendingResponse", "ResponseWaiter", "Route"]
+if TYPE_CHECKING:
+    from ottla.broker.route import Route
+
+__all__ = ["Part", "PendingResponse", "ResponseWaiter"]
 
 logger = logging.getLogger("ottla.broker.pending")
 
 Part = bytes | bytearray | memoryview | FileRegion
-
-
-class Route(Protocol):
-    """What turns a handler's result into bytes."""
-
-    def encode(self, response: Any, context: RequestContext, request: Any) -> list[Part] | None:
-        """The response's bytes; when it cannot be encoded, those of an error response."""
-
-    def answer_error(self, error: BaseException, context: RequestContext, request: Any) -> list[Part] | None:
-        """The bytes of the error response for whatever the handler raised; may raise CloseConnection."""
-
-    def settle(self, response: Any, context: RequestContext, *, handled_seconds: float, request_bytes: int) -> None:
-        """Holds the request against its client's quotas."""
-
-    def answered_late(self, pending: PendingResponse, context: RequestContext) -> None:
-        """The answer is there now: counts it."""
 
 
 class ResponseWaiter(Protocol):
@@ -125,11 +112,13 @@ class PendingResponse:
 
     def _answer(self, deferred: Deferred[Any], route: Route, context: RequestContext) -> None:
         try:
+            response = deferred.result() if deferred.error is None else None
             if self.started and context.connection.quota.is_set:
-                response = deferred.result() if deferred.error is None else None
-                route.settle(response, context, handled_seconds=self.handled_seconds, request_bytes=self.request_bytes)
+                response = route.charge(
+                    response, context, handled_seconds=self.handled_seconds, request_bytes=self.request_bytes
+                )
             if deferred.error is None:
-                self.parts = route.encode(deferred.result(), context, self._request)
+                self.parts = route.encode(response, context, self._request)
             else:
                 self.parts = route.answer_error(deferred.error, context, self._request)
         except CloseConnection as order:

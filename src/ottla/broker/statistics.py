@@ -146,12 +146,13 @@ def next_timed(seen: int) -> int:
 
 
 class NodeStatistics:
-    __slots__ = ("apis", "connections_accepted", "connections_refused", "follower_fetches", "frames_refused")
+    __slots__ = ("apis", "apis_for_brokers", "connections_accepted", "connections_refused", "frames_refused")
 
     def __init__(self) -> None:
         self.apis: dict[int, ApiStatistics] = {}
-        # Fetches of other brokers, which `apis` has not: they wait differently from those of consumers.
-        self.follower_fetches = ApiStatistics()
+        # Requests of other brokers, where the API counts them apart from those of clients: the fetches of followers
+        # wait differently from those of consumers.
+        self.apis_for_brokers: dict[int, ApiStatistics] = {}
         self.connections_accepted = 0
         self.connections_refused = 0
         self.frames_refused = 0
@@ -160,4 +161,10 @@ class NodeStatistics:
         statistics = self.apis.get(api_key)
         if statistics is None:
             statistics = self.apis[api_key] = ApiStatistics()
+        return statistics
+
+    def api_for_brokers(self, api_key: int) -> ApiStatistics:
+        statistics = self.apis_for_brokers.get(api_key)
+        if statistics is None:
+            statistics = self.apis_for_brokers[api_key] = ApiStatistics()
         return statistics

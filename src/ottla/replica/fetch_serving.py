@@ -30,11 +30,12 @@ from ottla.wire.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
+from ottla.wire.packed import PackedResponse
 
 if TYPE_CHECKING:
     from ottla.replica.manager import ReplicaManager
 
-__all__ = ["Fetch", "FetchLimits", "by_topic"]
+__all__ = ["Fetch", "FetchAnswer", "FetchLimits", "by_topic"]
 
 # A client that goes away leaves its parked fetch behind until its time is over: nobody may ask for days.
 WAIT_MS_MAX = 600_000
@@ -65,7 +66,11 @@ class FetchLimits:
         )
 
 
-class Fetch(Parked[FetchResponse]):
+# A very large answer is packed while it is made.
+FetchAnswer = FetchResponse | PackedResponse
+
+
+class Fetch(Parked[FetchAnswer]):
     """Reads, waits, reads again, answers."""
 
     __slots__ = (
@@ -133,7 +138,7 @@ class Fetch(Parked[FetchResponse]):
         data.aborted_transactions = []
         self.refused.append((entry, data))
 
-    def start(self) -> FetchResponse | Deferred[FetchResponse]:
+    def start(self) -> FetchAnswer | Deferred[FetchAnswer]:
         """The answer, if there is enough to give."""
         limits = self.limits
         has_targets = bool(self.targets) or self.plan.has_quiet

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode
-from ottla.replica.fetch_serving import Fetch, by_topic
+from ottla.replica.fetch_serving import Fetch, FetchAnswer, by_topic
 from ottla.replica.fetch_sessions import (
     EPOCH_FINAL,
     EPOCH_INITIAL,
@@ -36,14 +36,13 @@ from ottla.replica.fetch_sessions import (
 )
 from ottla.replica.partition import Partition
 from ottla.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, FetchTopic
+from ottla.wire.packed import PackedResponse
 from ottla.wire.slicing import encode_in_slices
 
 __all__ = ["PARTITIONS_PER_SLICE", "GiantFetch", "plan_in_slices"]
 
 # Some milliseconds, mostly: on a busy node a turn comes only every few of them, and clients do not wait for ever.
 PARTITIONS_PER_SLICE = 2_000
-
-_THROTTLE_TIME_BYTES = 4
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
@@ -105,7 +104,7 @@ class GiantFetch(Fetch):
         # Found to be quiet by the first look, as long as that lasts.
         self._quiet: dict[FetchEntry, Partition] = {}
 
-    def start_in_slices(self, find_targets: Callable[[Iterable[FetchEntry]], None]) -> Deferred[FetchResponse]:
+    def start_in_slices(self, find_targets: Callable[[Iterable[FetchEntry]], None]) -> Deferred[FetchAnswer]:
         """`find_targets` fills `targets` and `refused` with what comes of some entries of the plan."""
         answer = self.park(self.limits.max_wait_ms)
         if self.plan.session is not None:
@@ -200,7 +199,7 @@ class GiantFetch(Fetch):
 
     # Answering.
 
-    def _answer_in_slices(self, found: list[FetchedPartition], size: int) -> Steps[FetchResponse]:
+    def _answer_in_slices(self, found: list[FetchedPartition], size: int) -> Steps[FetchAnswer]:
         throttle_ms = 0
         if self.throttle is not None and size:
             throttle_ms, is_given = self.throttle(size)
@@ -209,15 +208,18 @@ class GiantFetch(Fetch):
                 return FetchResponse(error_code=error, session_id=session_id, throttle_time_ms=throttle_ms)
         found += self.refused
         error, session_id, told = yield from self._settle_in_slices(found)
-        response = FetchResponse(error_code=error, session_id=session_id, throttle_time_ms=throttle_ms)
+        answer: FetchAnswer
+        answer = response = FetchResponse(error_code=error, session_id=session_id, throttle_time_ms=throttle_ms)
         for some in _portions(told):
             self._append(response.responses, by_topic(some, self.plan))
             self._count(some, response)
             yield
         if len(told) > PARTITIONS_PER_SLICE:
-            response = PackedFetchResponse(response, (yield from encode_in_slices(response, self.version)))
+            parts = yield from encode_in_slices(response, self.version)
+            # The throttle time is the first field in every version that is served.
+            answer = PackedResponse(parts, throttle_position=0, throttle_time_ms=throttle_ms, error_code=error)
         yield from self._let_go(found, told)
-        return response
+        return answer
 
     def _let_go(self, *lists: list[FetchedPartition]) -> Steps[None]:
         """Gives back bit by bit what would otherwise be given back at once, and leaves the partitions likewise."""
@@ -262,25 +264,6 @@ class GiantFetch(Fetch):
             if last.topic_id == first.topic_id if self.plan.uses_topic_ids else last.topic == first.topic:
                 last.partitions += more.pop(0).partitions
         topics += more
-
-
-class PackedFetchResponse(FetchResponse):
-    """The parts that were made of a large answer; only the time of throttling is still to be known."""
-
-    __slots__ = ("_parts",)
-
-    def __init__(self, response: FetchResponse, parts: list[Any]) -> None:
-        super().__init__(
-            error_code=response.error_code,
-            session_id=response.session_id,
-            throttle_time_ms=response.throttle_time_ms,
-        )
-        self._parts = parts
-
-    @property
-    def body(self) -> list[Any]:
-        first, *rest = self._parts
-        return [self.throttle_time_ms.to_bytes(_THROTTLE_TIME_BYTES, "big") + first[_THROTTLE_TIME_BYTES:], *rest]
 
 
 def _portions(items: list[T]) -> Iterable[list[T]]:

@@ -17,11 +17,12 @@ from ottla.replica.parked import Parked, Parking
 from ottla.replica.partition import ACKS_ALL, Partition
 from ottla.replica.transactional import UnconfirmedTransaction
 from ottla.wire.messages.produce import BatchIndexAndErrorMessage, PartitionProduceResponse, ProduceResponse
+from ottla.wire.packed import PackedResponse
 
 if TYPE_CHECKING:
     from ottla.storage.log import AppendResult
 
-__all__ = ["WaitingProduce", "fill_appended", "fill_error"]
+__all__ = ["ProduceAnswer", "WaitingProduce", "fill_appended", "fill_error"]
 
 
 # With these the records never came as far as the log, or the log is not to be asked.
@@ -65,7 +66,11 @@ def fill_error(answer: PartitionProduceResponse, error: KafkaError, partition: P
         ]
 
 
-class WaitingProduce(Parked[ProduceResponse]):
+# What a shortcut appended has its answer packed already.
+ProduceAnswer = ProduceResponse | PackedResponse
+
+
+class WaitingProduce(Parked[ProduceAnswer]):
     """A produce request of which some partitions are not decided yet."""
 
     __slots__ = ("_committing", "_on_lead_lost", "_required_acks", "_waits", "has_errors", "response")
@@ -109,7 +114,7 @@ class WaitingProduce(Parked[ProduceResponse]):
                 # It went with a disk that failed under another batch of the request: nobody will say so again.
                 self.parking.wake(self)
 
-    def start(self, timeout_ms: int) -> ProduceResponse | Deferred[ProduceResponse]:
+    def start(self, timeout_ms: int) -> ProduceAnswer | Deferred[ProduceAnswer]:
         if not self._waits and not self._committing:
             return self.response
         return self.park(max(0, timeout_ms))

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.apis import HANDLERS, HandlerSpec
+from ottla.broker.apis import HANDLERS
+from ottla.broker.apis.api import Api
 from ottla.broker.context import CloseConnection, ConnectionContext, ListenerInfo, RequestContext
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.pending import Part, PendingResponse
@@ -20,6 +21,7 @@ from ottla.metadata.image import FeaturesImage
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.quorum.errors import MetadataLogFailedError
+from ottla.wire.api import API_SPECS, ApiKey
 from ottla.wire.codec import decode
 from ottla.wire.framing import request_parts
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -74,12 +76,12 @@ def connection() -> ConnectionContext:
 def handler(monkeypatch: pytest.MonkeyPatch, api_key: int, handle: Any, error_response: Any = None) -> None:
     """Puts a handler in the place of an API's own."""
     module = ModuleType("ottla.broker.apis.under_test")
-    module.handle = handle  # type: ignore[attr-defined]
-    if error_response is not None:
-        module.error_response = error_response  # type: ignore[attr-defined]
+    spec = API_SPECS[ApiKey(api_key)]
+    module.API = Api(  # type: ignore[attr-defined]
+        request=spec.request_class, response=spec.response_class, handle=handle, error_response=error_response
+    )
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    spec = HANDLERS[api_key]
-    monkeypatch.setitem(HANDLERS, api_key, HandlerSpec("under_test", spec.min_version, spec.max_version))
+    monkeypatch.setitem(HANDLERS, api_key, HANDLERS[api_key]._replace(module="under_test"))
 
 
 def frame(

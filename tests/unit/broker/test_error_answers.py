@@ -39,7 +39,7 @@ ERROR = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "too late")
     ],
 )
 def test_every_part_of_the_request_is_told_the_error(module: str, request_message: Any) -> None:
-    answer = import_module(f"ottla.broker.apis.{module}").error_response(request_message, 1, ERROR)
+    answer = import_module(f"ottla.broker.apis.{module}").API.error_response(request_message, 1, ERROR)
     rows = answer.results if hasattr(answer, "results") else answer.responses
     assert [(row.error_code, row.error_message) for row in rows] == [(ErrorCode.REQUEST_TIMED_OUT, "too late")]
     assert "a" in (getattr(rows[0], "name", None), getattr(rows[0], "resource_name", None))
@@ -79,7 +79,7 @@ def test_no_error_gets_lost(api_key: int) -> None:
         request.acks = 1
     # Some answers translate other codes.
     error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
-    if hasattr(handler, "error_response"):
+    if handler.error_response is not None:
         answer = handler.error_response(request, version, error)
     else:
         answer = generic_error_response(api_key, request, error)

@@ -51,7 +51,7 @@ class Node(DataPath):
 
 @pytest.fixture
 def node(monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
-    monkeypatch.setattr(dispatch, "GIANT_BYTES_MIN", 400)
+    monkeypatch.setattr(dispatch, "SLICED_BYTES_MIN", 400)
     monkeypatch.setattr(fetch.handler, "PARTITIONS_PER_TURN_MAX", 5)
     with tempfile.TemporaryDirectory() as directory:
         path = Node(directory)
@@ -104,7 +104,7 @@ def test_followers_are_counted_apart(node: Node) -> None:
     pending, _ = node.send(request, version=17)
     node.virtual.scheduler.run()
     assert {data.error_code for data in decoded(pending.parts, 17).responses[0].partitions} == {0}
-    assert node.broker.statistics.follower_fetches.requests == 1
+    assert node.broker.statistics.api_for_brokers(FETCH).requests == 1
     assert node.broker.statistics.api(FETCH).requests == 0
 
 

@@ -41,6 +41,6 @@ def test_every_handler_is_in_the_table() -> None:
     modules = {
         path.stem
         for path in (*directory.glob("*.py"), *(found.parent for found in directory.glob("*/__init__.py")))
-        if path.stem != "__init__" and hasattr(import_module(f"ottla.broker.apis.{path.stem}"), "handle")
+        if path.stem != "__init__" and hasattr(import_module(f"ottla.broker.apis.{path.stem}"), "API")
     }
     assert {*modules, "switched_off"} == {spec.module for spec in (*HANDLERS.values(), *CONTROLLER_HANDLERS.values())}

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
-from ottla.broker.apis import HANDLERS, HandlerSpec
+from ottla.broker.apis import HANDLERS, HandlerSpec, fetch
+from ottla.broker.apis.api import Api
 from ottla.broker.context import ConnectionContext, ListenerInfo
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.loggers import logger_levels, set_logger_level
@@ -40,7 +42,7 @@ class Bench:
         clock = SimpleNamespace(monotonic=lambda: self.now, now_ms=lambda: 1234)
         broker: Any = SimpleNamespace(world=SimpleNamespace(clock=clock), statistics=self.statistics)
         module = ModuleType("ottla.broker.apis.under_test")
-        module.handle = self._handle  # type: ignore[attr-defined]
+        module.API = Api(request=HeartbeatRequest, response=HeartbeatResponse, handle=self._handle)  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, module.__name__, module)
         monkeypatch.setitem(HANDLERS, HEARTBEAT, HandlerSpec("under_test", 0, VERSION))
         self.dispatcher = Dispatcher(broker)
@@ -118,7 +120,7 @@ def test_errors_are_counted_by_code(bench: Bench) -> None:
 
 def test_fetches_of_followers_are_counted_apart(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("ottla.broker.apis.fetch_under_test")
-    module.handle = lambda *_: FetchResponse()  # type: ignore[attr-defined]
+    module.API = replace(fetch.API, handle=lambda *_: FetchResponse())  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setitem(HANDLERS, FETCH, HandlerSpec("fetch_under_test", 4, 17))
     for version, request in (
@@ -131,7 +133,7 @@ def test_fetches_of_followers_are_counted_apart(bench: Bench, monkeypatch: pytes
         parts = request_parts(FETCH, version, 9, "me", request)
         frame = memoryview(bytearray(b"".join(parts)))[4:]  # type: ignore[arg-type]
         bench.dispatcher.dispatch(frame, bench.connection, bench)
-    consumers, followers = bench.statistics.apis[FETCH], bench.statistics.follower_fetches
+    consumers, followers = bench.statistics.apis[FETCH], bench.statistics.api_for_brokers(FETCH)
     assert (consumers.requests, followers.requests) == (2, 3)
     together = consumers.plus(followers)
     assert together.requests == sum(together.handled_times) == sum(together.request_sizes) == 5

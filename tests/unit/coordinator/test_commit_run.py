@@ -120,11 +120,20 @@ def test_many_partitions_are_written_and_kept_as_if_one_by_one(count: int) -> No
 
 def test_the_answer_is_what_the_encoder_makes_of_it() -> None:
     shape = CommitShape("g", "t", (3, 1))
-    for version, name, topic_id in ((9, "t", Uuid.ZERO), (10, "t", TOPIC_ID), (10, "t", Uuid(bytes(15) + b"x"))):
+    for version, name, topic_id in (
+        (2, "t", Uuid.ZERO),
+        (3, "t", Uuid.ZERO),
+        (9, "t", Uuid.ZERO),
+        (10, "t", TOPIC_ID),
+        (10, "t", Uuid(bytes(15) + b"x")),
+    ):
         answer = shape.good_answer(version, name, topic_id)
-        (topic,) = answer.topics
+        (topic,) = answer.unpacked(OffsetCommitResponse, version).topics
         assert answer.body == encode(OffsetCommitResponse(topics=[topic]), version)
-        assert topic.topic_id == topic_id
+        throttled = OffsetCommitResponse(topics=[topic], throttle_time_ms=70)
+        assert answer.throttled(70).body == encode(throttled, version)
+        assert answer.throttle_time_ms == 0, "the answer is shared"
+        assert topic.topic_id == (topic_id if version >= 10 else Uuid.ZERO)
         assert [each.partition_index for each in topic.partitions] == [3, 1]
         assert shape.good_answer(version, name, topic_id) is answer
 

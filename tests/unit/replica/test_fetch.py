@@ -28,7 +28,7 @@ class SlicedDataPath(DataPath):
     def call(self, handler: Any, request: Any, version: int) -> Any:
         if handler is not fetch:
             return super().call(handler, request, version)
-        answer = fetch.handle_giant(request, self.context(request.API_KEY, version), self.broker)
+        answer = fetch.handler.handle_in_slices(request, self.context(request.API_KEY, version), self.broker)
         assert not answer.done
         self.virtual.scheduler.run()
         read = answer.then(partial(unpacked, version=version))

@@ -12,10 +12,11 @@ from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode
 from ottla.model.ids import Uuid
 from ottla.replica import giant_fetch
-from ottla.replica.giant_fetch import PackedFetchResponse, plan_in_slices
+from ottla.replica.giant_fetch import plan_in_slices
 from ottla.wire.codec import encode_parts
 from ottla.wire.messages import metadata_records as r
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
+from ottla.wire.packed import PackedResponse
 from tests.support.data_path import DataPath, unpacked, values
 
 VERSION = 12
@@ -132,8 +133,8 @@ def test_a_large_answer_brings_its_bytes_along(node: DataPath, monkeypatch: pyte
     giant: Any = node.fetch("t", offsets, version=VERSION)
     node.virtual.scheduler.run()
     response = giant.result()
-    assert isinstance(response, PackedFetchResponse)
-    response.throttle_time_ms = 77
+    assert isinstance(response, PackedResponse)
+    response = response.throttled(77)
     monkeypatch.setattr(fetch.handler, "PARTITIONS_PER_TURN_MAX", 100)
     plain: Any = node.fetch("t", offsets, version=VERSION)
     plain.throttle_time_ms = 77

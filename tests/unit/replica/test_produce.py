@@ -427,7 +427,7 @@ class TestWorkers:
         assert isinstance(bad.error, KafkaError)
         assert bad.error.code is ErrorCode.INVALID_RECORD
         with pytest.raises(CloseConnection):
-            produce.error_response(ProduceRequest(acks=0), 12, bad.error)
+            produce.handler.error_response(ProduceRequest(acks=0), 12, bad.error)
 
 
 def test_flush_messages_waits_for_the_disk(node: DataPath) -> None:

@@ -1,14 +1,16 @@
-"""Whatever producers send, and whatever happens meanwhile, `broker.apis.produce.shortcut` does what the usual way does.
+"""The shortcut of Produce does what the handler does, whatever producers send and whatever happens meanwhile.
 
-Two nodes get the same random requests (whole, odd and damaged ones), followers' fetches, elections and time-outs; one
-of them knows the usual way alone. Answers and logs have to be equal, byte by byte, after every step.
+Two nodes get the same random requests (whole, odd and damaged ones), followers' fetches, elections and time-outs, and
+changes of access rules and quotas; one of them takes no shortcut. After every step answers, logs and the times for
+which the connection was muted have to be equal, byte by byte.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -16,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.apis.produce import shortcut
+from ottla.broker.authorization import ResourceType
 from ottla.broker.context import CloseConnection, ConnectionContext
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.pending import PendingResponse
@@ -31,6 +35,7 @@ from ottla.wire.framing import request_parts
 from ottla.wire.messages import metadata_records as r
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from tests.support.data_path import LISTENER, DataPath, batch
+from tests.support.shortcuts import ChangingQuotas, RuleAuthorizer, UsualDispatcher, WorkingClock
 
 PRODUCE = 0
 PARTITIONS = 3
@@ -52,13 +57,6 @@ class Waiter:
         pass
 
 
-class UsualDispatcher(Dispatcher):
-    """Knows no quick way."""
-
-    def _produce_quickly(self, *_: Any) -> Any:
-        return []
-
-
 class Verifier:
     """A coordinator that knows every transaction but those of an odd epoch."""
 
@@ -72,17 +70,29 @@ class Node:
     def __init__(self, directory: str, dispatcher: type[Dispatcher]) -> None:
         self.path = DataPath(directory, properties={"log.dirs": f"{directory}/one,{directory}/two"})
         virtual = self.path.virtual
+        self.clock = WorkingClock(virtual.clock)
         broker: Any = SimpleNamespace(
             **vars(self.path.broker),
-            world=virtual.world,
+            world=replace(virtual.world, clock=self.clock),
             statistics=NodeStatistics(),
             transactional_appends=TransactionalAppends(Verifier(), virtual.world.workers),
         )
         self.dispatcher = dispatcher(broker)
-        self.connection = ConnectionContext(listener=LISTENER, client_host="127.0.0.1", client_port=50_000)
+        self.authorizer = RuleAuthorizer()
+        self.quotas = ChangingQuotas(self.clock)
+        self.muted: list[float] = []
+        self.connection = ConnectionContext(
+            listener=LISTENER,
+            client_host="127.0.0.1",
+            client_port=50_000,
+            authorizer=self.authorizer,
+            quota=self.quotas,
+        )
+        self.connection.mute = self.muted.append
         self.answers: list[Any] = []
 
-    def send(self, frame: bytes) -> None:
+    def send(self, frame: bytes, work_seconds: float = 0.0) -> None:
+        self.clock.begin(work_seconds)
         try:
             self.answers.append(self.dispatcher.dispatch(memoryview(bytearray(frame)), self.connection, Waiter()))
         except CloseConnection as order:
@@ -107,7 +117,9 @@ class Node:
             )
             for each in self.path.replicas.partitions()
         }
-        return answers, partitions
+        statistics = self.dispatcher._broker.statistics.api(PRODUCE)
+        counted = [getattr(statistics, name) for name in ("requests", "errors", "error_codes", "response_bytes")]
+        return answers, partitions, self.muted, counted, statistics.throttle_times
 
     def files(self) -> dict[str, bytes]:
         found = Path(self.path.directory).rglob("*.log")
@@ -139,7 +151,28 @@ def odd_batch(random: Random, sequences: dict[Any, int], place: tuple[str, int])
     return memoryview(built)
 
 
+def usual_frame(random: Random, node: Node) -> bytes:
+    """A request of the shape that the shortcut is for, to a topic whose rules may forbid it all the same."""
+    name, version = random.choice(("plain", "three", "two", "small", "flushed")), random.choice((9, 12, 13))
+    image = node.path.image.topics.by_name.get(name)
+    indexes = random.sample(range(PARTITIONS), random.choice((1, 1, 3)))
+    data = [PartitionProduceData(index=index, records=batch(random.choice("ab") * 9)) for index in indexes]
+    topic_id = Uuid.ZERO if image is None or version < 13 else image.topic_id
+    request = ProduceRequest(
+        transactional_id=random.choice((None, "mine")),
+        acks=random.choice((1, -1)),
+        timeout_ms=random.choice((100, 1_000)),
+        topic_data=[
+            TopicProduceData(name=name if version < 13 else "", topic_id=topic_id, partition_data=data),
+        ],
+    )
+    parts = request_parts(PRODUCE, version, 7, "c", request)
+    return b"".join(bytes(part) for part in parts)[4:]  # type: ignore[arg-type]
+
+
 def request_frame(random: Random, node: Node, sequences: dict[Any, int]) -> bytes:
+    if random.random() < 0.5:
+        return usual_frame(random, node)
     version = random.choice((3, 8, 9, 10, 11, 12, 12, 13, 13))
     topics = []
     for _ in range(1 if random.random() < 0.85 else random.choice((0, 2))):
@@ -215,19 +248,52 @@ def nodes(log_directory: str) -> Iterator[list[Node]]:
         node.path.stop()
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_both_ways_are_one(nodes: list[Node], seed: int) -> None:
+def change_rules(random: Random, nodes: list[Node]) -> None:
+    resources = [*((ResourceType.TOPIC, name) for name in TOPICS), (ResourceType.TRANSACTIONAL_ID, "mine")]
+    denied = random.sample(resources, random.choice((0, 1, 4)))
+    for node in nodes:
+        node.authorizer.deny(*denied)
+
+
+def change_quotas(random: Random, nodes: list[Node]) -> None:
+    quotas = {
+        "producer_byte_rate": random.choice((None, 10.0, 1e3)),
+        "request_percentage": random.choice((None, 0.1, 50.0)),
+    }
+    for node in nodes:
+        node.quotas.set(quotas)
+
+
+@pytest.mark.parametrize("changes", [(), (change_rules,), (change_quotas,), (change_rules, change_quotas)])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_shortcut_does_what_the_handler_does(
+    nodes: list[Node], seed: int, changes: tuple[Callable[..., None], ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     random = Random(seed)
     sequences: dict[Any, int] = {}
     quick, usual = nodes
+    shortened = 0
+    append = shortcut._append
+
+    def count(*arguments: Any) -> Any:
+        nonlocal shortened
+        shortened += 1
+        return append(*arguments)
+
+    monkeypatch.setattr(shortcut, "_append", count)
     for _ in range(120):
         if random.random() < 0.7:
-            frame = request_frame(random, quick, sequences)
+            frame, work_seconds = request_frame(random, quick, sequences), random.choice((0.0, 0.001, 0.5))
             for node in nodes:
-                node.send(frame)
+                node.send(frame, work_seconds)
+        elif changes and random.random() < 0.3:
+            random.choice(changes)(random, nodes)
         else:
             happen(random, nodes)
         assert quick.state() == usual.state()
+    assert shortened > 10
+    if change_quotas in changes:
+        assert quick.muted
     for node in nodes:
         node.path.virtual.scheduler.advance(5_000)
     assert quick.state() == usual.state()
@@ -273,3 +339,26 @@ def test_a_disk_that_fails_under_a_batch(
         codes.append([ErrorCode(each.error_code) for each in response.responses[0].partition_responses])
     before = ErrorCode.NONE if topic == "plain" else ErrorCode.KAFKA_STORAGE_ERROR
     assert codes == [[before, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE]] * 2
+
+
+def test_a_transactional_id_that_is_denied_later(nodes: list[Node], monkeypatch: pytest.MonkeyPatch) -> None:
+    appended: list[Any] = []
+    append = shortcut._append
+    monkeypatch.setattr(shortcut, "_append", lambda *arguments: appended.append(arguments) or append(*arguments))
+    codes = []
+    for node in nodes:
+        for sequence in range(4):
+            if sequence == 3:
+                node.authorizer.deny((ResourceType.TRANSACTIONAL_ID, "mine"))
+            records = batch("a", producer_id=1, producer_epoch=0, base_sequence=sequence, is_transactional=True)
+            wanted = TopicProduceData(name="plain", partition_data=[PartitionProduceData(index=0, records=records)])
+            request = ProduceRequest(transactional_id="mine", acks=1, timeout_ms=100, topic_data=[wanted])
+            node.send(b"".join(bytes(part) for part in request_parts(PRODUCE, 12, 7, "c", request))[4:])  # type: ignore[arg-type]
+            node.state()
+        for answer in node.state()[0]:
+            response, _ = decode(ProduceResponse, memoryview(b"".join(answer)), 12, 9)
+            codes.append(response.responses[0].partition_responses[0].error_code)
+    refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert codes == [0, 0, 0, refused] * 2
+    # The first batch begins the transaction and waits for its coordinator; the next two take the shortcut.
+    assert len(appended) == 2

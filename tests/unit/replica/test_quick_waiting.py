@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.apis.produce.uncommitted import Written
+from ottla.broker.apis.produce.uncommitted import UncommittedProduce
 from ottla.broker.context import ConnectionContext
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.pending import PendingResponse
@@ -110,13 +110,13 @@ def pair(node: DataPath, request: pytest.FixtureRequest) -> Pair:
 
 def test_the_two_ways_are_taken(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[object] = []
-    make: Callable[..., None] = Written.__init__
+    make: Callable[..., None] = UncommittedProduce.__init__
 
-    def on_made(written: Written, *args: Any, **options: Any) -> None:
+    def on_made(written: UncommittedProduce, *args: Any, **options: Any) -> None:
         made.append(written)
         make(written, *args, **options)
 
-    monkeypatch.setattr(Written, "__init__", on_made)
+    monkeypatch.setattr(UncommittedProduce, "__init__", on_made)
     pair.produce()
     assert len(made) == 1
 

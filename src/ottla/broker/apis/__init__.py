@@ -1,48 +1,42 @@
-"""One module per API key; two tables say what is answered and advertised: `HANDLERS` on the listeners of a broker,
-`CONTROLLER_HANDLERS` on those of a controller (`controller.listener.names`).
+"""The APIs, one module (or package) for each; two tables say which of them are served and advertised: `HANDLERS` on
+the listeners of a broker, `CONTROLLER_HANDLERS` on those of a controller (`controller.listener.names`).
 
-A handler module offers
+A module exports one value, `API` (`ottla.broker.apis.api`), which is all that the dispatcher knows of it. APIs that are
+only refused are rows of one table, `switched_off`.
 
-    def handle(request: XRequest, context: RequestContext, broker: Broker) -> XResponse | Deferred[XResponse] | None
-
-(`None` only for a produce request with acks=0) and may offer
-
-    def error_response(request: XRequest, version: int, error: KafkaError) -> XResponse
-
-for what `handle` raises; without one, dispatch fills the error code in wherever the response class has a field for it.
-A handler may also raise `CloseConnection` (ottla.broker.context): a produce request with acks=0 that failed must.
-
-APIs that are only refused are rows of one table, `switched_off`.
-
-Modules are imported on first use, so that a node which never sees an API never pays for it.
+A module is imported with the first request for it, so that a node does not pay for APIs that its clients do not use.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.apis import switched_off
+
+if TYPE_CHECKING:
+    from ottla.broker.apis.api import Api
 
 __all__ = ["CONTROLLER_HANDLERS", "FORWARDABLE", "HANDLERS", "HandlerSpec", "load"]
 
 
 class HandlerSpec(NamedTuple):
-    """Where an API is handled, and the versions that are advertised for it."""
+    """The module of an API, and the versions that are advertised for it."""
 
     module: str
     min_version: int
     max_version: int
 
 
-def load(api_key: int, spec: HandlerSpec) -> Any:
-    """Where `handle` and perhaps `error_response` of an API are; imported with the first call."""
+def load(api_key: int, spec: HandlerSpec) -> Api:
+    """The value of an API. Its module is imported with the first call."""
     module = import_module(f"ottla.broker.apis.{spec.module}")
-    return module.APIS[api_key] if module is switched_off else module
+    api: Api = module.ROWS[api_key].api() if module is switched_off else module.API
+    return api
 
 
 def _refused(*api_keys: int) -> dict[int, HandlerSpec]:
-    rows = [switched_off.APIS[api_key] for api_key in api_keys]
+    rows = [switched_off.ROWS[api_key] for api_key in api_keys]
     return {row.api_key: HandlerSpec("switched_off", row.min_version, row.max_version) for row in rows}
 
 
@@ -100,7 +94,7 @@ HANDLERS: dict[int, HandlerSpec] = {
     75: HandlerSpec("describe_topic_partitions", 0, 0),
     80: HandlerSpec("add_raft_voter", 0, 1),
     81: HandlerSpec("remove_raft_voter", 0, 0),
-    **_refused(*switched_off.APIS),
+    **_refused(*switched_off.ROWS),
 }
 
 # What brokers ask of the controller, and what administrators may ask of it directly (KIP-919).

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.coordinator.group import OFFSETS_TOPIC
@@ -22,7 +23,7 @@ from ottla.wire.messages.add_partitions_to_txn import AddPartitionsToTxnTransact
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["error_response", "handle"]
+__all__ = ["API"]
 
 FIRST_VERSION_WITH_PRODUCER_FENCED = 2
 
@@ -51,3 +52,11 @@ def error_response(request: AddOffsetsToTxnRequest, version: int, error: KafkaEr
     if code is ErrorCode.PRODUCER_FENCED and version < FIRST_VERSION_WITH_PRODUCER_FENCED:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     return AddOffsetsToTxnResponse(error_code=code)
+
+
+API = Api(
+    request=AddOffsetsToTxnRequest,
+    response=AddOffsetsToTxnResponse,
+    handle=handle,
+    error_response=error_response,
+)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.metadata.topic_names import is_internal
@@ -29,7 +30,7 @@ from ottla.wire.messages.add_partitions_to_txn import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["error_response", "handle"]
+__all__ = ["API"]
 
 FIRST_VERSION_WITH_PRODUCER_FENCED = 2
 # From here on brokers speak.
@@ -126,3 +127,11 @@ def _by_topic(codes: _Codes) -> list[AddPartitionsToTxnTopicResult]:
         result = AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code)
         topics.setdefault(topic, []).append(result)
     return [AddPartitionsToTxnTopicResult(name=name, results_by_partition=each) for name, each in topics.items()]
+
+
+API = Api(
+    request=AddPartitionsToTxnRequest,
+    response=AddPartitionsToTxnResponse,
+    handle=handle,
+    error_response=error_response,
+)

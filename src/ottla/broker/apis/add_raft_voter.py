@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.voter_changes import quorum_to_change
 from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from ottla.broker.context import RequestContext
     from ottla.model.deferred import Deferred
 
-__all__ = ["handle"]
+__all__ = ["API"]
 
 
 def handle(
@@ -27,3 +28,6 @@ def handle(
     if quorum is None:
         return broker.controller.ask(request, context.for_controller())
     return quorum.reconfiguration.add_voter(request)
+
+
+API = Api(request=AddRaftVoterRequest, response=AddRaftVoterResponse, handle=handle)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.alter_client_quotas import (
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from ottla.broker.context import RequestContext
     from ottla.model.deferred import Deferred
 
-__all__ = ["error_response", "handle"]
+__all__ = ["API"]
 
 
 def handle(
@@ -41,3 +42,11 @@ def error_response(request: AlterClientQuotasRequest, version: int, error: Kafka
             for entry in request.entries
         ]
     )
+
+
+API = Api(
+    request=AlterClientQuotasRequest,
+    response=AlterClientQuotasResponse,
+    handle=handle,
+    error_response=error_response,
+)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import Operation
 from ottla.broker.config_resources import (
     answers,
@@ -34,7 +35,7 @@ from ottla.wire.messages.alter_configs import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["error_response", "handle"]
+__all__ = ["API"]
 
 
 def handle(
@@ -68,3 +69,6 @@ def error_response(
     error: KafkaError,
 ) -> AlterConfigsResponse:
     return AlterConfigsResponse(responses=refusals(request.resources, error, AlterConfigsResourceResponse))
+
+
+API = Api(request=AlterConfigsRequest, response=AlterConfigsResponse, handle=handle, error_response=error_response)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -16,10 +17,13 @@ if TYPE_CHECKING:
     from ottla.broker.context import RequestContext
     from ottla.model.deferred import Deferred
 
-__all__ = ["handle"]
+__all__ = ["API"]
 
 
 def handle(request: AlterPartitionRequest, context: RequestContext, broker: Broker) -> Deferred[AlterPartitionResponse]:
     if not context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     return broker.controller.ask(request, context.for_controller())
+
+
+API = Api(request=AlterPartitionRequest, response=AlterPartitionResponse, handle=handle)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.errors import ErrorCode, KafkaError
@@ -26,7 +27,7 @@ from ottla.wire.messages.alter_replica_log_dirs import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["error_response", "handle"]
+__all__ = ["API"]
 
 
 def handle(request: AlterReplicaLogDirsRequest, context: RequestContext, broker: Broker) -> AlterReplicaLogDirsResponse:
@@ -73,3 +74,11 @@ def _move(topic_partition: TopicPartition, path: str, broker: Broker) -> ErrorCo
 def _exists(topic_partition: TopicPartition, broker: Broker) -> bool:
     topic = broker.metadata.image.topics.by_name.get(topic_partition.topic)
     return topic is not None and topic_partition.partition in topic.partitions
+
+
+API = Api(
+    request=AlterReplicaLogDirsRequest,
+    response=AlterReplicaLogDirsResponse,
+    handle=handle,
+    error_response=error_response,
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.alter_user_scram_credentials import (
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from ottla.broker.context import RequestContext
     from ottla.model.deferred import Deferred
 
-__all__ = ["error_response", "handle"]
+__all__ = ["API"]
 
 
 def handle(
@@ -40,3 +41,11 @@ def error_response(
             for user in users
         ]
     )
+
+
+API = Api(
+    request=AlterUserScramCredentialsRequest,
+    response=AlterUserScramCredentialsResponse,
+    handle=handle,
+    error_response=error_response,
+)

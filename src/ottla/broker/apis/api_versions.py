@@ -12,7 +12,7 @@ finalized.
   other ids answers REBOOTSTRAP_REQUIRED, so that a misrouted client looks for its cluster again. As in Apache Kafka, a
   controller's listener does not compare the ids.
 - Any other version is answered in version 0 with UNSUPPORTED_VERSION and the versions of this API alone, so that the
-  client can ask again; see `ottla.broker.dispatch`.
+  client can ask again (`unsupported_version_response`).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.apis import CONTROLLER_HANDLERS, HANDLERS
+from ottla.broker.apis.api import Api
 from ottla.model.errors import ErrorCode
 from ottla.wire.messages.api_versions import (
     ApiVersion,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.context import RequestContext
 
-__all__ = ["handle", "unsupported_version_response"]
+__all__ = ["API"]
 
 API_VERSIONS_KEY = 18
 _NAMES_NODE_SINCE = 5
@@ -69,7 +70,7 @@ def handle(request: ApiVersionsRequest, context: RequestContext, broker: Broker)
 
 
 def unsupported_version_response() -> ApiVersionsResponse:
-    """The answer, in version 0, to a version that nobody here knows."""
+    """The response, in version 0, to a request of a version that is not served."""
     spec = HANDLERS[API_VERSIONS_KEY]
     return ApiVersionsResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION,
@@ -104,3 +105,11 @@ def _supported_features(broker: Broker, version: int) -> list[SupportedFeatureKe
 def _is_software_name(text: str) -> bool:
     """Letters and digits, with `-` and `.` between them (KIP-511)."""
     return bool(text) and text[0] in _ALPHANUMERIC and text[-1] in _ALPHANUMERIC and _INNER.issuperset(text)
+
+
+API = Api(
+    request=ApiVersionsRequest,
+    response=ApiVersionsResponse,
+    handle=handle,
+    unsupported_version_response=unsupported_version_response,
+)

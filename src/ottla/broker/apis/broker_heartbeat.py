@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from ottla.broker.context import RequestContext
     from ottla.model.deferred import Deferred
 
-__all__ = ["handle"]
+__all__ = ["API"]
 
 
 def handle(
@@ -29,3 +30,6 @@ def handle(
     assert controller is not None, "only a controller's listener serves this API"
     connection.on_closed = partial(controller.broker_connection_closed, request.broker_id, connection.connection_id)
     return broker.controller.ask(request, context.for_controller())
+
+
+API = Api(request=BrokerHeartbeatRequest, response=BrokerHeartbeatResponse, handle=handle)

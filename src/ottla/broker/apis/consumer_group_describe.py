@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.consumer_protocol import is_consumer_protocol_enabled
 from ottla.broker.context import RequestContext
@@ -23,7 +24,7 @@ from ottla.wire.messages.consumer_group_describe import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["error_response", "handle"]
+__all__ = ["API"]
 
 _HIDDEN = "Members of the group read topics that may not be shown to you."
 
@@ -75,3 +76,11 @@ def _visible(group: DescribedGroup, context: RequestContext) -> DescribedGroup:
     return DescribedGroup(
         group_id=group.group_id, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, error_message=_HIDDEN
     )
+
+
+API = Api(
+    request=ConsumerGroupDescribeRequest,
+    response=ConsumerGroupDescribeResponse,
+    handle=handle,
+    error_response=error_response,
+)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.consumer_protocol import is_consumer_protocol_enabled
 from ottla.broker.context import RequestContext
@@ -20,7 +21,7 @@ from ottla.wire.messages.consumer_group_heartbeat import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["error_response", "handle"]
+__all__ = ["API"]
 
 # An assignment that does not fit into the topic of offsets is not the member's mistake.
 _TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
@@ -57,3 +58,11 @@ def error_response(
     message = None if error.message == error.code.message else error.message
     code = ErrorCode.UNKNOWN_SERVER_ERROR if error.code in _TOO_LARGE else error.code
     return ConsumerGroupHeartbeatResponse(error_code=code, error_message=message)
+
+
+API = Api(
+    request=ConsumerGroupHeartbeatRequest,
+    response=ConsumerGroupHeartbeatResponse,
+    handle=handle,
+    error_response=error_response,
+)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.deferred import Deferred
@@ -20,7 +21,7 @@ from ottla.wire.messages.create_partitions import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["error_response", "handle"]
+__all__ = ["API"]
 
 # From this version on, clients know THROTTLING_QUOTA_EXCEEDED (KIP-599).
 _STRICT_SINCE = 3
@@ -55,3 +56,11 @@ def error_response(request: CreatePartitionsRequest, version: int, error: KafkaE
             for topic in request.topics
         ]
     )
+
+
+API = Api(
+    request=CreatePartitionsRequest,
+    response=CreatePartitionsResponse,
+    handle=handle,
+    error_response=error_response,
+)

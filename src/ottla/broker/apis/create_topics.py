@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.deferred import Deferred
@@ -20,7 +21,7 @@ from ottla.wire.messages.create_topics import CreatableTopicResult, CreateTopics
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["error_response", "handle"]
+__all__ = ["API"]
 
 # From this version on, clients know THROTTLING_QUOTA_EXCEEDED (KIP-599).
 _STRICT_SINCE = 6
@@ -70,3 +71,6 @@ def error_response(request: CreateTopicsRequest, version: int, error: KafkaError
             for topic in request.topics
         ]
     )
+
+
+API = Api(request=CreateTopicsRequest, response=CreateTopicsResponse, handle=handle, error_response=error_response)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.deferred import Deferred
@@ -16,7 +17,7 @@ from ottla.wire.messages.delete_groups import DeletableGroupResult, DeleteGroups
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["error_response", "handle"]
+__all__ = ["API"]
 
 
 def handle(request: DeleteGroupsRequest, context: RequestContext, broker: Broker) -> Deferred[DeleteGroupsResponse]:
@@ -36,3 +37,6 @@ def error_response(request: DeleteGroupsRequest, version: int, error: KafkaError
     return DeleteGroupsResponse(
         results=[DeletableGroupResult(group_id=name, error_code=error.code) for name in request.groups_names]
     )
+
+
+API = Api(request=DeleteGroupsRequest, response=DeleteGroupsResponse, handle=handle, error_response=error_response)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.errors import ErrorCode
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.model.deferred import Deferred
 
-__all__ = ["handle"]
+__all__ = ["API"]
 
 _INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
@@ -61,3 +62,6 @@ def _delete(
             where = TopicPartition(topic, wanted.partition_index)
             answer.error_code = error_of(raised, "a deletion", where).code
     return answer
+
+
+API = Api(request=DeleteRecordsRequest, response=DeleteRecordsResponse, handle=handle)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.metadata.image import MetadataImage
@@ -21,7 +22,7 @@ from ottla.wire.messages.delete_topics import DeletableTopicResult, DeleteTopics
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["error_response", "handle"]
+__all__ = ["API"]
 
 # From this version on, clients know THROTTLING_QUOTA_EXCEEDED (KIP-599).
 _STRICT_SINCE = 5
@@ -85,3 +86,6 @@ def _take_denied(
     request.topic_names = [name for name in request.topic_names if not is_denied(name, Uuid.ZERO)]
     request.topics = [topic for topic in request.topics if not is_denied(topic.name, topic.topic_id)]
     return denied
+
+
+API = Api(request=DeleteTopicsRequest, response=DeleteTopicsResponse, handle=handle, error_response=error_response)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.metadata.image import CLIENT_ID, IP, USER, QuotaEntity
 from ottla.model.errors import ErrorCode, KafkaError
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.context import RequestContext
 
-__all__ = ["error_response", "handle"]
+__all__ = ["API"]
 
 _EXACT, _DEFAULT, _ANY = 0, 1, 2
 
@@ -89,3 +90,11 @@ def _matches(entity: QuotaEntity, request: DescribeClientQuotasRequest) -> bool:
 
 def _invalid(sentence: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_REQUEST, sentence)
+
+
+API = Api(
+    request=DescribeClientQuotasRequest,
+    response=DescribeClientQuotasResponse,
+    handle=handle,
+    error_response=error_response,
+)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.cluster_view import alive_brokers, any_alive_broker
 from ottla.broker.context import RequestContext
@@ -22,7 +23,7 @@ from ottla.wire.messages.describe_cluster import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["handle"]
+__all__ = ["API"]
 
 _BROKERS, _CONTROLLERS = 1, 2
 
@@ -93,3 +94,6 @@ def _controllers(request: DescribeClusterRequest, context: RequestContext, broke
             if listener in controller.endpoints
         ],
     )
+
+
+API = Api(request=DescribeClusterRequest, response=DescribeClusterResponse, handle=handle)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import Operation
 from ottla.broker.config_resources import check_authorized, check_own_id
 from ottla.broker.context import RequestContext
@@ -41,7 +42,7 @@ from ottla.wire.messages.describe_configs import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["error_response", "handle"]
+__all__ = ["API"]
 
 _DESCRIBED = frozenset(kind for kind in ResourceType if kind is not ResourceType.UNKNOWN)
 
@@ -127,3 +128,11 @@ def _result(entry: EffectiveConfig, request: DescribeConfigsRequest) -> Describe
         # A logger's is empty rather than missing, asked for or not.
         documentation=entry.documentation if request.include_documentation or not entry.documentation else None,
     )
+
+
+API = Api(
+    request=DescribeConfigsRequest,
+    response=DescribeConfigsResponse,
+    handle=handle,
+    error_response=error_response,
+)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.deferred import Deferred
@@ -17,7 +18,7 @@ from ottla.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRe
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["handle"]
+__all__ = ["API"]
 
 
 def handle(request: DescribeGroupsRequest, context: RequestContext, broker: Broker) -> Deferred[DescribeGroupsResponse]:
@@ -40,3 +41,6 @@ def handle(request: DescribeGroupsRequest, context: RequestContext, broker: Brok
         return DescribeGroupsResponse(groups=[*groups, *forbidden])
 
     return broker.groups.describe_groups(allowed, context.api_version).then(respond)
+
+
+API = Api(request=DescribeGroupsRequest, response=DescribeGroupsResponse, handle=handle)

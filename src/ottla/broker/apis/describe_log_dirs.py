@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.errors import ErrorCode
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.storage.manager import DirectoryDescription
 
-__all__ = ["handle"]
+__all__ = ["API"]
 
 
 def handle(request: DescribeLogDirsRequest, context: RequestContext, broker: Broker) -> DescribeLogDirsResponse:
@@ -65,3 +66,6 @@ def _result(described: DirectoryDescription, cordoned: frozenset[str]) -> Descri
         usable_bytes=described.usable_bytes,
         is_cordoned=described.path in cordoned or "*" in cordoned,
     )
+
+
+API = Api(request=DescribeLogDirsRequest, response=DescribeLogDirsResponse, handle=handle)

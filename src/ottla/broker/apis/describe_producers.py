@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.errors import ErrorCode, KafkaError
@@ -21,7 +22,7 @@ from ottla.wire.messages.describe_producers import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["error_response", "handle"]
+__all__ = ["API"]
 
 
 def handle(request: DescribeProducersRequest, context: RequestContext, broker: Broker) -> DescribeProducersResponse:
@@ -76,3 +77,11 @@ def _describe(topic: str, index: int, broker: Broker) -> PartitionResponse:
             for producer in partition.log.active_producers()
         ],
     )
+
+
+API = Api(
+    request=DescribeProducersRequest,
+    response=DescribeProducersResponse,
+    handle=handle,
+    error_response=error_response,
+)

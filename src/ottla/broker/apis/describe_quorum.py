@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.metadata.topic_names import CLUSTER_METADATA_TOPIC
@@ -29,7 +30,7 @@ from ottla.wire.messages.describe_quorum import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["handle"]
+__all__ = ["API"]
 
 
 def handle(
@@ -91,3 +92,6 @@ def _state(replica: ReplicaDescription, version: int) -> ReplicaState:
         last_fetch_timestamp=replica.last_fetch_ms,
         last_caught_up_timestamp=replica.last_caught_up_ms,
     )
+
+
+API = Api(request=DescribeQuorumRequest, response=DescribeQuorumResponse, handle=handle)

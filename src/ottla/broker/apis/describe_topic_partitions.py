@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.cluster_view import NO_ID, endpoint_of, missing_topic_code, offline_replicas
 from ottla.broker.context import RequestContext
@@ -25,7 +26,7 @@ from ottla.wire.messages.describe_topic_partitions import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["handle"]
+__all__ = ["API"]
 
 
 def handle(
@@ -110,3 +111,6 @@ def _partition_answer(
         last_known_elr=list(partition.last_known_elr),
         offline_replicas=offline_replicas(image, partition, listener),
     )
+
+
+API = Api(request=DescribeTopicPartitionsRequest, response=DescribeTopicPartitionsResponse, handle=handle)

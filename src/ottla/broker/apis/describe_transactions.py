@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.deferred import Deferred, gather
@@ -17,7 +18,7 @@ from ottla.wire.messages.describe_transactions import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["error_response", "handle"]
+__all__ = ["API"]
 
 
 def handle(
@@ -49,3 +50,11 @@ def _visible(state: TransactionState, context: RequestContext) -> TransactionSta
     """Without the topics that the asker may not know of."""
     state.topics = [each for each in state.topics if context.allows(Operation.DESCRIBE, ResourceType.TOPIC, each.topic)]
     return state
+
+
+API = Api(
+    request=DescribeTransactionsRequest,
+    response=DescribeTransactionsResponse,
+    handle=handle,
+    error_response=error_response,
+)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.metadata.controller.decision import repeated
 from ottla.model.errors import ErrorCode, KafkaError
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from ottla.broker.context import RequestContext
     from ottla.metadata.image import ScramCredential
 
-__all__ = ["handle"]
+__all__ = ["API"]
 
 
 def handle(
@@ -56,3 +57,6 @@ def _by_user(credentials: Mapping[tuple[str, int], ScramCredential]) -> dict[str
 
 def _refused(user: str, code: ErrorCode) -> DescribeUserScramCredentialsResult:
     return DescribeUserScramCredentialsResult(user=user, error_code=code, error_message=f"{user}: {code.message}")
+
+
+API = Api(request=DescribeUserScramCredentialsRequest, response=DescribeUserScramCredentialsResponse, handle=handle)

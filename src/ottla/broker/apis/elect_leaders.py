@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.elect_leaders import (
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from ottla.broker.context import RequestContext
     from ottla.model.deferred import Deferred
 
-__all__ = ["error_response", "handle"]
+__all__ = ["API"]
 
 
 def handle(request: ElectLeadersRequest, context: RequestContext, broker: Broker) -> Deferred[ElectLeadersResponse]:
@@ -45,3 +46,6 @@ def error_response(request: ElectLeadersRequest, version: int, error: KafkaError
             for topic in request.topic_partitions or ()
         ],
     )
+
+
+API = Api(request=ElectLeadersRequest, response=ElectLeadersResponse, handle=handle, error_response=error_response)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.deferred import Deferred
@@ -19,7 +20,7 @@ from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["error_response", "handle"]
+__all__ = ["API"]
 
 FIRST_VERSION_WITH_PRODUCER_FENCED = 2
 FIRST_VERSION_THAT_RAISES_THE_EPOCH = 5
@@ -42,3 +43,6 @@ def error_response(request: EndTxnRequest, version: int, error: KafkaError) -> E
     if code is ErrorCode.PRODUCER_FENCED and version < FIRST_VERSION_WITH_PRODUCER_FENCED:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     return EndTxnResponse(error_code=code)
+
+
+API = Api(request=EndTxnRequest, response=EndTxnResponse, handle=handle, error_response=error_response)

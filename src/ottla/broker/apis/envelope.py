@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.apis import CONTROLLER_HANDLERS, FORWARDABLE
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.context import CloseConnection, ConnectionContext, Principal
 from ottla.broker.pending import Part, PendingResponse
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from ottla.broker.context import RequestContext
     from ottla.metadata.controller import Controller
 
-__all__ = ["handle"]
+__all__ = ["API"]
 
 _SIZE_BYTES = 4
 
@@ -111,3 +112,6 @@ def _host(address: memoryview) -> str:
     if len(address) == 4:
         return ".".join(str(number) for number in address)
     return ":".join(f"{int.from_bytes(address[at : at + 2], 'big'):x}" for at in range(0, len(address), 2))
+
+
+API = Api(request=EnvelopeRequest, response=EnvelopeResponse, handle=handle)

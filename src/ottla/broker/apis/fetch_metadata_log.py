@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
+from ottla.broker.fetch_senders import is_from_follower
 from ottla.model.errors import ErrorCode
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from ottla.broker.context import RequestContext
     from ottla.model.deferred import Deferred
 
-__all__ = ["handle"]
+__all__ = ["API"]
 
 _REPLICA_STATE_VERSION = 15
 
@@ -34,3 +36,6 @@ def handle(request: FetchRequest, context: RequestContext, broker: Broker) -> Fe
     if context.api_version >= _REPLICA_STATE_VERSION and request.replica_state is not None:
         replica_id = request.replica_state.replica_id
     return broker.quorum.leader.fetch(request, replica_id=replica_id, api_version=context.api_version)
+
+
+API = Api(request=FetchRequest, response=FetchResponse, handle=handle, is_from_broker=is_from_follower)

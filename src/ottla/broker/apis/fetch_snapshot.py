@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.model.errors import ErrorCode
 from ottla.wire.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.context import RequestContext
 
-__all__ = ["handle"]
+__all__ = ["API"]
 
 
 def handle(request: FetchSnapshotRequest, context: RequestContext, broker: Broker) -> FetchSnapshotResponse:
@@ -23,3 +24,6 @@ def handle(request: FetchSnapshotRequest, context: RequestContext, broker: Broke
         return FetchSnapshotResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     assert broker.quorum is not None, "only a controller has this listener"
     return broker.quorum.leader.fetch_snapshot(request)
+
+
+API = Api(request=FetchSnapshotRequest, response=FetchSnapshotResponse, handle=handle)

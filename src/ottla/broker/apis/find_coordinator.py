@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.cluster_view import endpoint_of
 from ottla.broker.context import RequestContext
@@ -28,7 +29,7 @@ from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorReq
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["error_response", "handle"]
+__all__ = ["API"]
 
 logger = logging.getLogger("ottla.broker.find_coordinator")
 
@@ -154,3 +155,11 @@ def _log_failure(outcome: Deferred[CreateTopicsResponse]) -> None:
     for result in outcome.result().topics:
         if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             logger.warning("%s could not be created: %s", result.name, result.error_message)
+
+
+API = Api(
+    request=FindCoordinatorRequest,
+    response=FindCoordinatorResponse,
+    handle=handle,
+    error_response=error_response,
+)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.deferred import Deferred
@@ -16,10 +17,13 @@ from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["handle"]
+__all__ = ["API"]
 
 
 def handle(request: HeartbeatRequest, context: RequestContext, broker: Broker) -> Deferred[HeartbeatResponse]:
     if not context.allows(Operation.READ, ResourceType.GROUP, request.group_id):
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     return broker.groups.heartbeat(request)
+
+
+API = Api(request=HeartbeatRequest, response=HeartbeatResponse, handle=handle)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import Operation
 from ottla.broker.config_resources import (
     alter_loggers,
@@ -36,7 +37,7 @@ from ottla.wire.messages.incremental_alter_configs import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["error_response", "handle"]
+__all__ = ["API"]
 
 
 def handle(
@@ -78,3 +79,11 @@ def error_response(
     error: KafkaError,
 ) -> IncrementalAlterConfigsResponse:
     return IncrementalAlterConfigsResponse(responses=refusals(request.resources, error, AlterConfigsResourceResponse))
+
+
+API = Api(
+    request=IncrementalAlterConfigsRequest,
+    response=IncrementalAlterConfigsResponse,
+    handle=handle,
+    error_response=error_response,
+)

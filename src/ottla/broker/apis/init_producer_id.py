@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.deferred import Deferred
@@ -19,7 +20,7 @@ from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProd
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["error_response", "handle"]
+__all__ = ["API"]
 
 FIRST_VERSION_WITH_PRODUCER_FENCED = 4
 NOBODY = -1
@@ -56,3 +57,6 @@ def error_response(request: InitProducerIdRequest, version: int, error: KafkaErr
     if code is ErrorCode.PRODUCER_FENCED and version < FIRST_VERSION_WITH_PRODUCER_FENCED:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     return InitProducerIdResponse(error_code=code, producer_epoch=NOBODY)
+
+
+API = Api(request=InitProducerIdRequest, response=InitProducerIdResponse, handle=handle, error_response=error_response)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.deferred import Deferred
@@ -19,7 +20,7 @@ from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["error_response", "handle"]
+__all__ = ["API"]
 
 FIRST_VERSION_WITHOUT_PROTOCOL = 7
 
@@ -51,3 +52,6 @@ def _without_protocol(response: JoinGroupResponse) -> JoinGroupResponse:
     """No protocol is null where it can be said."""
     response.protocol_name = response.protocol_name or None
     return response
+
+
+API = Api(request=JoinGroupRequest, response=JoinGroupResponse, handle=handle, error_response=error_response)

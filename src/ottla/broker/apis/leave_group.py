@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.deferred import Deferred
@@ -16,7 +17,7 @@ from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupRespons
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["error_response", "handle"]
+__all__ = ["API"]
 
 FIRST_VERSION_WITH_SEVERAL_MEMBERS = 3
 
@@ -37,3 +38,6 @@ def error_response(request: LeaveGroupRequest, version: int, error: KafkaError) 
 def _with_one_code(response: LeaveGroupResponse) -> LeaveGroupResponse:
     """Before version 3 there was one member, and its error is the answer's."""
     return LeaveGroupResponse(error_code=response.error_code or response.members[0].error_code)
+
+
+API = Api(request=LeaveGroupRequest, response=LeaveGroupResponse, handle=handle, error_response=error_response)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import CLUSTER_NAME, Operation
 from ottla.broker.authorization import ResourceType as AclResourceType
 from ottla.broker.context import RequestContext
@@ -24,7 +25,7 @@ from ottla.wire.messages.list_config_resources import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["handle"]
+__all__ = ["API"]
 
 _LISTED = (
     ResourceType.GROUP,
@@ -61,3 +62,6 @@ def _names(kind: ResourceType, broker: Broker) -> Iterable[str]:
     if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
         return [str(node_id) for node_id in image.brokers]
     return [resource.name for resource in image.configs.by_resource if resource.type == kind]
+
+
+API = Api(request=ListConfigResourcesRequest, response=ListConfigResourcesResponse, handle=handle)

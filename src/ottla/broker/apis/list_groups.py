@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.deferred import Deferred
@@ -15,7 +16,7 @@ from ottla.wire.messages.list_groups import ListedGroup, ListGroupsRequest, List
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["handle"]
+__all__ = ["API"]
 
 
 def handle(request: ListGroupsRequest, context: RequestContext, broker: Broker) -> Deferred[ListGroupsResponse]:
@@ -31,3 +32,6 @@ def handle(request: ListGroupsRequest, context: RequestContext, broker: Broker) 
         )
 
     return broker.groups.list_groups(states=request.states_filter, types=request.types_filter).then(respond)
+
+
+API = Api(request=ListGroupsRequest, response=ListGroupsResponse, handle=handle)

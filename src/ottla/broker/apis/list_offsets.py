@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.deferred import Deferred
@@ -34,7 +35,7 @@ from ottla.wire.messages.list_offsets import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["handle"]
+__all__ = ["API"]
 
 # The first version that knows each special timestamp.
 _VERSION_OF_TIMESTAMP = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9, -6: 11}
@@ -130,3 +131,6 @@ class _ListOffsetsCall:
         answer.error_code = error.code
         if error.code is ErrorCode.OFFSET_NOT_AVAILABLE and self._version < _OFFSET_NOT_AVAILABLE_VERSION:
             answer.error_code = ErrorCode.LEADER_NOT_AVAILABLE
+
+
+API = Api(request=ListOffsetsRequest, response=ListOffsetsResponse, handle=handle)

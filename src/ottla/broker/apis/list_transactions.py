@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.coordinator.group.consumer.pattern import InvalidPattern, any_name
@@ -20,7 +21,7 @@ from ottla.wire.messages.list_transactions import ListTransactionsRequest, ListT
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["handle"]
+__all__ = ["API"]
 
 
 def handle(
@@ -54,3 +55,6 @@ def _matcher(pattern: str | None) -> Callable[[str], bool] | None:
         return any_name(pattern)
     except InvalidPattern as error:
         raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, str(error)) from error
+
+
+API = Api(request=ListTransactionsRequest, response=ListTransactionsResponse, handle=handle)

@@ -17,6 +17,7 @@ import copy
 import logging
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.cluster_view import (
     alive_brokers,
@@ -41,7 +42,7 @@ from ottla.wire.messages.metadata import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["error_response", "handle"]
+__all__ = ["API"]
 
 logger = logging.getLogger("ottla.broker.metadata")
 
@@ -195,3 +196,6 @@ def _log_failures(outcome: Deferred[CreateTopicsResponse]) -> None:
         more = f" (and {len(failed) - 1} others)" if len(failed) > 1 else ""
         name, message = failed[0].name, failed[0].error_message
         logger.warning("topic %r%s could not be created automatically: %s", name, more, message)
+
+
+API = Api(request=MetadataRequest, response=MetadataResponse, handle=handle, error_response=error_response)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.deferred import Deferred
@@ -20,7 +21,7 @@ from ottla.wire.messages.offset_delete import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["error_response", "handle"]
+__all__ = ["API"]
 
 
 def handle(request: OffsetDeleteRequest, context: RequestContext, broker: Broker) -> Deferred[OffsetDeleteResponse]:
@@ -64,3 +65,6 @@ def _check(topic: str, index: int, context: RequestContext, broker: Broker) -> E
     if broker.metadata.image.topics.partition(topic, index) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.NONE
+
+
+API = Api(request=OffsetDeleteRequest, response=OffsetDeleteResponse, handle=handle, error_response=error_response)

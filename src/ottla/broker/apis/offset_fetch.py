@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.deferred import Deferred, gather
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.metadata.image import TopicsImage
 
-__all__ = ["error_response", "handle"]
+__all__ = ["API"]
 
 FIRST_VERSION_WITH_GROUP_ERROR = 2
 FIRST_VERSION_WITH_SEVERAL_GROUPS = 8
@@ -176,3 +177,6 @@ def _single(answer: OffsetFetchResponseGroup, group: OffsetFetchRequestGroup, ve
             for topic in topics
         ],
     )
+
+
+API = Api(request=OffsetFetchRequest, response=OffsetFetchResponse, handle=handle, error_response=error_response)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.errors import ErrorCode, KafkaError
@@ -22,7 +23,7 @@ from ottla.wire.messages.offset_for_leader_epoch import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["handle"]
+__all__ = ["API"]
 
 
 def handle(
@@ -49,3 +50,6 @@ def _end_of_epoch(topic: str, wanted: OffsetForLeaderPartition, broker: Broker) 
     except KafkaError as error:
         return EpochEndOffset(partition=wanted.partition, error_code=error.code)
     return EpochEndOffset(partition=wanted.partition, leader_epoch=epoch, end_offset=end_offset)
+
+
+API = Api(request=OffsetForLeaderEpochRequest, response=OffsetForLeaderEpochResponse, handle=handle)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.voter_changes import quorum_to_change
 from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from ottla.broker.context import RequestContext
     from ottla.model.deferred import Deferred
 
-__all__ = ["handle"]
+__all__ = ["API"]
 
 
 def handle(
@@ -25,3 +26,6 @@ def handle(
     if quorum is None:
         return broker.controller.ask(request, context.for_controller())
     return quorum.reconfiguration.remove_voter(request)
+
+
+API = Api(request=RemoveRaftVoterRequest, response=RemoveRaftVoterResponse, handle=handle)

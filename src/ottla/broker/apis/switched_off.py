@@ -20,12 +20,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.model.errors import ErrorCode, KafkaError
+from ottla.wire.api import API_SPECS, ApiKey
 
 if TYPE_CHECKING:
+    from ottla.broker.apis.api import Api
     from ottla.broker.broker import Broker
     from ottla.broker.context import RequestContext
 
-__all__ = ["APIS", "RefusedApi"]
+__all__ = ["ROWS", "RefusedApi"]
 
 _NO_AUTHENTICATION = "This listener asks nobody to authenticate."
 _NO_AUTHORIZER = "No authorizer is configured, so there are no access rules."
@@ -50,6 +52,17 @@ class RefusedApi(NamedTuple):
     check: Callable[[Any], None] | None = None
     # Adds to the response what depends on who asks.
     complete: Callable[[Any, Any, RequestContext], None] | None = None
+
+    def api(self) -> Api:
+        from ottla.broker.apis.api import Api
+
+        spec = API_SPECS[ApiKey(self.api_key)]
+        return Api(
+            request=spec.request_class,
+            response=spec.response_class,
+            handle=self.handle,
+            error_response=self.error_response,
+        )
 
     def handle(self, request: Any, context: RequestContext, broker: Broker) -> Any:  # noqa: ARG002
         if self.check is not None:
@@ -169,8 +182,6 @@ def _name_token_owner(response: Any, request: Any, context: RequestContext) -> N
 
 
 def _response_class(api_key: int) -> Any:
-    from ottla.wire.api import API_SPECS, ApiKey
-
     return API_SPECS[ApiKey(api_key)].response_class
 
 
@@ -183,7 +194,7 @@ _NOT_ALLOWED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 _UNSUPPORTED = ErrorCode.UNSUPPORTED_VERSION
 _SECURITY_DISABLED = ErrorCode.SECURITY_DISABLED
 
-_ROWS = (
+_TABLE = (
     # SaslHandshake, SaslAuthenticate. The latter does not send the client's own secret back.
     RefusedApi(17, 0, 1, ErrorCode.ILLEGAL_SASL_STATE, _generic),
     RefusedApi(36, 0, 2, ErrorCode.ILLEGAL_SASL_STATE, _code_and_message, _NO_AUTHENTICATION),
@@ -220,4 +231,4 @@ _ROWS = (
     RefusedApi(94, 0, 0, _UNSUPPORTED, _code_and_message, _NO_UNREGISTRATION),
 )
 
-APIS = {row.api_key: row for row in _ROWS}
+ROWS = {row.api_key: row for row in _TABLE}

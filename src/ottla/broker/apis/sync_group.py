@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.deferred import Deferred
@@ -17,7 +18,7 @@ from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["error_response", "handle"]
+__all__ = ["API"]
 
 FIRST_VERSION_WITH_PROTOCOL = 5
 
@@ -33,3 +34,6 @@ def handle(request: SyncGroupRequest, context: RequestContext, broker: Broker) -
 
 def error_response(request: SyncGroupRequest, version: int, error: KafkaError) -> SyncGroupResponse:  # noqa: ARG001
     return SyncGroupResponse(error_code=error.code)
+
+
+API = Api(request=SyncGroupRequest, response=SyncGroupResponse, handle=handle, error_response=error_response)

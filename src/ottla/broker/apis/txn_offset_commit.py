@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.deferred import Deferred
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from ottla.metadata.image import TopicImage, TopicsImage
     from ottla.replica.partition import Partition
 
-__all__ = ["error_response", "handle"]
+__all__ = ["API"]
 
 _LOADING_VERSION = 2
 _ABORTABLE_VERSION = 4
@@ -145,3 +146,11 @@ def _merge(response: TxnOffsetCommitResponse, refused: list[TxnOffsetCommitRespo
         else:
             same.partitions.extend(topic.partitions)
     return response
+
+
+API = Api(
+    request=TxnOffsetCommitRequest,
+    response=TxnOffsetCommitResponse,
+    handle=handle,
+    error_response=error_response,
+)

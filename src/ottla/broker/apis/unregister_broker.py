@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from ottla.broker.context import RequestContext
     from ottla.model.deferred import Deferred
 
-__all__ = ["handle"]
+__all__ = ["API"]
 
 
 def handle(
@@ -22,3 +23,6 @@ def handle(
     if not context.allows(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     return broker.controller.ask(request, context.for_controller())
+
+
+API = Api(request=UnregisterBrokerRequest, response=UnregisterBrokerResponse, handle=handle)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.deferred import Deferred
@@ -18,7 +19,7 @@ from ottla.wire.messages.update_features import UpdateFeaturesRequest, UpdateFea
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["handle"]
+__all__ = ["API"]
 
 
 def handle(
@@ -28,3 +29,6 @@ def handle(
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return UpdateFeaturesResponse(error_code=code, error_message=code.message)
     return broker.controller.ask(request, context.for_controller())
+
+
+API = Api(request=UpdateFeaturesRequest, response=UpdateFeaturesResponse, handle=handle)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.model.errors import ErrorCode
 from ottla.wire.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from ottla.broker.context import RequestContext
     from ottla.model.deferred import Deferred
 
-__all__ = ["handle"]
+__all__ = ["API"]
 
 
 def handle(
@@ -23,3 +24,6 @@ def handle(
         return UpdateRaftVoterResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     assert broker.quorum is not None, "only a controller has this listener"
     return broker.quorum.reconfiguration.update_voter(request)
+
+
+API = Api(request=UpdateRaftVoterRequest, response=UpdateRaftVoterResponse, handle=handle)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.model.errors import ErrorCode
 from ottla.wire.messages.vote import VoteRequest, VoteResponse
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.context import RequestContext
 
-__all__ = ["handle"]
+__all__ = ["API"]
 
 
 def handle(request: VoteRequest, context: RequestContext, broker: Broker) -> VoteResponse:
@@ -23,3 +24,6 @@ def handle(request: VoteRequest, context: RequestContext, broker: Broker) -> Vot
         return VoteResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     assert broker.quorum is not None, "only a controller has this listener"
     return broker.quorum.elections.vote(request, api_version=context.api_version)
+
+
+API = Api(request=VoteRequest, response=VoteResponse, handle=handle)

@@ -12,8 +12,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis.api import Api
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.context import RequestContext
+from ottla.broker.quotas.metering import Metering
 from ottla.coordinator.group import OFFSETS_TOPIC
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
@@ -30,7 +32,7 @@ from ottla.wire.messages.write_txn_markers import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["error_response", "handle"]
+__all__ = ["API"]
 
 # What the group coordinator says when it is not ready; a transaction's coordinator knows partitions only.
 _NOT_READY = frozenset(
@@ -145,3 +147,12 @@ def _response(request: WriteTxnMarkersRequest, results: dict[object, ErrorCode])
             for number, marker in enumerate(request.markers)
         ]
     )
+
+
+API = Api(
+    request=WriteTxnMarkersRequest,
+    response=WriteTxnMarkersResponse,
+    handle=handle,
+    error_response=error_response,
+    metering=Metering.NONE,
+)

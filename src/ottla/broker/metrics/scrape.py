@@ -114,9 +114,10 @@ class Scrape:
         counted = self.broker.statistics
         for api_key, statistics in sorted(counted.apis.items()):
             if api_key == ApiKey.FETCH:
-                yield "Fetch", statistics.plus(counted.follower_fetches)
+                of_followers = counted.api_for_brokers(api_key)
+                yield "Fetch", statistics.plus(of_followers)
                 yield "FetchConsumer", statistics
-                yield "FetchFollower", counted.follower_fetches
+                yield "FetchFollower", of_followers
             else:
                 yield API_SPECS[ApiKey(api_key)].name, statistics
 

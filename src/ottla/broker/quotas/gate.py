@@ -7,7 +7,9 @@ quota that is set now holds for their next request.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ottla.broker.quotas.metering import Metering
 
 if TYPE_CHECKING:
     from ottla.broker.context import RequestContext
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
     from ottla.model.ports import Clock
 
 __all__ = ["Quotas"]
-
-_PRODUCE = 0
 
 
 class Quotas:
@@ -56,24 +56,29 @@ class Quotas:
         self.is_set = self.clients.limits_clients
         self.limits_connections = bool(self.clients.connections)
 
-    def settle(self, context: RequestContext, response: Any, *, handled_seconds: float, request_bytes: int) -> int:
-        """Counts a request that is about to be answered; tells and mutes its client if that was too much.
+    def charge(
+        self,
+        context: RequestContext,
+        metering: Metering,
+        *,
+        throttle_time_ms: int,
+        handled_seconds: float,
+        request_bytes: int,
+    ) -> int:
+        """Counts a request that is about to be answered, and mutes its connection if its client used too much.
 
-        Gives the throttle time. `response` is None where nothing is answered (acks=0): the connection is muted all the
-        same.
+        Takes the throttle time that the handler has set (a fetch was too large, topics were created too fast), and
+        returns the one to answer with.
         """
         clients = self.clients
-        if clients is None or context.listener.is_controller:
-            # What nodes ask of the controller is theirs; on whose behalf they do so they see to themselves.
+        if clients is None or metering is Metering.NONE or context.listener.is_controller:
+            # A controller's listener serves nodes. A broker that forwards a client's request meters it itself.
             return 0
-        # What the handler found: a fetch that was too much, topics created too fast.
-        throttle_ms: int = getattr(response, "throttle_time_ms", 0)
-        if context.api_key == _PRODUCE:
+        throttle_ms = throttle_time_ms
+        if metering is Metering.TIME_AND_REQUEST_BYTES:
             throttle_ms = max(throttle_ms, clients.produced(context, request_bytes))
         throttle_ms = max(throttle_ms, clients.requested(context, handled_seconds))
         if throttle_ms > 0:
-            if hasattr(response, "throttle_time_ms"):
-                response.throttle_time_ms = throttle_ms
             mute = context.connection.mute
             if mute is not None:
                 mute(throttle_ms / 1000)

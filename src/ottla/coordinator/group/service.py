@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         ConsumerGroupHeartbeatResponse,
     )
     from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+    from ottla.wire.packed import PackedResponse
 
 __all__ = ["GroupCoordinator"]
 
@@ -221,7 +222,9 @@ class GroupCoordinator:
 
     # Offsets.
 
-    def commit_offsets(self, request: OffsetCommitRequest, api_version: int) -> Deferred[OffsetCommitResponse]:
+    def commit_offsets(
+        self, request: OffsetCommitRequest, api_version: int
+    ) -> Deferred[OffsetCommitResponse | PackedResponse]:
         return self.submit(request.group_id, lambda shard, now_ms: decide_commit(shard, request, api_version, now_ms))
 
     def fetch_offsets(

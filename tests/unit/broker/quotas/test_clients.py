@@ -9,6 +9,7 @@ import pytest
 from ottla.broker.context import ConnectionContext, ListenerInfo, Principal, RequestContext
 from ottla.broker.quotas.clients import ADDRESSES_MAX, ClientQuotas
 from ottla.broker.quotas.gate import Quotas
+from ottla.broker.quotas.metering import Metering
 from ottla.broker.quotas.meters import Meters, RateMeter
 from ottla.broker.quotas.rates import WindowedRate
 from ottla.broker.quotas.table import Assigned
@@ -17,7 +18,6 @@ from ottla.metadata.image import MetadataImage, QuotaEntity
 from ottla.model.config import BrokerConfig
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.metadata_records import ClientQuotaRecord, EntityData
-from ottla.wire.messages.produce import ProduceResponse
 
 EVERYBODY: QuotaEntity = (("client-id", None),)
 
@@ -211,25 +211,28 @@ def test_the_answer_tells_and_the_connection_is_muted(clock: StillClock) -> None
     assert made.is_set
     request = context()
     connection = MutedConnection(request)
-    response = ProduceResponse()
-    assert made.settle(request, response, handled_seconds=0.0, request_bytes=10_000) == 0
-    assert (response.throttle_time_ms, connection.muted) == (0, [])
-    assert made.settle(request, response, handled_seconds=0.0, request_bytes=500) == 500
-    assert (response.throttle_time_ms, connection.muted) == (500, [0.5])
-    # Nothing is answered, and the connection is muted all the same: acks=0.
-    assert made.settle(request, None, handled_seconds=0.0, request_bytes=500) == 1_000
-    assert connection.muted == [0.5, 1.0]
+    assert charge(made, request, Metering.TIME, request_bytes=50_000) == 0
+    assert charge(made, request, Metering.TIME_AND_REQUEST_BYTES, request_bytes=10_000) == 0
+    assert connection.muted == []
+    assert charge(made, request, Metering.TIME_AND_REQUEST_BYTES, request_bytes=500) == 500
+    assert connection.muted == [0.5]
+    assert charge(made, request, Metering.NONE, request_bytes=500) == 0
+    assert connection.muted == [0.5]
+
+
+def charge(made: Quotas, request: Any, metering: Metering, **used: Any) -> int:
+    return made.charge(request, metering, **{"throttle_time_ms": 0, "handled_seconds": 0.0, "request_bytes": 1, **used})
 
 
 def test_what_the_handler_has_found_is_heeded(clock: StillClock) -> None:
     made = gate(clock, {"consumer_byte_rate": 1000.0})
     request = context(api_key=1)
     connection = MutedConnection(request)
-    made.settle(request, ProduceResponse(throttle_time_ms=70), handled_seconds=0.0, request_bytes=1)
+    assert charge(made, request, Metering.TIME, throttle_time_ms=70) == 70
     assert connection.muted == [0.07]
 
 
 def test_what_nodes_ask_of_a_controller_is_not_counted(clock: StillClock) -> None:
     made = gate(clock, {"request_percentage": 1.0})
     request = context(api_key=19, controller=True)
-    assert made.settle(request, ProduceResponse(), handled_seconds=100.0, request_bytes=1) == 0
+    assert charge(made, request, Metering.TIME, handled_seconds=100.0) == 0

@@ -15,6 +15,18 @@
 
 from __future__ import annotations
 
-from ottla.broker.apis.fetch.handler import error_response, handle, handle_giant
+from ottla.broker.apis.api import Api
+from ottla.broker.apis.fetch.handler import error_response, handle, handle_in_slices
+from ottla.broker.fetch_senders import is_from_follower
+from ottla.wire.messages.fetch import FetchRequest, FetchResponse
 
-__all__ = ["error_response", "handle", "handle_giant"]
+__all__ = ["API"]
+
+API = Api(
+    request=FetchRequest,
+    response=FetchResponse,
+    handle=handle,
+    error_response=error_response,
+    handle_in_slices=handle_in_slices,
+    is_from_broker=is_from_follower,
+)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, cast
 
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.context import RequestContext
+from ottla.broker.fetch_senders import is_from_follower
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
-from ottla.replica.fetch_serving import Fetch, FetchLimits
+from ottla.replica.fetch_serving import Fetch, FetchAnswer, FetchLimits
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
 
 if TYPE_CHECKING:
@@ -19,9 +20,10 @@ if TYPE_CHECKING:
     from ottla.replica.giant_fetch import GiantFetch
     from ottla.replica.manager import ReplicaManager
 
-__all__ = ["error_response", "handle", "handle_giant"]
+__all__ = ["error_response", "handle", "handle_in_slices"]
 
-# A request for more is worked at in slices. Nothing is served besides while it lasts, some microseconds for each.
+# A fetch of more partitions is served in slices: each of them costs some microseconds, and no other client is served
+# meanwhile.
 PARTITIONS_PER_TURN_MAX = 5_000
 
 _READ_COMMITTED = 1
@@ -31,7 +33,7 @@ _REPLICA_STATE_VERSION = 15
 
 def handle(
     request: FetchRequest, context: RequestContext, broker: Broker, plan: FetchPlan | None = None
-) -> FetchResponse | Deferred[FetchResponse]:
+) -> FetchAnswer | Deferred[FetchAnswer]:
     version = context.api_version
     replica_id, replica_epoch = request.replica_id, -1
     if version >= _REPLICA_STATE_VERSION and request.replica_state is not None:
@@ -69,12 +71,11 @@ def handle(
     return fetch.start()
 
 
-def handle_giant(request: FetchRequest, context: RequestContext, broker: Broker) -> Deferred[FetchResponse]:
-    """`handle` for requests that name so many partitions that even to take note of them is work for many turns."""
-    from ottla.broker.dispatch import is_from_follower
+def handle_in_slices(request: FetchRequest, context: RequestContext, broker: Broker) -> Deferred[FetchAnswer]:
+    """`handle` for a request with so many partitions that its session is updated over many turns of the loop, too."""
     from ottla.replica.giant_fetch import plan_in_slices
 
-    def on_planned(plan: FetchPlan) -> Deferred[FetchResponse]:
+    def serve(plan: FetchPlan) -> Deferred[FetchAnswer]:
         response = handle(request, context, broker, plan)
         return response if isinstance(response, Deferred) else Deferred.resolved(response)
 
@@ -85,13 +86,13 @@ def handle_giant(request: FetchRequest, context: RequestContext, broker: Broker)
         is_follower=is_from_follower(request),
         now_ms=context.received_ms,
     )
-    return broker.replicas.slices.run(planning).and_then(on_planned)
+    return broker.replicas.slices.run(planning).and_then(serve)
 
 
 def _find_targets(
     fetch: Fetch, context: RequestContext, replicas: ReplicaManager, entries: Iterable[FetchEntry]
 ) -> None:
-    """Which of the entries are read, and which are refused."""
+    """Sorts the entries into those that are read and those that are refused."""
     is_follower = fetch.replica_id >= 0
     may_read_all = is_follower and context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
     targets = fetch.targets
@@ -99,13 +100,13 @@ def _find_targets(
     for entry in entries:
         partition = entry.partition
         if partition is None or partition.refusal is not None:
-            found = replicas.resolve(entry)
-            if isinstance(found, ErrorCode):
-                fetch.refuse(entry, found)
+            resolved = replicas.resolve(entry)
+            if isinstance(resolved, ErrorCode):
+                fetch.refuse(entry, resolved)
                 continue
-            partition = found
+            partition = resolved
         if partition.topic != topic:
-            # Entries of one topic are neighbours, mostly: one question for each run of them.
+            # Entries of one topic are mostly neighbours: the authorizer is asked once for each run of them.
             topic = partition.topic
             is_allowed = may_read_all or (not is_follower and context.allows(Operation.READ, ResourceType.TOPIC, topic))
         if is_allowed:
@@ -115,12 +116,12 @@ def _find_targets(
 
 
 def _giant_fetch() -> type[GiantFetch]:
-    """Loaded with the first of them, which most nodes never see."""
+    """Imported with the first such fetch, which most nodes never see."""
     from ottla.replica.giant_fetch import GiantFetch
 
     return GiantFetch
 
 
 def error_response(request: FetchRequest, version: int, error: KafkaError) -> FetchResponse:  # noqa: ARG001
-    """The request as a whole failed; before version 7 there is no field to say so, and the answer is empty."""
+    """The request failed as a whole. Before version 7 there is no field for the code, and the response is empty."""
     return FetchResponse(error_code=error.code)

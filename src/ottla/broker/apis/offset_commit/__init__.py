@@ -7,6 +7,17 @@
 
 from __future__ import annotations
 
+from ottla.broker.apis.api import Api, Shortcut
 from ottla.broker.apis.offset_commit.handler import error_response, handle
+from ottla.broker.apis.offset_commit.shortcut import VERSION_MIN, recognise
+from ottla.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
-__all__ = ["error_response", "handle"]
+__all__ = ["API"]
+
+API = Api(
+    request=OffsetCommitRequest,
+    response=OffsetCommitResponse,
+    handle=handle,
+    error_response=error_response,
+    shortcut=Shortcut(min_version=VERSION_MIN, run=recognise),
+)

@@ -17,6 +17,7 @@ from ottla.wire.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from ottla.wire.packed import PackedResponse
 from ottla.wire.uniform import UniformArray
 
 if TYPE_CHECKING:
@@ -26,12 +27,14 @@ if TYPE_CHECKING:
 __all__ = ["error_response", "handle"]
 
 FIRST_VERSION_WITH_TOPIC_IDS = 10
+# The coordinator gives the answer without an error packed, since it is the same each time.
+CommitAnswer = OffsetCommitResponse | PackedResponse
 _TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 
 
 def handle(
     request: OffsetCommitRequest, context: RequestContext, broker: Broker
-) -> OffsetCommitResponse | Deferred[OffsetCommitResponse]:
+) -> CommitAnswer | Deferred[CommitAnswer] | Deferred[OffsetCommitResponse]:
     if not context.allows(Operation.READ, ResourceType.GROUP, request.group_id):
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     topics = broker.metadata.image.topics
@@ -44,8 +47,8 @@ def handle(
             continue
         partitions = known.partitions
         if not _are_among(topic.partitions, len(partitions)):
-            strangers = [partition for partition in topic.partitions if partition.partition_index not in partitions]
-            refused.append(_refused(topic, strangers, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            unknown = [partition for partition in topic.partitions if partition.partition_index not in partitions]
+            refused.append(_refused(topic, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             topic.partitions = [part for part in topic.partitions if part.partition_index in partitions]
         if topic.partitions:
             valid.append(topic)
@@ -53,17 +56,16 @@ def handle(
         return OffsetCommitResponse(topics=refused)
     request.topics = valid
     committed = broker.groups.commit_offsets(request, context.api_version)
-    if context.connection.quota.is_set:
-        committed = committed.then(_own_response)
     if not refused:
         return committed
-    return committed.recover(KafkaError, lambda error: error_response(request, context.api_version, error)).then(
-        lambda response: _merge(response, refused)
+    version = context.api_version
+    return committed.recover(KafkaError, lambda error: error_response(request, version, error)).then(
+        lambda response: _merge(response, version, refused)
     )
 
 
 def error_response(request: OffsetCommitRequest, version: int, error: KafkaError) -> OffsetCommitResponse:  # noqa: ARG001
-    """Every partition gets the code: the answer has no other place for it."""
+    """Every partition gets the code: the response has no other field for it."""
     code = ErrorCode.INVALID_COMMIT_OFFSET_SIZE if error.code in _TOO_LARGE else error.code
     return OffsetCommitResponse(topics=[_refused(topic, topic.partitions, code) for topic in request.topics])
 
@@ -71,7 +73,7 @@ def error_response(request: OffsetCommitRequest, version: int, error: KafkaError
 def _known_topic(
     topic: OffsetCommitRequestTopic, topics: TopicsImage, context: RequestContext
 ) -> TopicImage | ErrorCode:
-    """The topic, or why nothing can be committed for it; fills in the name where the request has an id."""
+    """The topic, or the error for it. Fills in the name where the request has an id."""
     if context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
         known = topics.by_id.get(topic.topic_id)
         if known is None:
@@ -85,7 +87,7 @@ def _known_topic(
 
 
 def _are_among(partitions: Sequence[OffsetCommitRequestPartition], count: int) -> bool:
-    """Whether a topic of so many partitions has them all: they are numbered without gaps."""
+    """True if a topic with `count` partitions has all of these: partitions are numbered without gaps."""
     if type(partitions) is UniformArray:
         indexes: tuple[int, ...] = partitions.column("partition_index")
     else:
@@ -106,18 +108,16 @@ def _refused(
     )
 
 
-def _own_response(response: OffsetCommitResponse) -> OffsetCommitResponse:
-    """One that may be told a throttle time: the one that was given may be shared, and holds for everybody."""
-    return OffsetCommitResponse(topics=response.topics)
-
-
-def _merge(response: OffsetCommitResponse, refused: list[OffsetCommitResponseTopic]) -> OffsetCommitResponse:
-    """A response of its own: the one that was given may be shared."""
-    answered: dict[tuple[str, bytes], OffsetCommitResponseTopic] = {}
+def _merge(
+    response: OffsetCommitResponse | PackedResponse, version: int, refused: list[OffsetCommitResponseTopic]
+) -> OffsetCommitResponse:
+    """The coordinator's response and the refused partitions in one response, where a topic stands once."""
+    if isinstance(response, PackedResponse):
+        response = response.unpacked(OffsetCommitResponse, version)
+    merged: dict[str | bytes, OffsetCommitResponseTopic] = {}
     for topic in (*response.topics, *refused):
-        same = answered.get((topic.name, topic.topic_id.bytes))
+        key = topic.topic_id.bytes if version >= FIRST_VERSION_WITH_TOPIC_IDS else topic.name
+        same = merged.get(key)
         partitions = topic.partitions if same is None else [*same.partitions, *topic.partitions]
-        answered[topic.name, topic.topic_id.bytes] = OffsetCommitResponseTopic(
-            name=topic.name, topic_id=topic.topic_id, partitions=partitions
-        )
-    return OffsetCommitResponse(topics=list(answered.values()))
+        merged[key] = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+    return OffsetCommitResponse(topics=list(merged.values()))

@@ -1,42 +1,42 @@
-"""Offset commits that this node has seen before but for the offset, recognised by their bytes.
+"""Offset commits that differ from an earlier one in offset and leader epoch alone, recognised by their bytes.
 
 A consumer with one partition sends the same request each time, and only two numbers in it change: the offset and its
-leader epoch, which stand together near the end. To decode all of it into objects and to look everything up again would
-cost several times what has to be done. So the bytes before the two numbers are looked up as they are: what they mean
-was read once (`ottla.coordinator.group.offsets.repeated`).
+leader epoch, which stand together near the end. Decoding all of it into objects and looking everything up again would
+cost several times as much as the commit itself. So the bytes before the two numbers are looked up as they are: what
+they mean was decoded once (`ottla.coordinator.group.offsets.repeated`).
 
-Nothing is decided here that `handler` would decide otherwise. Whatever has several partitions
-or metadata, is malformed, needs rights, counts against a quota, or is for a topic or a coordinator that is not here is
-left to the usual way. Versions before 8, the first flexible one, are not recognised.
+Nothing is decided here that `handler` would decide otherwise. A request with several partitions or with metadata, a
+malformed one, a denied one, and one for a topic or a coordinator that is not on this broker are left to the handler.
+Versions before 8, the first flexible one, are left to it, too.
 """
 
 from __future__ import annotations
 
 from functools import partial
 from struct import Struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ottla.broker.authorization import AllowAll
+from ottla.broker.authorization import AllowAll, Operation, ResourceType
+from ottla.wire.codec import decode
 from ottla.wire.messages.offset_commit import OffsetCommitRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from ottla.broker.apis.api import ShortcutOutcome
     from ottla.broker.broker import Broker
-    from ottla.broker.context import ConnectionContext, RequestContext
+    from ottla.broker.context import RequestContext
     from ottla.coordinator.group.offsets.repeated import RepeatedCommit
     from ottla.model.deferred import Deferred
-    from ottla.wire.messages.offset_commit import OffsetCommitResponse
+    from ottla.wire.packed import PackedResponse
 
-__all__ = ["RECOGNISED_VERSION_MIN", "recognise"]
+__all__ = ["VERSION_MIN", "recognise"]
 
-RECOGNISED_VERSION_MIN = 8
+VERSION_MIN = 8
 
 # Offset and leader epoch; then no metadata (none, or an empty string) and the tagged fields of partition, topic and
 # request, of which there are none.
 _NUMBERS = Struct(">qiI")
 _EMPTY_METADATA = 1 << 24
-# Longer ones are not remembered.
+# Longer requests are not remembered.
 _SAME_BYTES_MAX = 300
 _GENERATION_SIZE = 4
 _TOPIC_ID_VERSION = 10
@@ -46,20 +46,10 @@ _ONE_ELEMENT = 2
 _LENGTH_MAX = 127
 
 
-def recognise(
-    frame: memoryview,
-    position: int,
-    version: int,
-    connection: ConnectionContext,
-    broker: Broker,
-    decode: Callable[[memoryview, int], tuple[OffsetCommitRequest, int]],
-) -> tuple[OffsetCommitRequest, Callable[..., Any]] | None:
-    """The request as it was seen first, and what handles it; raises IndexError where a frame ends too early."""
+def recognise(frame: memoryview, position: int, context: RequestContext, broker: Broker) -> ShortcutOutcome:
+    """The request as it came the first time, and the function that commits the new numbers."""
     end = len(frame) - _NUMBERS.size
-    if not position < end <= position + _SAME_BYTES_MAX or type(connection.authorizer) is not AllowAll:
-        return None
-    if connection.quota.is_set:
-        # Each answer may have a throttle time of its own, and those given here are shared.
+    if not position < end <= position + _SAME_BYTES_MAX:
         return None
     offset, leader_epoch, rest = _NUMBERS.unpack_from(frame, end)
     if rest != _EMPTY_METADATA and rest:
@@ -67,32 +57,43 @@ def recognise(
     groups = broker.group_coordination.existing
     if groups is None:
         return None
+    version = context.api_version
     seen = (version, bytes(frame[position:end]))
     topics = broker.metadata.image.topics
     repeated = groups.repeated_commits.get(seen)
     if repeated is None or repeated.topics is not topics:
-        if not _has_one_partition(frame, position, version, end):
+        try:
+            if not _has_one_partition(frame, position, version, end):
+                return None
+        except IndexError:
+            # Malformed: decoding says what is wrong.
             return None
-        request, _ = decode(frame, position)
+        request, _ = decode(OffsetCommitRequest, frame, version, position)
         repeated = groups.repeated_commits.remember(seen, request, topics, groups)
         if repeated is None:
             return None
-    return repeated.request, partial(_handle, repeated, offset, leader_epoch)
+    request = repeated.request
+    if type(context.connection.authorizer) is not AllowAll and not (
+        context.allows_cached(Operation.READ, ResourceType.GROUP, request.group_id)
+        and context.allows_cached(Operation.READ, ResourceType.TOPIC, request.topics[0].name)
+    ):
+        return None
+    return request, partial(_commit, repeated, offset, leader_epoch)
 
 
-def _handle(
+def _commit(
     repeated: RepeatedCommit,
     offset: int,
     leader_epoch: int,
     request: OffsetCommitRequest,  # noqa: ARG001
     context: RequestContext,
     broker: Broker,
-) -> OffsetCommitResponse | Deferred[OffsetCommitResponse]:
+) -> PackedResponse | Deferred[PackedResponse]:
     return repeated.commit(offset, leader_epoch, broker.groups, context.received_ms)
 
 
 def _has_one_partition(frame: memoryview, position: int, version: int, end: int) -> bool:
-    """Whether the numbers that follow `end` are those of the only partition."""
+    """True if the numbers that follow `end` are those of the only partition."""
     # Group, generation, member and instance: one byte for none, else one more than the length of what follows.
     for size_between in (_GENERATION_SIZE, 0, 0):
         length = frame[position]

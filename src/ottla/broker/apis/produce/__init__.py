@@ -15,6 +15,20 @@ With acks=0 there is no answer; as in Apache Kafka an error then closes the conn
 
 from __future__ import annotations
 
+from ottla.broker.apis.api import Api, Shortcut
 from ottla.broker.apis.produce.handler import error_response, handle
+from ottla.broker.apis.produce.shortcut import VERSION_MIN, append_usual_request
+from ottla.broker.apis.produce.uncommitted import THROTTLE_POSITION
+from ottla.broker.quotas.metering import Metering
+from ottla.wire.messages.produce import ProduceRequest, ProduceResponse
 
-__all__ = ["error_response", "handle"]
+__all__ = ["API"]
+
+API = Api(
+    request=ProduceRequest,
+    response=ProduceResponse,
+    handle=handle,
+    error_response=error_response,
+    shortcut=Shortcut(min_version=VERSION_MIN, run=append_usual_request, throttle_position=THROTTLE_POSITION),
+    metering=Metering.TIME_AND_REQUEST_BYTES,
+)

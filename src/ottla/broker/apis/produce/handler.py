@@ -15,7 +15,7 @@ from ottla.model.ids import TopicPartition
 from ottla.replica.appends import append
 from ottla.replica.defects import error_of
 from ottla.replica.partition import ACKS_ALL, Partition
-from ottla.replica.producing import WaitingProduce, fill_appended, fill_error
+from ottla.replica.producing import ProduceAnswer, WaitingProduce, fill_appended, fill_error
 from ottla.replica.transactional import Transaction
 from ottla.wire.messages.produce import (
     LeaderIdAndEpoch,
@@ -49,7 +49,7 @@ _ADDING_VERSION = 12
 TOPIC_ID_VERSION = 13
 _ATTRIBUTES_LOW_BYTE = 22
 _TRANSACTIONAL_BIT = 0x10
-# Where a batch names its producer and that one's epoch.
+# Where a batch holds its producer id and epoch.
 PRODUCER = slice(43, 53)
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 # The client id that Kafka's own administration tools use to repair internal topics.
@@ -61,8 +61,8 @@ def handle(
     context: RequestContext,
     broker: Broker,
     outcomes: Sequence[tuple[Partition, AppendResult | Exception]] = (),
-) -> ProduceResponse | Deferred[ProduceResponse] | Deferred[None] | None:
-    """`outcomes` are those of the first batches, where `shortcut` has written them already."""
+) -> ProduceAnswer | Deferred[ProduceAnswer] | Deferred[None] | None:
+    """`outcomes` are those of the first batches, where the shortcut has written them already."""
     acks = request.acks
     if not -1 <= acks <= 1:
         return error_response(request, context.api_version, KafkaError(ErrorCode.INVALID_REQUIRED_ACKS))
@@ -108,7 +108,7 @@ def error_response(request: ProduceRequest, version: int, error: KafkaError) -> 
 
 
 def add_leader_hints(response: ProduceResponse, context: RequestContext, replicas: ReplicaManager) -> None:
-    """KIP-951: who leads, for partitions that we do not lead, so that the client need not ask for metadata."""
+    """KIP-951: names the leader of partitions that this broker does not lead, which saves a metadata request."""
     uses_topic_ids = context.api_version >= TOPIC_ID_VERSION
     known = {endpoint.node_id for endpoint in response.node_endpoints}
     for topic in response.responses:
@@ -152,10 +152,10 @@ class _ProduceCall:
         self.uses_topic_ids = context.api_version >= TOPIC_ID_VERSION
         self.response = ProduceResponse()
         self.waiting: WaitingProduce | None = None
-        # What has become of the next batches, and in which partition, where that is known.
+        # Partitions and outcomes of the next batches, where the shortcut has appended them.
         self.outcomes: deque[tuple[Partition, AppendResult | Exception]] = deque()
         self.errors: list[KafkaError] = []
-        # What is on a worker, or on its way to the disk: with acks=0 nothing else waits for it.
+        # Appends on a worker or on their way to the disk: with acks=0 nothing else waits for them.
         self.under_way: list[Deferred[Any]] = []
 
     def append_topic(self, topic: TopicProduceData) -> None:
@@ -173,28 +173,29 @@ class _ProduceCall:
             outcome: AppendResult | Deferred[AppendResult] | Exception
             try:
                 if self.outcomes:
-                    # Not looked up again: a disk that failed under one batch takes the partitions of others with it.
+                    # Not looked up again: a disk that fails under one batch takes other partitions offline, too.
                     partition, outcome = self.outcomes.popleft()
                     if isinstance(outcome, Exception):
                         raise outcome
                 elif topic_error is not None:
                     raise topic_error
                 else:
-                    found = None if hosted is None else hosted.partitions.get(data.index)
-                    if found is None:
-                        found = self._find(topic, data.index)
+                    target = None if hosted is None else hosted.partitions.get(data.index)
+                    if target is None:
+                        target = self._find(topic, data.index)
                     if transaction is None:
-                        # Before the partition is known to the answer: such records never come as far as a log.
+                        # `partition` is still None if this raises: such records never reach a log, so the answer has
+                        # no start offset.
                         records = _batch(data.records)
-                        partition = found
+                        partition = target
                         outcome = self._append(partition, records)
                     else:
-                        partition = found
+                        partition = target
                         outcome = self._append_in_transaction(partition, data.records, transaction)
             except Exception as raised:  # noqa: BLE001 - a defect is the error of its partition alone
                 error = error_of(raised, "an append", partition or TopicPartition(topic.name, data.index))
                 fill_error(answer, error, partition)
-                # It is an answer now. Its tracebacks lead back here and would keep what was refused until a collection.
+                # It is an answer now. Its tracebacks lead back here and would keep the frame until a collection.
                 error.__traceback__ = error.__context__ = error.__cause__ = None
                 self.errors.append(error)
                 continue
@@ -209,19 +210,19 @@ class _ProduceCall:
                     self.under_way.append(outcome.flushed)
 
     def nothing_to_answer(self) -> Deferred[None] | None:
-        """For acks=0: the place of an answer that never comes is kept until nothing can fail any more.
+        """For acks=0: keeps the request's place in its connection until nothing can fail any more.
 
-        What fails later closes the connection, too; and no more is under way than a connection may have unanswered.
+        An append that fails later closes the connection, too, and the bound on unanswered requests holds for it.
         """
         return gather(self.under_way).then(_no_answer) if self.under_way else None
 
     def _topic_error(self, topic: TopicProduceData, hosted: HostedTopic | None) -> KafkaError | None:
         name = topic.name if hosted is None else hosted.name
         if self.uses_topic_ids and hosted is None:
-            found = self.replicas.topic_name(topic.topic_id)
-            if found is None:
+            known_name = self.replicas.topic_name(topic.topic_id)
+            if known_name is None:
                 return KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-            name = found
+            name = known_name
         if not self.context.allows(Operation.WRITE, ResourceType.TOPIC, name):
             return KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         if hosted is not None and name in INTERNAL_TOPICS and self.context.client_id != _ADMIN_CLIENT_ID:

@@ -1,10 +1,10 @@
-"""What becomes of a produce request that `shortcut` has written, but whose followers have still to fetch it.
+"""A produce request that `shortcut` has appended while its followers have not fetched it yet (acks=all).
 
-With acks=all and more than one replica that is every request. It waits as any other does, by the same rules
-(`ottla.replica.producing`), but its answer is packed already: where all goes well, which is nearly always, those bytes
-are sent. Where it does not (the lead is lost, too few are in sync, the time is over), the answer is made of messages.
+With more than one replica, that is every request. It waits by the same rules as any other (`ottla.replica.producing`),
+but its answer is packed already. If every partition is committed, which is nearly always, those bytes are sent. If not
+(leadership was lost, too few replicas are in sync, the timeout is over), the answer is made of messages.
 
-Nothing here holds on to the frame, so that its buffer is free for the next request meanwhile.
+Nothing here holds a reference to the frame, so its buffer is free for the next request meanwhile.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.apis.produce.handler import LEADER_HINT_VERSION, TOPIC_ID_VERSION, add_leader_hints
 from ottla.model.deferred import Deferred
 from ottla.replica.partition import ACKS_ALL
-from ottla.replica.producing import WaitingProduce, fill_appended
+from ottla.replica.producing import ProduceAnswer, WaitingProduce, fill_appended
 from ottla.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -24,6 +24,7 @@ from ottla.wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from ottla.wire.packed import PackedResponse
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -33,11 +34,14 @@ if TYPE_CHECKING:
     from ottla.replica.partition import Partition
     from ottla.storage.log import AppendResult
 
-__all__ = ["Written"]
+__all__ = ["THROTTLE_POSITION", "UncommittedProduce"]
+
+# In the flexible versions of the answer only the tagged fields follow the throttle time.
+THROTTLE_POSITION = -5
 
 
-class Written:
-    """A request whose batches are all in their logs. From here on it stands for the request."""
+class UncommittedProduce:
+    """Stands for the request from the append on: `wait` handles it, and an error is answered for its topics."""
 
     __slots__ = ("_body", "_hosted", "_outcomes", "_timeout_ms", "acks")
 
@@ -57,11 +61,11 @@ class Written:
 
     @property
     def topic_data(self) -> list[TopicProduceData]:
-        """What an error is answered for."""
+        """The topics and partitions of the request, without records."""
         data = [PartitionProduceData(index=index) for index, _, _ in self._outcomes]
         return [TopicProduceData(name=self._hosted.name, topic_id=self._hosted.topic_id, partition_data=data)]
 
-    def wait(self, context: RequestContext, broker: Broker) -> ProduceResponse | Deferred[ProduceResponse]:
+    def wait(self, context: RequestContext, broker: Broker) -> ProduceAnswer | Deferred[ProduceAnswer]:
         answers: list[PartitionProduceResponse] = []
         topic = TopicProduceResponse(partition_responses=answers)
         if context.api_version >= TOPIC_ID_VERSION:
@@ -72,7 +76,7 @@ class Written:
         on_lead_lost = None
         if context.api_version >= LEADER_HINT_VERSION:
             on_lead_lost = partial(add_leader_hints, response, context, broker.replicas)
-        waiting = _WaitingWritten(broker.replicas.parking, response, on_lead_lost=on_lead_lost, body=self._body)
+        waiting = _WaitingForReplicas(broker.replicas.parking, response, on_lead_lost=on_lead_lost, body=self._body)
         for index, partition, result in self._outcomes:
             answer = PartitionProduceResponse(index=index)
             fill_appended(answer, result)
@@ -81,7 +85,7 @@ class Written:
         return waiting.start(self._timeout_ms)
 
 
-class _WaitingWritten(WaitingProduce):
+class _WaitingForReplicas(WaitingProduce):
     __slots__ = ("_body",)
 
     def __init__(
@@ -94,14 +98,4 @@ class _WaitingWritten(WaitingProduce):
         if self.has_errors:
             super().finish()
         else:
-            self.unpark(_PackedAnswer(self._body))
-
-
-class _PackedAnswer(ProduceResponse):
-    """An answer without an error that brings along what the encoder would make of it."""
-
-    __slots__ = ("body",)
-
-    def __init__(self, body: bytes) -> None:
-        super().__init__()
-        self.body = body
+            self.unpark(PackedResponse(self._body, throttle_position=THROTTLE_POSITION))

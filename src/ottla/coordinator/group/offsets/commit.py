@@ -19,6 +19,7 @@ from ottla.wire.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from ottla.wire.packed import PackedResponse
 
 if TYPE_CHECKING:
     from ottla.coordinator.group.state import GroupShard
@@ -31,7 +32,7 @@ FIRST_VERSION_OF_MEMBER_EPOCHS = 9
 
 def decide_commit(
     shard: GroupShard, request: OffsetCommitRequest, api_version: int, now_ms: int
-) -> Decision[OffsetCommitResponse]:
+) -> Decision[OffsetCommitResponse | PackedResponse]:
     """Topics have names here, whatever the version: the handler knows them by their ids."""
     check_commit(shard, request, api_version)
     metadata_max = shard.config.offset_metadata_max_bytes

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from ottla.coordinator.group.service import GroupCoordinator
     from ottla.coordinator.group.state import GroupShard
     from ottla.metadata.image import TopicImage, TopicsImage
-    from ottla.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+    from ottla.wire.messages.offset_commit import OffsetCommitRequest
+    from ottla.wire.packed import PackedResponse
 
 __all__ = ["RepeatedCommit", "RepeatedCommits"]
 
@@ -88,7 +89,7 @@ class RepeatedCommit:
         self.shape = shape
         self.topic_id = topic.topic_id
         self._version = version
-        self._answer: OffsetCommitResponse = shape.good_answer(version, topic.name, request.topics[0].topic_id)
+        self._answer = shape.good_answer(version, topic.name, request.topics[0].topic_id)
         # The partition of the offsets topic that the group belongs to, of so many.
         self._index = index
         self._partition_count = partition_count
@@ -104,7 +105,7 @@ class RepeatedCommit:
 
     def commit(
         self, offset: int, leader_epoch: int, groups: GroupCoordinator, now_ms: int
-    ) -> OffsetCommitResponse | Deferred[OffsetCommitResponse]:
+    ) -> PackedResponse | Deferred[PackedResponse]:
         shard = groups.runtime.shard_at(self._index, self._partition_count)
         if shard is None or not shard.expects_nobody(self.shape.content_size):
             return groups.submit(self.request.group_id, partial(self._decide, offset, leader_epoch))
@@ -135,7 +136,7 @@ class RepeatedCommit:
         committed = OffsetsOfTopic(shape.places, (offset,), (leader_epoch,), None, now_ms, NO_EXPIRY, self.topic_id)
         put_offsets(state, self.request.group_id, shape.partitions, committed, producer_id)
 
-    def _decide(self, offset: int, leader_epoch: int, state: GroupShard, now_ms: int) -> Decision[OffsetCommitResponse]:
+    def _decide(self, offset: int, leader_epoch: int, state: GroupShard, now_ms: int) -> Decision[PackedResponse]:
         check_commit(state, self.request, self._version)
         return Decision((), self._answer, run=_OneOffset(self, offset, leader_epoch, now_ms))
 

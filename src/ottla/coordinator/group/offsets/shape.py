@@ -23,8 +23,9 @@ from ottla.wire.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from ottla.wire.packed import PackedResponse
 
-__all__ = ["METADATA_LENGTH_MAX", "CommitShape", "CommitShapes", "GoodAnswer", "value_tail"]
+__all__ = ["METADATA_LENGTH_MAX", "CommitShape", "CommitShapes", "value_tail"]
 
 _PARTITION = Struct(">i")
 # A value of version 4: version, offset, leader epoch, length of the metadata and one more ...
@@ -49,16 +50,8 @@ _ATTRIBUTES_AND_TIME = b"\0\0"
 _PARTITIONS_REMEMBERED_MAX = 1 << 15
 _REMEMBERED_LENGTH_MAX = 200
 
-
-class GoodAnswer(OffsetCommitResponse):
-    """An answer without an error, which is given again and again. It is shared, so nobody may change it."""
-
-    __slots__ = ("body",)
-
-    def __init__(self, topic: OffsetCommitResponseTopic, version: int) -> None:
-        super().__init__(topics=[topic])
-        # What the encoder would make of it.
-        self.body = encode(OffsetCommitResponse(topics=[topic]), version)
+# The throttle time is the first field of an OffsetCommit response from this version on.
+_THROTTLE_TIME_VERSION = 3
 
 
 class CommitShape:
@@ -86,7 +79,7 @@ class CommitShape:
             self._prefixes.append(place + self._key_head + _PARTITION.pack(index) + value_length + value_version)
         self._pack = Struct(">" + "".join(f"{len(prefix)}sqi{_TAIL_SIZE}s" for prefix in self._prefixes)).pack
         # By version, and whether the topic is answered by its id.
-        self._answers: dict[tuple[int, bytes], GoodAnswer] = {}
+        self._answers: dict[tuple[int, bytes], PackedResponse] = {}
 
     @property
     def first_record_start(self) -> tuple[bytes, bytes]:
@@ -114,7 +107,8 @@ class CommitShape:
         partition = _PARTITION.pack(self.partitions[place].partition)
         return b"".join((self._key_head, partition, varint_bytes(_VALUE_SIZE + length), value_head, metadata, tail))
 
-    def good_answer(self, version: int, name: str, topic_id: Uuid) -> GoodAnswer:
+    def good_answer(self, version: int, name: str, topic_id: Uuid) -> PackedResponse:
+        """The answer without an error. Requests share it."""
         answer = self._answers.get((version, topic_id.bytes))
         if answer is None:
             partitions = [OffsetCommitResponsePartition(partition_index=each.partition) for each in self.partitions]
@@ -122,7 +116,10 @@ class CommitShape:
             # Few versions are in use, but a topic that is created anew has a new id each time.
             if len(self._answers) >= 4:
                 self._answers.clear()
-            answer = self._answers[version, topic_id.bytes] = GoodAnswer(topic, version)
+            answer = self._answers[version, topic_id.bytes] = PackedResponse(
+                encode(OffsetCommitResponse(topics=[topic]), version),
+                throttle_position=0 if version >= _THROTTLE_TIME_VERSION else None,
+            )
         return answer
 
 

@@ -1,0 +1,62 @@
+"""What the dispatcher knows of an API: one value, which the API's module exports as `API`.
+
+    def handle(request: XRequest, context: RequestContext, broker: Broker) -> XResponse | Deferred[XResponse] | None
+
+translates between a message and one call of a machine. `None` means that there is no answer (Produce with acks=0). A
+handler may raise `KafkaError`, which becomes the API's error response, and `CloseConnection`, which a failed produce
+request with acks=0 must.
+
+A shortcut answers the usual requests of an API from the bytes of their frames. It decides nothing that `handle` would
+decide otherwise, and leaves every other request to it. A model test holds the two against each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ottla.broker.quotas.metering import Metering
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.context import RequestContext
+    from ottla.model.deferred import Deferred
+    from ottla.model.errors import KafkaError
+    from ottla.wire.message import Message
+
+__all__ = ["Api", "Handle", "Shortcut", "ShortcutOutcome"]
+
+Handle: TypeAlias = "Callable[[Any, RequestContext, Broker], Any]"
+# The body of the answer; or a request and the handler that completes it, where None stands for the request that is
+# still to be decoded; or None where nothing was done.
+ShortcutOutcome: TypeAlias = "bytes | tuple[Any, Handle] | None"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortcut:
+    # Requests of earlier versions go to the handler.
+    min_version: int
+    # Takes the frame, the position of the body in it, the request's context and the broker. It returns None for a
+    # malformed body, too: decoding it says what is wrong.
+    run: Callable[[memoryview, int, RequestContext, Broker], ShortcutOutcome]
+    # Where the throttle time stands in a body that `run` returns; may be counted from the end.
+    throttle_position: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Api:
+    request: type[Message]
+    response: type[Message]
+    handle: Handle
+    # The response for an error that `handle` raised. Without it the code is set wherever the response has a field for
+    # it (`ottla.broker.error_responses`).
+    error_response: Callable[[Any, int, KafkaError], Any] | None = None
+    shortcut: Shortcut | None = None
+    # `handle` for a request that is too large for one turn of the loop. It is decoded in slices, too.
+    handle_in_slices: Callable[[Any, RequestContext, Broker], Deferred[Any]] | None = None
+    metering: Metering = Metering.TIME
+    # True for a request of another broker. Such requests are counted apart from those of clients and not metered.
+    is_from_broker: Callable[[Any], bool] | None = None
+    # The response, in version 0, to a request of a version that is not served; the connection stays open (KIP-511).
+    unsupported_version_response: Callable[[], Message] | None = None

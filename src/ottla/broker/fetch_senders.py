@@ -1,0 +1,16 @@
+"""Tells the fetches of followers from those of consumers, on both kinds of listener."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ottla.wire.messages.fetch import FetchRequest
+
+__all__ = ["is_from_follower"]
+
+
+def is_from_follower(request: FetchRequest) -> bool:
+    """True if another node sent the fetch. From version 15 on its id is in `replica_state` (KIP-903)."""
+    state = request.replica_state
+    return request.replica_id >= 0 or (state is not None and state.replica_id >= 0)

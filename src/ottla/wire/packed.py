@@ -1,0 +1,65 @@
+"""A response that is encoded before the dispatcher asks for its bytes.
+
+Some handlers know the bytes of a response without the message: a shortcut packs them, a repeated commit has the same
+answer each time, a very large fetch is encoded in slices. A `PackedResponse` stands for the message in all of these.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from ottla.model.ports import FileRegion
+from ottla.wire.codec import decode
+from ottla.wire.message import Message, Part
+
+__all__ = ["PackedResponse"]
+
+_THROTTLE_TIME_BYTES = 4
+
+M = TypeVar("M", bound=Message)
+
+
+class PackedResponse:
+    """The bytes of a response, behind its header. It may be shared between requests, so it never changes."""
+
+    __slots__ = ("_throttle_position", "body", "error_code", "throttle_time_ms")
+
+    def __init__(
+        self,
+        body: bytes | list[Part],
+        *,
+        throttle_position: int | None,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+    ) -> None:
+        """`throttle_position` is where the throttle time stands in the body, or in its first part.
+
+        It is None in versions without a throttle time, and may be counted from the end.
+        """
+        self.body = body
+        self.error_code = error_code
+        self.throttle_time_ms = throttle_time_ms
+        self._throttle_position = throttle_position
+
+    def throttled(self, throttle_time_ms: int) -> PackedResponse:
+        """The same response with another throttle time."""
+        position, body = self._throttle_position, self.body
+        if position is None:
+            return self
+        first = body if isinstance(body, bytes) else body[0]
+        assert isinstance(first, bytes)
+        position %= len(first)
+        number = throttle_time_ms.to_bytes(_THROTTLE_TIME_BYTES, "big")
+        first = b"".join((first[:position], number, first[position + _THROTTLE_TIME_BYTES :]))
+        return PackedResponse(
+            first if isinstance(body, bytes) else [first, *body[1:]],
+            throttle_position=position,
+            throttle_time_ms=throttle_time_ms,
+            error_code=self.error_code,
+        )
+
+    def unpacked(self, message_class: type[M], version: int) -> M:
+        """The message that the bytes stand for; its record bytes are copied into memory."""
+        parts = [self.body] if isinstance(self.body, bytes) else self.body
+        data = b"".join(part.read() if isinstance(part, FileRegion) else part for part in parts)
+        return decode(message_class, memoryview(data), version)[0]
