@@ -153,6 +153,19 @@ def test_the_controllers_listener_serves_controllers_apis_and_nothing_else(nodes
     wait_until(lambda: bool(partitions_of(nodes.node(3), "through-the-controller")), "the topic is known")
 
 
+def test_a_client_that_means_another_node_is_sent_away(nodes: ottla.testing.Cluster) -> None:
+    """KIP-1242: the ids are those that the metadata tells clients."""
+    cluster_id = ask(nodes.node(1), DescribeClusterRequest(), 2).cluster_id
+
+    def code(asked: int, meant: int) -> int:
+        request = ApiVersionsRequest(
+            client_software_name="test", client_software_version="1", cluster_id=cluster_id, node_id=meant
+        )
+        return int(ask(nodes.node(asked), request, 5).error_code)
+
+    assert [code(2, 2), code(2, 3)] == [ErrorCode.NONE, ErrorCode.REBOOTSTRAP_REQUIRED]
+
+
 def test_the_metadata_log_is_not_given_to_another_cluster(nodes: ottla.testing.Cluster) -> None:
     with RawClient(controller_address(nodes)) as client:
         partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)

@@ -148,7 +148,7 @@ def test_the_topic_is_created_when_it_is_first_needed(log_directory: str) -> Non
         path.create_topic(topic.name, topic.num_partitions)
         return Deferred.resolved(CreateTopicsResponse(topics=[CreatableTopicResult(name=topic.name)]))
 
-    path.broker.controller = SimpleNamespace(create_topics=create_topics)
+    path.broker.controller = SimpleNamespace(ask=create_topics)
     for _ in range(2):
         assert path.ask(FindCoordinatorRequest(key="g"), 3).error_code == NONE
     ((name, partitions, configs),) = wanted
@@ -169,6 +169,6 @@ def test_without_a_topic_nobody_coordinates(log_directory: str) -> None:
             CreateTopicsResponse(topics=[CreatableTopicResult(name=request.topics[0].name, error_code=code)])
         )
 
-    path.broker.controller = SimpleNamespace(create_topics=refuse)
+    path.broker.controller = SimpleNamespace(ask=refuse)
     assert path.ask(FindCoordinatorRequest(key="g"), 3).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     path.stop()
