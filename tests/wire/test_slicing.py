@@ -94,7 +94,7 @@ def test_what_has_no_records_becomes_one_part_for_each_slice() -> None:
 
 def test_what_is_cut_off_is_malformed() -> None:
     data = memoryview(encode(request(12), 12))
-    with pytest.raises(MalformedMessage, match="longer than what is left"):
+    with pytest.raises(MalformedMessage, match="exceeds the remaining bytes"):
         finished(decode_in_slices(FetchRequest, data[: len(data) // 2], 12))
 
 

@@ -1,6 +1,6 @@
-"""What can be asked of a node: the number, versions and classes of every API.
+"""The table of all APIs: the key, the versions and the message classes of each API.
 
-Importing this imports no message: a request's module is loaded when the first such request arrives.
+Importing this module imports no message module. The module of an API is loaded when its classes are first used.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ __all__ = ["API_SPECS", "ApiKey", "ApiSpec"]
 class ApiSpec:
     """One API as Apache Kafka 4.4 speaks it.
 
-    Two ranges of versions differ for two APIs. `request_min_version` to `request_max_version` is what Kafka announces
-    in ApiVersions, `schema_min_version` to `schema_max_version` what can be read and written. Produce announces 0 to
-    2 and cannot read them, because librdkafka before 2.11 takes a broker without them for one without compression
-    (KAFKA-18659). InitProducerId can read 6, which is not finished and so not announced (KIP-939).
+    `request_min_version` to `request_max_version` are the versions that ApiVersions announces. `schema_min_version` to
+    `schema_max_version` are the versions that can be decoded and encoded. The two ranges differ for two APIs. Produce
+    announces versions 0 to 2 although it cannot decode them: librdkafka before 2.11 concludes from their absence that
+    the broker does not support compression (KAFKA-18659). InitProducerId decodes version 6, which is not announced
+    because it is not finished (KIP-939).
     """
 
     __slots__ = (
@@ -74,7 +75,7 @@ class ApiSpec:
         return self.schema_min_version <= version <= self.schema_max_version
 
     def response_header_version(self, version: int) -> int:
-        """ApiVersions is answered with version 0 always: a client that asks does not know yet what we speak."""
+        """The response to ApiVersions always has header version 0: the client does not know the node's versions yet."""
         return 1 if version >= self.flexible_since and self.key is not ApiKey.API_VERSIONS else 0
 
     def _load(self, suffix: str) -> type[Message]:

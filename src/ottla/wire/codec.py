@@ -1,8 +1,8 @@
-"""From messages to bytes and back.
+"""Encodes and decodes messages.
 
 An encoder and a decoder are compiled for each class and version on first use (`compile_decoder`, `compile_encoder`)
-and kept. Decoded strings are `str`, decoded bytes and records are slices of the given buffer: whoever keeps one keeps
-the buffer, and whoever writes to the buffer writes to them.
+and cached. Decoded strings are `str`. Decoded bytes and records are slices of the given buffer: a slice keeps the whole
+buffer alive, and a write to the buffer changes the slice.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _encoders: dict[tuple[type[Message], int], Encoder] = {}
 
 
 def decode(cls: type[M], buffer: memoryview, version: int, position: int = 0) -> tuple[M, int]:
-    """The message at `position`, and the position behind it; raises MalformedMessage."""
+    """Decodes the message at `position`; returns it and the position after it. Raises MalformedMessage."""
     function = _decoders.get((cls, version)) or decoder(cls, version)
     return cast("tuple[M, int]", function(buffer, position))
 
 
 def encode(message: Message, version: int) -> bytes:
-    """The whole message as one run of bytes; records are copied into it."""
+    """Encodes the message into one bytes object; the content of records fields is copied."""
     parts = encode_parts(message, version)
     if len(parts) == 1 and isinstance(parts[0], bytes):
         return parts[0]
@@ -50,7 +50,7 @@ def encode(message: Message, version: int) -> bytes:
 
 
 def encode_parts(message: Message, version: int) -> list[Part]:
-    """The message as parts to be sent one after the other; the content of records fields is passed through."""
+    """Encodes the message into parts to be sent in order; the content of records fields is passed through uncopied."""
     cls = type(message)
     function = _encoders.get((cls, version)) or encoder(cls, version)
     pieces: list[bytes] = []

@@ -1,9 +1,8 @@
-"""Writes the Python function that reads one version of one message.
+"""Generates the Python function that decodes one version of one message.
 
-The function is a straight line of code with a loop for every array; structures are read in place rather than by
-functions of their own, since a call would cost more than reading most of them. Fixed-size fields that follow each
-other become one `unpack_from`, and the length that usually ends such a run is read by the same call. What this
-yields for a part of ProduceRequest version 9:
+The function is straight-line code with a loop for every array. Structures are decoded inline, because a function call
+costs more than decoding most of them. Adjacent fixed-size fields, and the length that usually follows them, are read
+with one `unpack_from`. The generated code for a part of ProduceRequest version 9:
 
     m.acks, m.timeout_ms, n1 = unpack0(buffer, position)
     position += 7
@@ -11,12 +10,11 @@ yields for a part of ProduceRequest version 9:
         n1, position = rest_of_unsigned_varint(buffer, position, n1)
     ...
 
-No length is believed: a string or array is compared with the bytes that are left before anything is allocated for
-it, an array has no more than `ARRAY_LENGTH_MAX` elements, and what all arrays together may take in memory is
-bounded. Reads beyond the end raise IndexError or struct.error,
-and one `except` around it all makes that MalformedMessage.
+Lengths are checked before anything is allocated: a string or array must fit into the remaining bytes, an array has at
+most `ARRAY_LENGTH_MAX` elements, and the estimated memory of all array elements is limited. Reads beyond the end raise
+IndexError or struct.error, which one `except` around the whole function converts into MalformedMessage.
 
-The same function can be had in slices, for messages that take long to read: see `slicing`.
+For long messages, the same function exists as a generator that pauses: see `slicing`.
 """
 
 from __future__ import annotations
@@ -38,26 +36,26 @@ __all__ = ["Decoder", "compile_decoder", "decoder_source"]
 
 Decoder = Callable[..., tuple[Any, int]]
 
-# An element of a few bytes becomes an object of a few hundred, so that a frame of the largest size could fill the
-# memory of the machine. Elements are paid for, roughly, from this budget, which is as large as the largest frame by
-# default (socket.request.max.bytes) and enough for the metadata of some 200,000 partitions.
+# An element of a few bytes becomes an object of a few hundred bytes, so decoding a frame of maximum size could exhaust
+# the machine's memory. The estimated memory of all array elements is charged against this budget. It equals the default
+# of socket.request.max.bytes and suffices for the metadata of about 200,000 partitions.
 DECODED_BYTES_MAX = 100 * 1024 * 1024
 
-# Structures that come in long arrays of elements of one size: see `uniform`.
+# Structures that usually occur in long arrays of elements of equal size: see `uniform`.
 _OFTEN_UNIFORM = frozenset({"OffsetCommitRequestPartition"})
 
 _ARRAY_UNPACKERS: dict[str, Callable[[memoryview, int, int], list[Any]]] = {}
 
 
 def compile_decoder(cls: type[Structure], version: int, *, in_slices: bool = False) -> Callable[..., Any]:
-    """A function `decode(buffer, position=0) -> (message, end_position)`, or a generator that returns the two."""
+    """A function `decode(buffer, position=0) -> (message, end_position)`, or a generator that returns this pair."""
     writer = _DecoderWriter(check_version(cls, version), version, in_slices=in_slices)
     decode: Callable[..., Any] = writer.source.compile("decode", f"decode {cls.__name__} version {version}")
     return decode
 
 
 def decoder_source(cls: type[Structure], version: int) -> str:
-    """The text of the function, for people."""
+    """The source of the generated function, for debugging."""
     return _DecoderWriter(check_version(cls, version), version).source.text
 
 
@@ -79,9 +77,9 @@ class _DecoderWriter:
             skip_tags=primitives.skip_tags,
             READ_ERRORS=(IndexError, struct.error),
         )
-        # Fixed-size values that have not been read yet: struct code and target of each.
+        # Fixed-size values that have not been read yet, as (struct code, target).
         self.run: list[tuple[str, str]] = []
-        # Lines that finish a value of the run, once it is read.
+        # Lines to be written after the run has been read.
         self.after_run: list[str] = []
         self.line = source.line
         self.line("def decode(buffer, position=0):")
@@ -102,7 +100,7 @@ class _DecoderWriter:
     # Runs of fixed-size values
 
     def flush(self) -> None:
-        """Reads what the run holds with one call."""
+        """Writes one call that reads all values of the run."""
         if not self.run:
             return
         codes = "".join(code for code, _ in self.run)
@@ -119,7 +117,7 @@ class _DecoderWriter:
         self.after_run = []
 
     def length(self, code: str, *, string: bool = False) -> str:
-        """Reads a length as the end of the run; code "B" is the first byte of a variable-length integer."""
+        """Reads a length at the end of the run; code "B" is the first byte of a variable-length integer."""
         name = self.source.variable("n")
         self.run.append((code, name))
         self.flush()
@@ -132,7 +130,7 @@ class _DecoderWriter:
     # Structures
 
     def structure(self, cls: type[Structure], variable: str) -> None:
-        """Creates the structure and reads its fields; the end of it may be left in the run."""
+        """Creates the structure and reads its fields; the last fields may remain in the run."""
         name = self.source.constant(cls, cls.__name__, lambda: cls)
         self.line(f"{variable} = new({name})")
         fields = fields_at(cls, self.version)
@@ -175,7 +173,7 @@ class _DecoderWriter:
         self.line("else:")
         self.line(f"    position = {stop}")
         self.line(f"if position != {stop}:")
-        self.line("    raise MalformedMessage(f'a tagged field ends at {position} instead of {" + stop + "}')")
+        self.line("    raise MalformedMessage(f'a tagged field ends at {position}, but its size says {" + stop + "}')")
         self.source.dedent()
         self.source.dedent()
 
@@ -204,7 +202,7 @@ class _DecoderWriter:
             self.text_or_bytes(field, target)
 
     def uuid_lines(self, value: str, target: str) -> list[str]:
-        # The constructor would check and copy what `unpack_from` has just made.
+        # The constructor would check and copy the bytes, which is not needed for the result of `unpack_from`.
         uuid = self.source.variable("uuid")
         return [f"{uuid} = new(Uuid)", f"{uuid}.bytes = {value}", f"{target} = {uuid}"]
 
@@ -229,11 +227,11 @@ class _DecoderWriter:
         if field.nullable:
             self.line(f"    {target} = None")
         else:
-            self.line(f"    raise MalformedMessage('{field.name} may not be null')")
+            self.line(f"    raise MalformedMessage('{field.name} must not be null')")
 
     def too_long(self, condition: str, field: FieldSpec) -> None:
         self.line(f"if {condition}:")
-        self.line(f"    raise MalformedMessage('{field.name} is longer than what is left, or than what may be')")
+        self.line(f"    raise MalformedMessage('{field.name} exceeds the remaining bytes or a limit')")
 
     def nested(self, field: FieldSpec, structure: type[Structure], target: str) -> None:
         variable = self.source.variable("m")
@@ -264,7 +262,7 @@ class _DecoderWriter:
         self.line(f"budget -= {count} * {cost}")
         is_too_long = f"{count}{f' * {size}' if size > 1 else ''} > end - position or budget < 0"
         if cost * ARRAY_LENGTH_MAX <= DECODED_BYTES_MAX:
-            # Elements that cost more use up the budget before there can be too many.
+            # The budget itself limits the number of more expensive elements.
             is_too_long += f" or {count} > {ARRAY_LENGTH_MAX}"
         self.too_long(is_too_long, field)
         if field.code is not None and field.kind != "uuid":
@@ -310,7 +308,7 @@ class _DecoderWriter:
         self.source.dedent()
 
     def element_size(self, field: FieldSpec) -> int:
-        """The fewest bytes of an element, and never none: a count is at most the number of bytes left."""
+        """The smallest encoded size of an element, at least 1: a count never exceeds the number of remaining bytes."""
         if field.structure is not None:
             return max(1, minimum_size(field.structure, self.version, flexible=self.flexible))
         if field.code is not None:

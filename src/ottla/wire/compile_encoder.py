@@ -1,14 +1,13 @@
-"""Writes the Python function that produces the bytes of one version of one message.
+"""Generates the Python function that encodes one version of one message.
 
-The function appends small pieces of bytes to a list, which whoever calls it joins. Fixed-size fields that follow
-each other become one `pack`, together with the empty section of tagged fields (a zero byte) that ends most
-structures. The content of a records field is not copied: all pieces so far become one finished part, and the
-records, whatever they are, become parts of their own.
+The function appends short pieces of bytes to a list, which the caller joins. Adjacent fixed-size fields, and the empty
+section of tagged fields (a zero byte) that ends most structures, are written with one `pack`. The content of a records
+field is not copied: the pieces so far are joined into one part, and the records become separate parts.
 
-A field that the version does not have is left out. When it holds something other than its default and was not
-declared ignorable, the receiver would misunderstand the message, so that is refused with `UnsupportedVersion`.
+A field that the version does not have is left out. If such a field holds a value other than its default and is not
+declared ignorable, the receiver would misunderstand the message, so `UnsupportedVersion` is raised.
 
-The same function can be had in slices, for messages that take long to write: see `slicing`.
+For long messages, the same function exists as a generator that pauses: see `slicing`.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ _ARRAY_PACKERS: dict[str, Callable[[Sequence[Any]], bytes]] = {}
 def compile_encoder(cls: type[Structure], version: int, *, in_slices: bool = False) -> Callable[..., Any]:
     """A function `encode(message, pieces, parts)`, or a generator.
 
-    It appends to `pieces`; at a records field it joins them into `parts`, adds the records there and goes on with an
-    empty `pieces`. What is in `pieces` when it returns belongs behind the last part.
+    It appends to `pieces`. At a records field it joins the pieces into a part, appends the records to `parts` and
+    continues with empty `pieces`. The pieces that remain at the end follow the last part.
     """
     writer = _EncoderWriter(check_version(cls, version), version, in_slices=in_slices)
     encode: Callable[..., Any] = writer.source.compile("encode", f"encode {cls.__name__} version {version}")
@@ -43,7 +42,7 @@ def compile_encoder(cls: type[Structure], version: int, *, in_slices: bool = Fal
 
 
 def encoder_source(cls: type[Structure], version: int) -> str:
-    """The text of the function, for people."""
+    """The source of the generated function, for debugging."""
     return _EncoderWriter(check_version(cls, version), version).source.text
 
 
@@ -61,9 +60,9 @@ class _EncoderWriter:
             join=b"".join,
             string_length_bytes=primitives.string_length_bytes,
         )
-        # Fixed-size values that have not been written yet: struct code and expression of each.
+        # Fixed-size values that have not been written yet, as (struct code, expression).
         self.run: list[tuple[str, str]] = []
-        # Where pieces go: the method that appends one.
+        # The method that appends a piece.
         self.append = "append"
         self.line = source.line
         self.line("def encode(m, pieces, parts):")
@@ -77,7 +76,7 @@ class _EncoderWriter:
     # Runs of fixed-size values
 
     def flush(self) -> None:
-        """Writes what the run holds as one piece."""
+        """Writes one call that appends all values of the run as one piece."""
         if not self.run:
             return
         codes = "".join(code for code, _ in self.run)
@@ -90,7 +89,7 @@ class _EncoderWriter:
         self.run = []
 
     def compact_length(self, name: str, *, string: bool = False) -> None:
-        """Writes a length plus one, which is in the variable `name`, as a variable-length integer."""
+        """Appends the variable `name`, which holds a length plus one, as a variable-length integer."""
         self.flush()
         slow = "string_length_bytes" if string else "unsigned_varint_bytes"
         self.line(f"{self.append}(ONE_BYTE[{name}] if {name} < 128 else {slow}({name}))")
@@ -98,7 +97,7 @@ class _EncoderWriter:
     # Structures
 
     def structure(self, cls: type[Structure], variable: str) -> None:
-        """Writes all fields; the end of the structure may be left in the run."""
+        """Writes all fields; the last fields may remain in the run."""
         tagged = []
         for field in fields_at(cls, self.version):
             if not field.present:
@@ -117,11 +116,11 @@ class _EncoderWriter:
 
     def refuse(self, field: FieldSpec, cls: type[Structure], value: str) -> None:
         self.line(f"if {self.differs_from_default(field, value)}:")
-        text = f"{cls.__name__} has no {field.name} in version {self.version}, but one was set"
+        text = f"{field.name} of {cls.__name__} is set, but version {self.version} does not have it"
         self.line(f"    raise UnsupportedVersion({text!r})")
 
     def tags(self, fields: list[FieldSpec], variable: str) -> None:
-        """Every tagged field is rendered first, since their count stands before them."""
+        """All tagged fields are encoded first, because their count precedes them."""
         tags = self.source.variable("t")
         self.line(f"{tags} = ()")
         run, append = self.run, self.append
@@ -141,7 +140,7 @@ class _EncoderWriter:
             self.line(f"{tags} += ({tag!r}, unsigned_varint_bytes(len({body})), {body})")
             self.source.dedent()
         self.run, self.append = run, append
-        # A tag is three pieces: its number, its size, its value.
+        # A tagged field is three pieces: tag, size, value.
         self.run.append(("B", f"len({tags}) // 3"))
         self.flush()
         self.line(f"for b in {tags}:")
@@ -158,7 +157,7 @@ class _EncoderWriter:
         if field.default is None:
             return f"{value} is not None"
         if field.is_array:
-            # Null where empty is the default has to be said.
+            # Null differs from the default, an empty array.
             return f"{value} is None or {value}" if field.nullable else value
         if field.kind == "bytes":
             return f"{value} is None or len({value})" if field.nullable else f"len({value})"
@@ -203,7 +202,7 @@ class _EncoderWriter:
             self.source.dedent()
 
     def null_branch(self, value: str, code: str) -> None:
-        """Writes null when the value is None, and opens the branch for when it is not."""
+        """Writes the branch for None, which appends null, and opens the branch for other values."""
         self.flush()
         null = {"B": b"\0", "h": b"\xff\xff", "i": b"\xff\xff\xff\xff"}[code]
         self.line(f"if {value} is None:")

@@ -1,7 +1,7 @@
-"""The envelope of requests and responses: a size, a header, a body.
+"""Frames of requests and responses: size, header, body.
 
-A request's header names API, version and correlation id, and the client's name in the old encoding with a two-byte
-length even where the rest is flexible, so that any broker can read the header of any ApiVersions request (KIP-511).
+A request header holds API key, version, correlation id and client id. The client id has a two-byte length even in
+flexible versions, so that every broker can decode the header of every ApiVersions request (KIP-511).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _REQUEST_HEADER = Struct(">hhih")
 _RESPONSE_HEADER = Struct(">ii")
 _FLEXIBLE_RESPONSE_HEADER = Struct(">iix")
 
-# First flexible version by API key, as plain integers: the lookup is made for every request.
+# The first flexible version by API key, with plain integers as keys because the lookup happens for every request.
 _FLEXIBLE_SINCE: dict[int, int] = {int(key): spec.flexible_since for key, spec in API_SPECS.items()}
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
 
@@ -36,14 +36,14 @@ class RequestHeader(NamedTuple):
 
 
 def parse_request_header(frame: memoryview) -> RequestHeader:
-    """Reads the header of a frame (without its size); raises MalformedMessage.
+    """Decodes the header of a frame without its size. Raises MalformedMessage.
 
-    The header of an API that nobody knows is read like a flexible one's first part: its body position means nothing.
+    The header of an unknown API is decoded without tagged fields, and its body position has no meaning.
     """
     try:
         api_key, api_version, correlation_id, length = _REQUEST_HEADER.unpack_from(frame)
     except struct_error as error:
-        raise MalformedMessage(f"a frame of {len(frame)} bytes has no room for a request header") from error
+        raise MalformedMessage(f"a frame of {len(frame)} bytes is too short for a request header") from error
     position = 10
     client_id = None
     if length >= 0:
@@ -63,18 +63,18 @@ def parse_request_header(frame: memoryview) -> RequestHeader:
 
 
 def parse_request(frame: memoryview) -> tuple[RequestHeader, Message]:
-    """A whole request; raises MalformedMessage, or UnsupportedVersion for what is known but cannot be read."""
+    """Decodes header and body of a request. Raises MalformedMessage, or UnsupportedVersion for an unknown version."""
     header = parse_request_header(frame)
     try:
         spec = API_SPECS[ApiKey(header.api_key)]
     except ValueError:
-        raise MalformedMessage(f"there is no API with key {header.api_key}") from None
+        raise MalformedMessage(f"unknown API key {header.api_key}") from None
     request, _ = decode(spec.request_class, frame, header.api_version, header.body_position)
     return header, request
 
 
 def response_parts(api_key: int, api_version: int, correlation_id: int, response: Message) -> list[Part]:
-    """The frame of a response, ready to be sent part by part; the first part begins with the size."""
+    """The frame of a response as parts to be sent in order; the first part begins with the size."""
     pieces: list[bytes] = []
     parts: list[Part] = []
     encoder(type(response), api_version)(response, pieces, parts)
@@ -95,7 +95,7 @@ def response_parts(api_key: int, api_version: int, correlation_id: int, response
 def request_parts(
     api_key: int, api_version: int, correlation_id: int, client_id: str | None, request: Message
 ) -> list[Part]:
-    """The frame of a request, for whoever plays the client; the first part begins with the size."""
+    """The frame of a request as parts to be sent in order; the first part begins with the size."""
     pieces: list[bytes] = []
     parts: list[Part] = []
     encoder(type(request), api_version)(request, pieces, parts)

@@ -1,8 +1,8 @@
-"""What every message is: named fields in slots, compared and shown by value.
+"""The base classes of all messages: fields in slots, compared and printed by value.
 
-The classes in `ottla.wire.messages` derive from these two and add a constructor with the protocol's defaults. They
-know nothing of bytes: `FIELDS` is a table of constants from which `ottla.wire.codec` compiles encoders and decoders,
-one per class and version, when they are first used.
+The classes in `ottla.wire.messages` derive from these base classes and add a constructor with the protocol's defaults.
+They contain no encoding. `FIELDS` is a table of constants from which `ottla.wire.codec` compiles an encoder and a
+decoder for each class and version on first use.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ R_co = TypeVar("R_co", bound="Message", covariant=True)
 
 Buffer = bytes | bytearray | memoryview
 Part = bytes | bytearray | memoryview | FileRegion
-# What a response may hold in a records field: one run of bytes or several, none of which is copied.
+# The content of a records field: one or several byte sequences. None of them is copied.
 Records = bytes | bytearray | memoryview | FileRegion | Sequence[Part] | None
 
 # (name, type, versions, nullable versions, tag, default, ignorable); a range of versions is (first, last).
 FieldTable = tuple[tuple[str, str, tuple[int, int], tuple[int, int] | None, int | None, Any, bool], ...]
 
-# The default of parameters that hold a list or a structure: a constructor replaces it by one of its own.
+# The default of a list or structure parameter. The constructor replaces it with a new list or structure.
 EMPTY: Any = ()
 
-# Fields that must not get into a log or the message of an error: passwords, and what stands for one.
+# Fields with secrets, which must not appear in logs and error messages.
 _SECRET = frozenset(("auth_bytes", "hmac", "salt", "salted_password", "server_key", "stored_key"))
 
 
@@ -58,10 +58,10 @@ class Message(Structure):
 
     __slots__ = ()
 
-    # The API key of a request or response, the type of a record; -1 where the kind has no number.
+    # The API key of a request or response, or the type of a record; -1 for kinds of message without a number.
     API_KEY: ClassVar[int] = -1
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    # The first version with compact lengths and tagged fields (KIP-482); above VERSIONS when there is none.
+    # The first version with compact lengths and tagged fields (KIP-482). If no version has them, it is above VERSIONS.
     FLEXIBLE_SINCE: ClassVar[int] = 32767
 
 

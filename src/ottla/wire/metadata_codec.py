@@ -1,4 +1,4 @@
-"""Values of the metadata log: a frame version, the record's type and its version, then its fields (KIP-631)."""
+"""The values of the metadata log: frame version, record type, record version, then the record's fields (KIP-631)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FRAME_VERSION = 1
 
 
 def encode_record(record: Message, version: int | None = None) -> bytes:
-    """A record as the value of a log record, in its newest version unless told otherwise."""
+    """Encodes a record as the value of a log record, by default in the record's newest version."""
     assert RECORD_CLASSES.get(record.API_KEY) is type(record), "not a record of the metadata log"
     if version is None:
         version = record.VERSIONS[1]
@@ -22,21 +22,21 @@ def encode_record(record: Message, version: int | None = None) -> bytes:
 
 
 def decode_record(value: memoryview) -> Message:
-    """The record in a log record's value; raises MalformedMessage for anything that is not exactly one."""
+    """Decodes the value of a log record. Raises MalformedMessage unless the value is exactly one metadata record."""
     try:
         frame_version, position = read_unsigned_varint(value, 0)
         kind, position = read_unsigned_varint(value, position)
         version, position = read_unsigned_varint(value, position)
     except IndexError as error:
-        raise MalformedMessage("a metadata record ends within its header") from error
+        raise MalformedMessage("the metadata record ends inside its header") from error
     if frame_version != FRAME_VERSION:
-        raise MalformedMessage(f"a metadata record has frame version {frame_version} instead of {FRAME_VERSION}")
+        raise MalformedMessage(f"the metadata record has frame version {frame_version}; only {FRAME_VERSION} is known")
     cls = RECORD_CLASSES.get(kind)
     if cls is None:
-        raise MalformedMessage(f"there is no metadata record of type {kind}")
+        raise MalformedMessage(f"unknown metadata record type {kind}")
     if not cls.VERSIONS[0] <= version <= cls.VERSIONS[1]:
-        raise MalformedMessage(f"{cls.__name__} has no version {version}")
+        raise MalformedMessage(f"unknown version {version} of {cls.__name__}")
     record, end = decode(cls, value, version, position)
     if end != len(value):
-        raise MalformedMessage(f"{cls.__name__} is followed by {len(value) - end} bytes that do not belong to it")
+        raise MalformedMessage(f"{len(value) - end} unexpected bytes after {cls.__name__}")
     return record

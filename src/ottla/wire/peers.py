@@ -1,8 +1,8 @@
-"""How one node asks another: a request goes out, its response comes back as a `Deferred`.
+"""The port through which a node sends requests to other nodes and receives each response as a `Deferred`.
 
-`ottla.host` implements this on sockets, a simulator on its own network. Whoever asks keeps the endpoint, chooses the
-`purpose` and repeats what failed; the implementation keeps one connection for each endpoint and purpose, because
-answers come back in request order and a heartbeat must not wait behind a fetch that the other side has parked.
+`ottla.host` implements it on sockets, `ottla.sim` on its simulated network. The caller supplies the endpoint and a
+`purpose` and retries failed requests. The implementation keeps one connection per endpoint and purpose: responses
+arrive in request order, and a heartbeat must not wait behind a fetch that the other node has parked.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ class Endpoint(NamedTuple):
 
 
 class PeerUnreachable(OSError):
-    """No answer: not connected, connection lost, timed out, or the peer does not speak the API. May be tried again."""
+    """There is no response: no connection, connection lost, time-out, or an API that the peer lacks. May be retried."""
 
 
 class Peers(Protocol):
     def send(
         self, endpoint: Endpoint, request: Message, *, purpose: str, timeout_ms: int, version_max: int = 32767
     ) -> Deferred[Message]:
-        """The response, in the highest version that both sides speak; fails with PeerUnreachable and nothing else."""
+        """Sends the request in the highest version that both nodes know. The only failure is PeerUnreachable."""
 
     def disconnect(self, endpoint: Endpoint, *, purpose: str) -> None:
-        """Ends the connection, if there is one; what waits for an answer on it fails."""
+        """Closes the connection, if it is open; its pending requests fail."""
 
 
 class AskedRequest:
-    """A request that waits to be sent or answered, for those who implement `Peers`."""
+    """A request that waits to be sent or answered; used by implementations of `Peers`."""
 
     __slots__ = ("api_version", "deferred", "request", "spec", "timer", "version_max")
 
@@ -50,7 +50,7 @@ class AskedRequest:
         self.request = request
         self.spec = spec
         self.version_max = version_max
-        # Chosen when it is sent.
+        # Set when the request is sent.
         self.api_version = -1
         self.deferred = deferred
         self.timer: Timer | None = None

@@ -1,9 +1,9 @@
-"""The parts of the encoding that compiled codecs call: variable-length integers, lengths, runs of numbers, tags.
+"""Functions that compiled codecs call: variable-length integers, lengths, arrays of numbers, tagged fields.
 
-A compiled decoder reads the first byte of a variable-length integer itself, because that is nearly always the only
-one; it calls here for the rest. Every function that reads takes the buffer and a position and returns what it read
-and the position behind it. A read beyond the end raises IndexError or `struct.error`, which the compiled code turns
-into `MalformedMessage`.
+A compiled decoder reads the first byte of a variable-length integer itself, because most have only one byte, and calls
+this module for the rest. A reading function takes the buffer and a position and returns the value and the position
+after it. A read beyond the end raises IndexError or `struct.error`, which the compiled code converts into
+`MalformedMessage`.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ __all__ = [
     "unsigned_varint_bytes",
 ]
 
-# Apache Kafka's bounds since 4.4. The fields of one structure are a few dozen at most.
+# The limits of Apache Kafka since 4.4.
 ARRAY_LENGTH_MAX = 1_000_000
 TAGGED_FIELDS_MAX = 10_000
 
-# A string's length was once sixteen bits, and compact lengths keep that bound (KIP-482).
+# Older versions have a 16-bit string length; compact lengths keep its limit (KIP-482).
 STRING_LENGTH_MAX = 32767
 
-# Every variable-length integer of one byte.
+# All one-byte variable-length integers, by value.
 ONE_BYTE = tuple(bytes((value,)) for value in range(128))
 
 
 class MalformedMessage(Exception):
-    """Bytes that are not the message they should be. The sender is at fault, and its connection is closed."""
+    """The bytes are not a valid encoding of the expected message. The sender's connection is closed."""
 
 
 def rest_of_unsigned_varint(buffer: memoryview, position: int, first: int) -> tuple[int, int]:
-    """The integer whose first byte, more than 127, has been read; `position` is behind that byte."""
+    """Reads the rest of an integer whose first byte is greater than 127; `position` is after that byte."""
     byte = buffer[position]
     value = (first & 0x7F) | (byte & 0x7F) << 7
     if byte < 128:
@@ -58,7 +58,7 @@ def rest_of_unsigned_varint(buffer: memoryview, position: int, first: int) -> tu
         if byte < 128:
             break
         shift += 7
-    # Lengths are signed 32-bit numbers in the protocol, so that the highest bit is never set.
+    # The protocol's lengths are signed 32-bit numbers, so the highest bit is never set.
     if byte >= 128 or value > 0x7FFFFFFF:
         raise MalformedMessage("a variable-length integer has more than 31 bits")
     return value, position + 1
@@ -72,10 +72,10 @@ def read_unsigned_varint(buffer: memoryview, position: int) -> tuple[int, int]:
 
 
 def read_string_length(buffer: memoryview, position: int, first: int) -> tuple[int, int]:
-    """Like `rest_of_unsigned_varint` for the length (plus one) of a compact string, which is bounded."""
+    """Like `rest_of_unsigned_varint`, for the length plus one of a compact string; checks the string limit."""
     value, position = rest_of_unsigned_varint(buffer, position, first)
     if value > STRING_LENGTH_MAX + 1:
-        raise MalformedMessage(f"a string of {value - 1} bytes is longer than {STRING_LENGTH_MAX}")
+        raise MalformedMessage(f"a string of {value - 1} bytes exceeds the limit of {STRING_LENGTH_MAX}")
     return value, position
 
 
@@ -92,12 +92,12 @@ def unsigned_varint_bytes(value: int) -> bytes:
 
 def string_length_bytes(length_plus_one: int) -> bytes:
     if length_plus_one > STRING_LENGTH_MAX + 1:
-        raise ValueError(f"a string of {length_plus_one - 1} bytes is longer than the protocol's {STRING_LENGTH_MAX}")
+        raise ValueError(f"a string of {length_plus_one - 1} bytes exceeds the protocol's limit of {STRING_LENGTH_MAX}")
     return unsigned_varint_bytes(length_plus_one)
 
 
 def read_tag(buffer: memoryview, position: int, end: int) -> tuple[int, int, int]:
-    """A tagged field's number, and the positions where its value begins and ends."""
+    """Reads the tag and size of a tagged field; returns the tag and the start and end positions of the value."""
     tag, position = read_unsigned_varint(buffer, position)
     size, position = read_unsigned_varint(buffer, position)
     if size > end - position:
@@ -106,16 +106,16 @@ def read_tag(buffer: memoryview, position: int, end: int) -> tuple[int, int, int
 
 
 def read_tag_count(buffer: memoryview, position: int, first: int, end: int) -> tuple[int, int]:
-    """Like `rest_of_unsigned_varint` for the number of tagged fields, which is bounded."""
+    """Like `rest_of_unsigned_varint`, for the number of tagged fields; checks that they can be there."""
     count, position = rest_of_unsigned_varint(buffer, position, first)
-    # A tagged field has at least two bytes: its number and its size.
+    # A tagged field has at least two bytes: tag and size.
     if count > TAGGED_FIELDS_MAX or 2 * count > end - position:
-        raise MalformedMessage(f"{count} tagged fields are more than {TAGGED_FIELDS_MAX}, or than the bytes left hold")
+        raise MalformedMessage(f"{count} tagged fields exceed the limit of {TAGGED_FIELDS_MAX} or the remaining bytes")
     return count, position
 
 
 def skip_tags(buffer: memoryview, position: int, first: int, end: int) -> int:
-    """Steps over a section of unknown tagged fields; `first` is the first byte of their count."""
+    """Skips a section of unknown tagged fields; `first` is the first byte of their count."""
     count = first
     if first > 127:
         count, position = read_tag_count(buffer, position, first, end)
@@ -128,7 +128,7 @@ SHORT_ARRAY_MAX = 8
 
 
 def array_unpacker(code: str) -> Callable[[memoryview, int, int], list[Any]]:
-    """A reader of `count` numbers of one struct code; the caller has checked that they are there."""
+    """A function that reads `count` numbers of one struct code. Its caller has checked that the buffer holds them."""
     short = [Struct(f">{count}{code}").unpack_from for count in range(SHORT_ARRAY_MAX + 1)]
 
     def unpack_array(buffer: memoryview, position: int, count: int) -> list[Any]:

@@ -1,4 +1,4 @@
-"""A class's table of fields as the two compilers want it: what one version of a message looks like."""
+"""The fields of one version of a message, in the form that both compilers use."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ FIXED_CODES = {
 
 
 class UnsupportedVersion(ValueError):
-    """A version in which the message, or a value that it holds, cannot be expressed."""
+    """The message, or a value in it, cannot be encoded in the requested version."""
 
 
 class FieldSpec:
-    """A field in one version."""
+    """A field of a structure in one version."""
 
     __slots__ = ("code", "default", "ignorable", "is_array", "kind", "name", "nullable", "present", "structure", "tag")
 
@@ -67,7 +67,7 @@ class FieldSpec:
         self.code = FIXED_CODES.get(kind)
 
     def element(self) -> FieldSpec:
-        """An element of this array, as if it were a field."""
+        """A field with the type of this array's elements."""
         return FieldSpec(
             name=self.name,
             kind=self.kind,
@@ -86,7 +86,7 @@ class FieldSpec:
 
 def check_version(cls: type[Structure], version: int) -> type[Message]:
     if not issubclass(cls, Message):
-        raise TypeError(f"{cls.__name__} is a part of a message, and has no encoding of its own")
+        raise TypeError(f"{cls.__name__} is part of a message and cannot be encoded by itself")
     first, last = cls.VERSIONS
     if not first <= version <= last:
         raise UnsupportedVersion(f"{cls.__name__} has versions {first} to {last}, not {version}")
@@ -94,7 +94,7 @@ def check_version(cls: type[Structure], version: int) -> type[Message]:
 
 
 def fields_at(cls: type[Structure], version: int) -> list[FieldSpec]:
-    """All fields in order, those included that this version does not have."""
+    """All fields in order, including fields that this version does not have (`present` is false)."""
     module = sys.modules[cls.__module__]
     specs = []
     for name, type_text, versions, nullable, tag, default, ignorable in cls.FIELDS:
@@ -116,7 +116,7 @@ def fields_at(cls: type[Structure], version: int) -> list[FieldSpec]:
 
 
 def minimum_size(cls: type[Structure], version: int, *, flexible: bool) -> int:
-    """The fewest bytes a structure can have: how many of them may still follow bounds the length of an array."""
+    """The smallest encoded size of a structure: it limits how many elements the remaining bytes can hold."""
     return sum(field_minimum_size(f, version, flexible=flexible) for f in fields_at(cls, version)) + flexible
 
 
@@ -136,14 +136,14 @@ def field_minimum_size(field: FieldSpec, version: int, *, flexible: bool) -> int
     return 2 if field.kind == "string" else 4
 
 
-# What values cost in memory, roughly and rather too much: an object, its content and the reference to it.
+# Upper estimates of the memory that a decoded value takes: the object, its content and the reference to it.
 _VALUE_COSTS = {"uuid": 120, "string": 72, "classic_string": 72, "bytes": 200, "records": 200}
 _NUMBER_COST = 40
 _LIST_COST = 64
 
 
 def element_cost(field: FieldSpec, version: int) -> int:
-    """The bytes of memory that an element of an array takes, not counting what its own arrays hold."""
+    """The estimated memory of an array element in bytes, without the elements of its own arrays."""
     if field.structure is None:
         return _VALUE_COSTS.get(field.kind, _NUMBER_COST)
     cost = 48

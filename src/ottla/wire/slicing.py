@@ -1,9 +1,9 @@
-"""Reading and writing very long messages in slices.
+"""Decodes and encodes very long messages in slices.
 
-A request may name a hundred thousand partitions, which takes a quarter of a second to read, and nobody else is served
-meanwhile. So the functions that `compile_decoder` and `compile_encoder` write exist in a second form, as generators:
-word for word the same, but that they pause after so many elements of arrays. Whoever runs one decides what happens in
-between; what it returns in the end is what the plain function would have returned.
+Decoding a request with a hundred thousand partitions takes a quarter of a second, during which the event loop would
+serve no other connection. The functions that `compile_decoder` and `compile_encoder` generate therefore also exist as
+generators, with the same code except for a pause after `ELEMENTS_PER_SLICE` array elements. The caller decides what
+runs between slices. The result is that of the plain function.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ottla.wire.source import Source
 
 __all__ = ["ELEMENTS_PER_SLICE", "decode_in_slices", "encode_in_slices", "write_end_of_element"]
 
-# One or two microseconds each.
+# An element takes one or two microseconds.
 ELEMENTS_PER_SLICE = 4_000
 
 _decoders: dict[tuple[type[Message], int], Callable[..., Generator[None, None, tuple[Any, int]]]] = {}
@@ -26,12 +26,12 @@ _encoders: dict[tuple[type[Message], int], Callable[..., Generator[None, None, N
 def decode_in_slices(
     cls: type[Message], buffer: memoryview, version: int, position: int = 0
 ) -> Generator[None, None, tuple[Any, int]]:
-    """`codec.decode`, in slices; raises MalformedMessage like it."""
+    """`codec.decode` in slices; also raises MalformedMessage."""
     return (yield from _decoder(cls, version)(buffer, position))
 
 
 def encode_in_slices(message: Message, version: int) -> Generator[None, None, list[Part]]:
-    """`codec.encode_parts`, in slices. What is small is joined, so that there are not many more parts than slices."""
+    """`codec.encode_parts` in slices. Small parts are joined, so there are few more parts than slices."""
     pieces: list[bytes] = []
     parts: list[Part] = []
     joined: list[Part] = []
@@ -43,7 +43,7 @@ def encode_in_slices(message: Message, version: int) -> Generator[None, None, li
 
 
 def write_end_of_element(source: Source) -> None:
-    """Writes the lines that end the work on an element of an array."""
+    """Writes the lines that follow an array element: count it, and pause at the end of a slice."""
     source.line("left -= 1")
     source.line("if not left:")
     source.line(f"    left = {ELEMENTS_PER_SLICE}")
@@ -69,7 +69,7 @@ def _encoder(cls: type[Message], version: int) -> Callable[..., Generator[None, 
 
 
 def _join(pieces: list[bytes], parts: list[Part], joined: list[Part]) -> None:
-    """Moves everything to `joined`: bytes of our own in one run, and what is only passed through as it is."""
+    """Moves parts and pieces to `joined`: encoded bytes are joined, content of records fields is moved unchanged."""
     run: list[bytes] = []
     for part in parts:
         if type(part) is bytes:

@@ -1,4 +1,4 @@
-"""Lines of Python that are being written, and the constants that they will refer to."""
+"""A builder for the source of a Python function and the constants that it refers to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Source"]
 
 
 class Source:
-    """The body of one function: lines at a current depth, fresh variable names, named constants."""
+    """The source of one function: lines at the current indentation, unique variable names, named constants."""
 
     def __init__(self) -> None:
         self.namespace: dict[str, Any] = {}
@@ -28,12 +28,12 @@ class Source:
         self._depth -= 1
 
     def variable(self, prefix: str) -> str:
-        """A name nobody has used."""
+        """A variable name that is not in use yet."""
         self._counter += 1
         return f"{prefix}{self._counter}"
 
     def constant(self, key: Any, prefix: str, make: Callable[[], Any]) -> str:
-        """The name of an object that the compiled function needs; made once per key."""
+        """The name of an object that the compiled function needs; `make` is called once per key."""
         name = self._constants.get(key)
         if name is None:
             name = self._constants[key] = f"{prefix}{len(self._constants)}"

@@ -1,8 +1,8 @@
-"""Arrays whose elements are all of one size, read at once.
+"""Arrays of equally sized elements, decoded with one `unpack`.
 
-A commit of offsets names hundreds of partitions, each by a few numbers, an empty string and no tagged fields. One
-`unpack` reads them all, in a fraction of the time that an object for each would take. Where the decoder meets such an
-array it makes a `UniformArray`: columns for whoever asks for them, a sequence of structures for everybody else.
+An OffsetCommit names hundreds of partitions, and each entry is a few numbers, an empty string and no tagged fields. One
+`unpack` reads all entries in a fraction of the time that an object per entry would take. The decoder returns such an
+array as a `UniformArray`, which offers its fields as columns and also behaves as a sequence of structures.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ottla.wire.schema import fields_at
 
 __all__ = ["UNIFORM_COUNT_MAX", "UNIFORM_COUNT_MIN", "UniformArray", "UniformReader"]
 
-# Fewer are read as fast one by one; for more, the remembered structs would grow too large.
+# Shorter arrays are decoded as fast element by element; for longer arrays the cached structs would become too large.
 UNIFORM_COUNT_MIN = 4
 UNIFORM_COUNT_MAX = 512
 
 
 class UniformArray(Sequence[Any]):
-    """Not to be changed. Elements are made when they are asked for."""
+    """A read-only sequence. Elements are created on access."""
 
     __slots__ = ("_count", "_reader", "_values")
 
@@ -34,11 +34,11 @@ class UniformArray(Sequence[Any]):
 
     @property
     def names(self) -> Container[str]:
-        """The fields that have a column: those of a fixed size that the version has."""
+        """The names of the fields that have a column: the fixed-size fields of the version."""
         return self._reader.places
 
     def column(self, name: str) -> tuple[Any, ...]:
-        """One field of all elements."""
+        """The values of one field, for all elements."""
         reader = self._reader
         return self._values[reader.places[name] :: reader.width]
 
@@ -51,7 +51,7 @@ class UniformArray(Sequence[Any]):
     def __getitem__(self, index: slice) -> list[Any]: ...
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
-            return [self[each] for each in range(*index.indices(self._count))]
+            return [self[place] for place in range(*index.indices(self._count))]
         width = self._reader.width
         start = range(self._count)[index] * width
         return self._reader.element(self._values[start : start + width])
@@ -76,7 +76,7 @@ class UniformReader:
     def __init__(self, structure: type[Structure], version: int, *, is_flexible: bool) -> None:
         self._structure = structure
         self._defaults: dict[str, Any] = {}
-        # Where in an element the fields of a fixed size stand, and what stands in the other places.
+        # The positions of the fixed-size fields in an element, and the expected values at the other positions.
         self.places: dict[str, int] = {}
         self._expected: list[tuple[int, int]] = []
         codes = ""
@@ -90,7 +90,7 @@ class UniformReader:
             else:
                 assert field.kind == "string"
                 self._defaults[field.name] = ""
-                # The length of an empty string, or one more.
+                # The length of an empty string; in flexible versions the length plus one.
                 self._expected.append((len(codes), 1 if is_flexible else 0))
                 codes += "B" if is_flexible else "h"
         if is_flexible:
@@ -101,7 +101,7 @@ class UniformReader:
         self.size = Struct(">" + codes).size
 
     def __call__(self, buffer: memoryview, position: int, count: int) -> UniformArray | None:
-        """None when the elements are not all of one size after all."""
+        """Returns None if the elements do not all have the same size."""
         if count > UNIFORM_COUNT_MAX or position + count * self.size > len(buffer):
             return None
         values = _struct_of(self._codes, count).unpack_from(buffer, position)

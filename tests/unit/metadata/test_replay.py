@@ -197,7 +197,7 @@ def test_a_record_of_an_unknown_type_stops_the_start() -> None:
 def test_a_newer_record_version_stops_the_start() -> None:
     harness = ControllerHarness()
     harness.log.append([bytes((1, 2, 7))])
-    with pytest.raises(CorruptMetadataError, match="TopicRecord has no version 7"):
+    with pytest.raises(CorruptMetadataError, match="unknown version 7 of TopicRecord"):
         harness.reopen()
 
 

@@ -1,8 +1,8 @@
 # Written by tools/generate_messages.py from definitions/24_add_partitions_to_txn.txt: change the definition, not this file.
 """AddPartitionsToTxn, API key 24.
 
-Adds partitions to transactions. Clients speak 0-3, with one transaction in the fields named after those
-versions; brokers speak 4 and 5, with several, and can ask whether partitions are part of one (KIP-890).
+Adds partitions to transactions. Clients use 0-3, with one transaction in the fields named after these versions.
+Brokers use 4 and 5, with several transactions, and may only verify that the partitions were added (KIP-890).
 """
 
 from __future__ import annotations

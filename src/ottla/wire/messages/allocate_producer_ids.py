@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/67_allocate_producer_ids.txt: change the definition, not this file.
 """AllocateProducerIds, API key 67.
 
-A broker's next block of producer ids, from the controller.
+Allocates a block of producer ids to a broker.
 """
 
 from __future__ import annotations

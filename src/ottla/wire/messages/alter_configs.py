@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/33_alter_configs.txt: change the definition, not this file.
 """AlterConfigs, API key 33.
 
-Replaces all settings of a resource: what is not named falls back to its default.
+Replaces the whole configuration of a resource: keys that are not named return to their defaults.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/56_alter_partition.txt: change the definition, not this file.
 """AlterPartition, API key 56.
 
-A partition's leader asks the controller for another in-sync set. 3 sends broker epochs along (KIP-903).
+A partition's leader requests another in-sync set from the controller. 3 adds broker epochs (KIP-903).
 """
 
 from __future__ import annotations

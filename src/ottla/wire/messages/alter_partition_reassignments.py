@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/45_alter_partition_reassignments.txt: change the definition, not this file.
 """AlterPartitionReassignments, API key 45.
 
-Gives partitions new replicas, or with null replicas cancels that (KIP-455).
+Reassigns replicas of partitions; null replicas cancel a reassignment (KIP-455).
 """
 
 from __future__ import annotations

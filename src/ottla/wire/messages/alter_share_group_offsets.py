@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/91_alter_share_group_offsets.txt: change the definition, not this file.
 """AlterShareGroupOffsets, API key 91.
 
-Moves the start offsets of a share group.
+Sets the start offsets of a share group.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 # Written by tools/generate_messages.py from definitions/18_api_versions.txt: change the definition, not this file.
 """ApiVersions, API key 18.
 
-What a node speaks. Always answered with response header 0.
+The APIs and versions of a node. The response always has header version 0.
 A version that is too new is answered with version 0, UNSUPPORTED_VERSION and the entry of this API (KIP-511). Up to
-3 a feature whose minimum is 0 is left out of the answer; 4 repairs that (KAFKA-17011). 5 lets the client name the
-node it means, by the ids of cluster and node together; another node answers REBOOTSTRAP_REQUIRED (KIP-1242).
+3 a feature whose minimum is 0 is left out of the answer; 4 repairs that (KAFKA-17011). 5 has the ids of
+the cluster and the node that the client expects; another node answers REBOOTSTRAP_REQUIRED (KIP-1242).
 """
 
 from __future__ import annotations

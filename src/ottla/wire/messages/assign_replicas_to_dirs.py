@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/73_assign_replicas_to_dirs.txt: change the definition, not this file.
 """AssignReplicasToDirs, API key 73.
 
-A broker tells the controller which directory its replicas are in (KIP-858).
+A broker reports the log directories of its replicas to the controller (KIP-858).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/53_begin_quorum_epoch.txt: change the definition, not this file.
 """BeginQuorumEpoch, API key 53.
 
-A new leader of the metadata quorum makes itself known to the voters.
+A new leader of the metadata quorum announces itself to the voters.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/63_broker_heartbeat.txt: change the definition, not this file.
 """BrokerHeartbeat, API key 63.
 
-A broker's sign of life, and how it asks to be unfenced or to shut down.
+A broker's heartbeat, which may request unfencing or a controlled shutdown.
 """
 
 from __future__ import annotations

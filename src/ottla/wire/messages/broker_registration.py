@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/62_broker_registration.txt: change the definition, not this file.
 """BrokerRegistration, API key 62.
 
-A broker that starts makes itself known to the controller.
+Registers a starting broker with the controller.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # Written by tools/generate_messages.py from definitions/consumer_protocol.txt: change the definition, not this file.
 """Consumer protocol.
 
-What members of a classic group put into the bytes of JoinGroup and SyncGroup.
-A two-byte version stands before each.
+The metadata and assignments in JoinGroup and SyncGroup of classic consumer groups.
+A two-byte version precedes each message.
 """
 
 from __future__ import annotations

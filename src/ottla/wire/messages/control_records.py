@@ -2,8 +2,8 @@
 """Control records.
 
 Bodies of control records.
-The key of each is a version and a type. Transaction markers are written by coordinators, the others by the leader
-of the metadata quorum.
+The key of a control record is a version and a type. Transaction markers are requested by coordinators; the other
+control records are written by the leader of the metadata quorum.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/70_controller_registration.txt: change the definition, not this file.
 """ControllerRegistration, API key 70.
 
-A controller that starts makes itself known to the active one.
+Registers a starting controller with the active controller.
 """
 
 from __future__ import annotations

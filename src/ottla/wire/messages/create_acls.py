@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/30_create_acls.txt: change the definition, not this file.
 """CreateAcls, API key 30.
 
-Adds access rules.
+Creates ACLs.
 """
 
 from __future__ import annotations

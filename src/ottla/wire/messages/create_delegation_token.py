@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/38_create_delegation_token.txt: change the definition, not this file.
 """CreateDelegationToken, API key 38.
 
-Makes a token that stands for its owner; from 3 on the owner may be somebody else (KIP-373).
+Creates a delegation token; from 3 on for another owner than the requester (KIP-373).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/31_delete_acls.txt: change the definition, not this file.
 """DeleteAcls, API key 31.
 
-Removes the access rules that match filters.
+Deletes the ACLs that match filters.
 """
 
 from __future__ import annotations

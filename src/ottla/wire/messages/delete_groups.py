@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/42_delete_groups.txt: change the definition, not this file.
 """DeleteGroups, API key 42.
 
-Deletes groups without members. 3 has room for a sentence about a group that could not be deleted.
+Deletes groups without members. 3 adds an error message for each group (KIP-1331).
 """
 
 from __future__ import annotations

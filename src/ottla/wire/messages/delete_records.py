@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/21_delete_records.txt: change the definition, not this file.
 """DeleteRecords, API key 21.
 
-Moves the start of partitions forward; -1 stands for the high watermark.
+Deletes records before an offset; -1 stands for the high watermark.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/92_delete_share_group_offsets.txt: change the definition, not this file.
 """DeleteShareGroupOffsets, API key 92.
 
-Forgets the start offsets of a share group.
+Deletes the start offsets of a share group.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/86_delete_share_group_state.txt: change the definition, not this file.
 """DeleteShareGroupState, API key 86.
 
-Ends the persistent state of a share group's partition.
+Deletes the persistent state of a share group's partition.
 """
 
 from __future__ import annotations

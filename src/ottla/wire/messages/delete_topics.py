@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/20_delete_topics.txt: change the definition, not this file.
 """DeleteTopics, API key 20.
 
-Deletes topics: by name, or from 6 on by name or id. 5 may be throttled (KIP-599).
+Deletes topics by name, from 6 on also by id. 5 may be throttled (KIP-599).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/29_describe_acls.txt: change the definition, not this file.
 """DescribeAcls, API key 29.
 
-Access rules that match a filter.
+The ACLs that match a filter.
 """
 
 from __future__ import annotations

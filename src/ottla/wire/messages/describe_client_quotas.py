@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/48_describe_client_quotas.txt: change the definition, not this file.
 """DescribeClientQuotas, API key 48.
 
-Quotas that match components of an entity.
+Quotas of the entities that match a filter.
 """
 
 from __future__ import annotations

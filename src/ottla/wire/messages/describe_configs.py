@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/32_describe_configs.txt: change the definition, not this file.
 """DescribeConfigs, API key 32.
 
-Settings of topics, brokers, loggers, groups and client metrics, with where each value comes from.
+Configurations of topics, brokers, loggers, groups and client metrics, with the source of each value.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/41_describe_delegation_token.txt: change the definition, not this file.
 """DescribeDelegationToken, API key 41.
 
-Tokens, by owner.
+Delegation tokens, by owner.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/35_describe_log_dirs.txt: change the definition, not this file.
 """DescribeLogDirs, API key 35.
 
-What lies in a broker's log directories. 4 tells the size of the volume (KIP-827).
+The replicas in a broker's log directories. 4 adds the size of the volume (KIP-827).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/61_describe_producers.txt: change the definition, not this file.
 """DescribeProducers, API key 61.
 
-Producers that a replica of a partition remembers.
+The producer state of a replica.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/55_describe_quorum.txt: change the definition, not this file.
 """DescribeQuorum, API key 55.
 
-Leader, voters and observers of the metadata quorum, and how far each has come.
+Leader, voters and observers of the metadata quorum, with their log end offsets.
 """
 
 from __future__ import annotations

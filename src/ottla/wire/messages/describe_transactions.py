@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/65_describe_transactions.txt: change the definition, not this file.
 """DescribeTransactions, API key 65.
 
-State of transactions, asked of their coordinator.
+The state of transactions; answered by their coordinator.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/50_describe_user_scram_credentials.txt: change the definition, not this file.
 """DescribeUserScramCredentials, API key 50.
 
-Which SCRAM mechanisms users have.
+The SCRAM mechanisms of users.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/43_elect_leaders.txt: change the definition, not this file.
 """ElectLeaders, API key 43.
 
-Elects the preferred leader, or from 1 on any leader at all (KIP-460).
+Elects preferred leaders, from 1 on also unclean leaders (KIP-460).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/54_end_quorum_epoch.txt: change the definition, not this file.
 """EndQuorumEpoch, API key 54.
 
-A leader of the metadata quorum resigns and names who should follow.
+A leader of the metadata quorum resigns and names its preferred successors.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/40_expire_delegation_token.txt: change the definition, not this file.
 """ExpireDelegationToken, API key 40.
 
-Ends a token, now or at a time.
+Sets the expiry time of a delegation token, or expires it immediately.
 """
 
 from __future__ import annotations

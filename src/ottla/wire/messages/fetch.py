@@ -1,11 +1,11 @@
 # Written by tools/generate_messages.py from definitions/01_fetch.txt: change the definition, not this file.
 """Fetch, API key 1.
 
-Record batches from partitions, for consumers, followers and observers of the metadata log alike.
-7 brings sessions, so that only what changed is listed (KIP-227). From 10 on batches may be zstd, from 11 on a
-follower in the reader's rack may be recommended (KIP-392), from 12 on a diverging log is pointed out (KIP-595). 13
-names topics by id. 16 tells where new leaders are (KIP-951), 17 says which directory a replica lives in (KIP-853),
-18 which high watermark it knows, so that a leader with a newer one answers at once (KIP-1166).
+Reads record batches from partitions; used by consumers, followers and observers of the metadata log.
+7 adds incremental sessions (KIP-227). 10 allows zstd. 11 may recommend a follower in the consumer's rack (KIP-392).
+12 reports a diverging epoch (KIP-595). 13 identifies topics by id. 16 returns the endpoints of new leaders
+(KIP-951). 17 has the replica's directory id (KIP-853), 18 the follower's high watermark, so that a leader with a
+higher one answers immediately (KIP-1166).
 """
 
 from __future__ import annotations

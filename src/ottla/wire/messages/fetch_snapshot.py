@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/59_fetch_snapshot.txt: change the definition, not this file.
 """FetchSnapshot, API key 59.
 
-A piece of a snapshot of the metadata log.
+A range of bytes of a snapshot of the metadata log.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/71_get_telemetry_subscriptions.txt: change the definition, not this file.
 """GetTelemetrySubscriptions, API key 71.
 
-Which metrics a client shall send (KIP-714). Announced only where something receives them.
+The metrics that a client shall push (KIP-714). Announced only if the broker has a receiver for them.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Group records.
 
 Keys and values of __consumer_offsets.
-The number of a key is the version that stands in its first two bytes; a value begins with its own version.
+The number of a key is the version in its first two bytes. A value begins with its own version.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/headers.txt: change the definition, not this file.
 """Headers.
 
-What precedes every request and response. `ottla.wire.framing` reads and writes them by hand.
+The headers of requests and responses. `ottla.wire.framing` has hand-written code for them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/12_heartbeat.txt: change the definition, not this file.
 """Heartbeat, API key 12.
 
-Says that a member of a classic group is alive.
+The heartbeat of a member of a classic group.
 """
 
 from __future__ import annotations

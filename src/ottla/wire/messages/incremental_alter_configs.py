@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/44_incremental_alter_configs.txt: change the definition, not this file.
 """IncrementalAlterConfigs, API key 44.
 
-Changes single settings: set 0, delete 1, append 2, subtract 3 (KIP-339).
+Changes single configuration keys: set 0, delete 1, append 2, subtract 3 (KIP-339).
 """
 
 from __future__ import annotations

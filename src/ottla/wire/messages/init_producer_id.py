@@ -1,8 +1,8 @@
 # Written by tools/generate_messages.py from definitions/22_init_producer_id.txt: change the definition, not this file.
 """InitProducerId, API key 22.
 
-Gives a producer its id and epoch. From 3 on it may ask to keep them after an error (KIP-360).
-6 takes part in two-phase commits (KIP-939); it is not finished, and so not announced.
+Allocates a producer id and epoch. From 3 on a producer may keep its id after an error (KIP-360).
+6 supports two-phase commit (KIP-939); it is not announced, because it is not finished.
 """
 
 from __future__ import annotations

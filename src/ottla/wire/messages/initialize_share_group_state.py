@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/83_initialize_share_group_state.txt: change the definition, not this file.
 """InitializeShareGroupState, API key 83.
 
-Starts the persistent state of a share group's partition.
+Initializes the persistent state of a share group's partition.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/11_join_group.txt: change the definition, not this file.
 """JoinGroup, API key 11.
 
-Enters a classic group, or stays in it after a rebalance began.
+Joins a classic group, or rejoins it in a rebalance.
 From 4 on a first attempt is answered with MEMBER_ID_REQUIRED and an id (KIP-394). 5 has static members (KIP-345), 7
 names the protocol in the answer (KIP-559), 9 lets a returning leader skip the assignment (KIP-814).
 """

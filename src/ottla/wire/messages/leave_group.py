@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/13_leave_group.txt: change the definition, not this file.
 """LeaveGroup, API key 13.
 
-Takes members out of a classic group: one up to version 2, several from 3 on (KIP-345).
+Removes members from a classic group: one member up to version 2, several from 3 on (KIP-345).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/74_list_config_resources.txt: change the definition, not this file.
 """ListConfigResources, API key 74.
 
-Resources that have settings. 0 knows client metrics only; 1 takes types, none meaning all (KIP-1142).
+Resources that have a configuration. 0 returns only client metrics; 1 filters by type, no type meaning all (KIP-1142).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/16_list_groups.txt: change the definition, not this file.
 """ListGroups, API key 16.
 
-Groups this broker coordinates, by state (4, KIP-518) and type (5, KIP-848).
+The groups that this broker coordinates, filtered by state (4, KIP-518) and type (5, KIP-848).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/02_list_offsets.txt: change the definition, not this file.
 """ListOffsets, API key 2.
 
-The offset that belongs to a time, or to one of the special times.
+Looks up offsets by timestamp or by one of the special timestamps.
 -1 is the end, -2 the start, -3 the largest timestamp (7, KIP-734), -4 the local start (8, KIP-405), -5 the last
 tiered offset (9, KIP-1005), -6 the earliest not yet uploaded (11, KIP-1023). 5 may answer OFFSET_NOT_AVAILABLE.
 """

@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/46_list_partition_reassignments.txt: change the definition, not this file.
 """ListPartitionReassignments, API key 46.
 
-Reassignments under way.
+Ongoing reassignments.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 # Written by tools/generate_messages.py from definitions/03_metadata.txt: change the definition, not this file.
 """Metadata, API key 3.
 
-Who leads what, and where brokers are.
-All topics are asked for by an empty list in 0 and by null from 1 on. Topic ids are answered from 10 on, but may be
-asked for from 12 on only. 8-10 also tell what one may do to the cluster, which DescribeCluster does since
-(KIP-700).
+Topics with their partitions, leaders and replicas, and the endpoints of brokers.
+An empty list requests all topics in version 0, null does from 1 on. Responses have topic ids from 10 on, requests
+from 12 on. 8-10 also return the authorized operations of the cluster, which DescribeCluster returns since (KIP-700).
 """
 
 from __future__ import annotations

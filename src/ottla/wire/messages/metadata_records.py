@@ -2,7 +2,7 @@
 """Metadata records.
 
 Records of the metadata log, __cluster_metadata.
-The value of each begins with a frame version, its type and its version: see `ottla.wire.metadata_codec`.
+A value begins with frame version, record type and record version: see `ottla.wire.metadata_codec`.
 """
 
 from __future__ import annotations

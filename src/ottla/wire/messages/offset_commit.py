@@ -1,8 +1,9 @@
 # Written by tools/generate_messages.py from definitions/08_offset_commit.txt: change the definition, not this file.
 """OffsetCommit, API key 8.
 
-Offsets a group has processed.
-Retention belongs to the broker since 5. 9 serves members of the new protocol (KIP-848), 10 names topics by id.
+Commits offsets of a group.
+From 5 on the broker's configuration determines the retention. 9 serves members of the new protocol (KIP-848), 10
+names topics by id.
 """
 
 from __future__ import annotations

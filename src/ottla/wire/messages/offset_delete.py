@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/47_offset_delete.txt: change the definition, not this file.
 """OffsetDelete, API key 47.
 
-Forgets offsets of a group.
+Deletes committed offsets of a group.
 """
 
 from __future__ import annotations

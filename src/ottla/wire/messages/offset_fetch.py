@@ -1,9 +1,9 @@
 # Written by tools/generate_messages.py from definitions/09_offset_fetch.txt: change the definition, not this file.
 """OffsetFetch, API key 9.
 
-Offsets a group has committed.
-Null topics mean all (from 2 on). 7 can wait for open transactions, 8 asks for several groups at once (KIP-709), 9
-serves members of the new protocol (KIP-848), 10 names topics by id.
+Committed offsets of groups.
+Null topics mean all topics (from 2 on). 7 can wait for open transactions, 8 asks for several groups at once
+(KIP-709), 9 serves members of the new protocol (KIP-848), 10 names topics by id.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/23_offset_for_leader_epoch.txt: change the definition, not this file.
 """OffsetForLeaderEpoch, API key 23.
 
-Where an epoch ended: what a follower or consumer needs to find out how far its log agrees.
+The end offset of a leader epoch, with which followers and consumers detect truncation.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/principal.txt: change the definition, not this file.
 """Principal.
 
-A principal inside an Envelope request. A two-byte version stands before it.
+A principal inside an Envelope request. A two-byte version precedes it.
 """
 
 from __future__ import annotations

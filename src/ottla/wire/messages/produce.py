@@ -2,9 +2,9 @@
 """Produce, API key 0.
 
 Record batches for partitions that this broker leads.
-0-2 are announced but closed on arrival: librdkafka before 2.11 needs to see them (KAFKA-18659). From 7 on batches
-may be zstd; from 11 on TRANSACTION_ABORTABLE may be the answer, and 12 adds partitions to the transaction by itself
-(both KIP-890). 13 names topics by id.
+Versions 0-2 are announced, because librdkafka before 2.11 expects them (KAFKA-18659), but a request in them closes
+the connection. 7 allows zstd. 11 may be answered with TRANSACTION_ABORTABLE, and 12 adds partitions to the
+transaction implicitly (both KIP-890). 13 identifies topics by id.
 """
 
 from __future__ import annotations

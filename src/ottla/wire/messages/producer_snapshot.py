@@ -1,8 +1,8 @@
 # Written by tools/generate_messages.py from definitions/producer_snapshot.txt: change the definition, not this file.
 """Producer snapshot.
 
-The .snapshot file beside a segment: what the log remembers of its producers.
-A two-byte version stands before it; the checksum covers what follows it.
+The .snapshot file of a segment: the producer state at its base offset.
+A two-byte version precedes it. The checksum covers the bytes that follow it.
 """
 
 from __future__ import annotations

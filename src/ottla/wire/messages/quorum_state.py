@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/quorum_state.txt: change the definition, not this file.
 """Quorum state.
 
-The quorum-state file, which is kept as JSON: this gives its fields their names and types.
+The names and types of the fields of the quorum-state file, which is JSON.
 """
 
 from __future__ import annotations

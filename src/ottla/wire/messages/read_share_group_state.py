@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/84_read_share_group_state.txt: change the definition, not this file.
 """ReadShareGroupState, API key 84.
 
-The persistent state of a share group's partition.
+Reads the persistent state of a share group's partition.
 """
 
 from __future__ import annotations

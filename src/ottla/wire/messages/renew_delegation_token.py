@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/39_renew_delegation_token.txt: change the definition, not this file.
 """RenewDelegationToken, API key 39.
 
-Moves the time at which a token expires.
+Extends the expiry time of a delegation token.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/79_share_acknowledge.txt: change the definition, not this file.
 """ShareAcknowledge, API key 79.
 
-Acknowledgements without fetching.
+Acknowledges records without fetching.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """ShareFetch, API key 78.
 
 Records acquired for a share group, and acknowledgements of earlier ones.
-2 can keep to the record limit strictly (KIP-1206) and renew what is still being worked on (KIP-1222).
+2 can enforce the record limit strictly (KIP-1206) and renew acquisition locks (KIP-1222).
 """
 
 from __future__ import annotations

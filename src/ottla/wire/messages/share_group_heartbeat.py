@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/76_share_group_heartbeat.txt: change the definition, not this file.
 """ShareGroupHeartbeat, API key 76.
 
-Membership in a share group (KIP-932). 0 was an early preview and is gone.
+Membership in a share group (KIP-932). 0 was an early-access version and was removed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # Written by tools/generate_messages.py from definitions/89_streams_group_describe.txt: change the definition, not this file.
 """StreamsGroupDescribe, API key 89.
 
-State, topology and members of streams groups. 1 adds the description of the topology (KIP-1331) with its status: 0 not
-asked for, 1 not stored, 2 failed, 3 present; and the name of the assignor (KIP-1357).
+State, topology and members of streams groups. 1 adds the name of the assignor (KIP-1357) and the topology's
+description (KIP-1331) with its status: 0 not requested, 1 not stored, 2 failed, 3 available.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # Written by tools/generate_messages.py from definitions/88_streams_group_heartbeat.txt: change the definition, not this file.
 """StreamsGroupHeartbeat, API key 88.
 
-Membership of a Kafka Streams instance (KIP-1071). 1 asks for the topology's description (KIP-1331), and its status
-may be MISSING_CLIENT_TAGS (6).
+Membership of a Kafka Streams instance (KIP-1071). 1 may request the topology's description (KIP-1331) and
+return the status MISSING_CLIENT_TAGS (6).
 """
 
 from __future__ import annotations

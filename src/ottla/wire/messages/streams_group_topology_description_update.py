@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/93_streams_group_topology_description_update.txt: change the definition, not this file.
 """StreamsGroupTopologyDescriptionUpdate, API key 93.
 
-The description of a topology, sent by a member of a streams group to be kept by a plug-in of the broker (KIP-1331).
+A member of a streams group sends the topology's description, which a plug-in of the broker stores (KIP-1331).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/14_sync_group.txt: change the definition, not this file.
 """SyncGroup, API key 14.
 
-Hands the leader's assignment in, and each member's part of it out.
+Receives the assignment from the group's leader and returns to each member its part.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # Written by tools/generate_messages.py from definitions/28_txn_offset_commit.txt: change the definition, not this file.
 """TxnOffsetCommit, API key 28.
 
-Offsets that become valid when the transaction commits. 5 adds the group to it by itself (KIP-890). 6 names topics
-by id and distinguishes GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH (KIP-1319).
+Commits offsets of a group as part of a transaction. 5 adds the group to the transaction implicitly (KIP-890). 6
+identifies topics by id and distinguishes GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH (KIP-1319).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/64_unregister_broker.txt: change the definition, not this file.
 """UnregisterBroker, API key 64.
 
-Forgets a broker that will not come back.
+Removes the registration of a broker.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/94_unregister_controller.txt: change the definition, not this file.
 """UnregisterController, API key 94.
 
-Forgets a controller that will not come back (KIP-1312).
+Removes the registration of a controller (KIP-1312).
 """
 
 from __future__ import annotations

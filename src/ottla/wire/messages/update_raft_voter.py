@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/82_update_raft_voter.txt: change the definition, not this file.
 """UpdateRaftVoter, API key 82.
 
-A voter tells the leader its current endpoints and versions (KIP-853).
+A voter reports its current endpoints and versions to the leader (KIP-853).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/52_vote.txt: change the definition, not this file.
 """Vote, API key 52.
 
-A candidate asks a voter of the metadata quorum for its vote; in 2 perhaps only whether it would get it (KIP-996).
+A candidate of the metadata quorum requests a vote; from 2 on it may be a pre-vote (KIP-996).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/85_write_share_group_state.txt: change the definition, not this file.
 """WriteShareGroupState, API key 85.
 
-Changes the persistent state of a share group's partition.
+Writes the persistent state of a share group's partition.
 """
 
 from __future__ import annotations

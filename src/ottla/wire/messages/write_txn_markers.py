@@ -1,7 +1,7 @@
 # Written by tools/generate_messages.py from definitions/27_write_txn_markers.txt: change the definition, not this file.
 """WriteTxnMarkers, API key 27.
 
-From a transaction's coordinator to the leaders: writes commit or abort markers.
+Writes commit or abort markers; sent by a transaction coordinator to the leaders of partitions.
 """
 
 from __future__ import annotations
