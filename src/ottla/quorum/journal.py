@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from ottla.model.ports import File, FileRegion, Files
 from ottla.quorum.errors import MetadataLogDamagedError
 from ottla.records.errors import CorruptRecords
-from ottla.records.header import HEADER_SIZE, LENGTH_OVERHEAD
+from ottla.records.header import BATCH_LENGTH_POSITION, HEADER_SIZE, LENGTH_OVERHEAD
 from ottla.records.iterate import Batch, iterate_batches, verify_checksum
 from ottla.storage.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, offset_file_name, offset_of_file
 
@@ -286,7 +286,7 @@ class Journal:
         head = file.read(position, HEADER_SIZE)
         if len(head) < HEADER_SIZE:
             return False
-        length = int.from_bytes(head[8:LENGTH_OVERHEAD], "big", signed=True)
+        length = int.from_bytes(head[BATCH_LENGTH_POSITION:LENGTH_OVERHEAD], "big", signed=True)
         following = position + LENGTH_OVERHEAD + length
         if length < HEADER_SIZE - LENGTH_OVERHEAD or following >= file.size:
             return False
@@ -314,6 +314,6 @@ def _batches(file: File, position: int, end: int) -> Iterator[Batch]:
             continue
         if len(piece) < LENGTH_OVERHEAD or len(piece) < wanted:
             return
-        wanted = LENGTH_OVERHEAD + int.from_bytes(piece[8:LENGTH_OVERHEAD], "big", signed=True)
+        wanted = LENGTH_OVERHEAD + int.from_bytes(piece[BATCH_LENGTH_POSITION:LENGTH_OVERHEAD], "big", signed=True)
         if wanted <= len(piece) or wanted > _BATCH_BYTES_MAX:
             raise CorruptRecords(f"a batch of metadata claims {wanted} bytes")

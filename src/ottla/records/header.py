@@ -25,6 +25,7 @@ from ottla.records.compression import Codec
 from ottla.records.errors import CorruptRecords
 
 __all__ = [
+    "ATTRIBUTES_LOW_BYTE",
     "ATTRIBUTES_POSITION",
     "BASE_OFFSET",
     "BATCH_LENGTH_POSITION",
@@ -33,12 +34,14 @@ __all__ = [
     "CONTROL_BIT",
     "CRC_POSITION",
     "DELETE_HORIZON_BIT",
+    "HEAD",
     "HEADER",
     "HEADER_SIZE",
     "LEADER_EPOCH",
     "LEADER_EPOCH_POSITION",
     "LEGACY_OVERHEAD",
     "LENGTH_OVERHEAD",
+    "MAGIC",
     "MAGIC_POSITION",
     "MAX_TIMESTAMP_POSITION",
     "NO_PARTITION_LEADER_EPOCH",
@@ -46,6 +49,10 @@ __all__ = [
     "NO_PRODUCER_ID",
     "NO_SEQUENCE",
     "NO_TIMESTAMP",
+    "PRODUCER",
+    "PRODUCER_AND_COUNT",
+    "PRODUCER_ID_AND_EPOCH",
+    "PRODUCER_POSITION",
     "TIMESTAMP_TYPE_BIT",
     "TRANSACTIONAL_BIT",
     "read_header",
@@ -54,12 +61,21 @@ __all__ = [
     "write_header",
 ]
 
+MAGIC = 2
+"""The record format that all current clients write; the layout above is its layout."""
+
 HEADER = Struct(">qiibIhiqqqhii")
 HEADER_SIZE = HEADER.size
 assert HEADER_SIZE == 61
 
 BASE_OFFSET = Struct(">q")
 LEADER_EPOCH = Struct(">i")
+HEAD = Struct(">qiibI")
+"""Everything that the checksum does not cover, and the checksum itself."""
+PRODUCER = Struct(">qhi")
+"""Producer id, producer epoch and base sequence."""
+PRODUCER_AND_COUNT = Struct(">qhii")
+"""The last fields of a header: as `PRODUCER`, and the record count."""
 
 BATCH_LENGTH_POSITION = 8
 LEADER_EPOCH_POSITION = 12
@@ -67,10 +83,17 @@ MAGIC_POSITION = 16
 CRC_POSITION = 17
 ATTRIBUTES_POSITION = 21
 """Also where the checksummed part begins."""
+ATTRIBUTES_LOW_BYTE = 22
+"""The byte of the attributes that has all bits of today: codec, timestamp type, transactional, control."""
 MAX_TIMESTAMP_POSITION = 35
+PRODUCER_POSITION = 43
+PRODUCER_ID_AND_EPOCH = slice(43, 53)
 
 LENGTH_OVERHEAD = 12
 """Base offset and batch length, which the batch length itself does not count."""
+
+assert HEAD.size == ATTRIBUTES_POSITION
+assert PRODUCER_POSITION + PRODUCER_AND_COUNT.size == HEADER_SIZE
 
 LEGACY_OVERHEAD = 14
 """The smallest message body of magic 0: CRC, magic, attributes, null key, null value."""
@@ -206,12 +229,12 @@ class BatchHeader:
 def read_header(buffer: bytes | bytearray | memoryview, position: int = 0) -> BatchHeader:
     """The header of the batch at `position`, of any magic. Only lengths are checked here, not the checksum."""
     left = len(buffer) - position
-    if left >= HEADER_SIZE and buffer[position + MAGIC_POSITION] == 2:
+    if left >= HEADER_SIZE and buffer[position + MAGIC_POSITION] == MAGIC:
         return BatchHeader(*HEADER.unpack_from(buffer, position))
     if left <= MAGIC_POSITION:
         raise CorruptRecords(f"{left} bytes are too few for the header of a record batch")
     base_offset, length, _, magic = _PREFIX.unpack_from(buffer, position)
-    if magic == 2:
+    if magic == MAGIC:
         raise CorruptRecords(f"{left} bytes are too few for the header of a record batch of magic 2")
     if magic not in (0, 1):
         raise CorruptRecords(f"Unknown magic {magic} at offset {base_offset}")

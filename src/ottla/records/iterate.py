@@ -13,9 +13,11 @@ from ottla.records.compression import Codec, DecompressionFailed, decompress
 from ottla.records.errors import CorruptRecords
 from ottla.records.header import (
     ATTRIBUTES_POSITION,
+    BATCH_LENGTH_POSITION,
     HEADER_SIZE,
     LEGACY_OVERHEAD,
     LENGTH_OVERHEAD,
+    MAGIC,
     MAGIC_POSITION,
     BatchHeader,
     read_header,
@@ -46,14 +48,14 @@ def iterate_batches(buffer: Buffer, position: int = 0) -> Iterator[Batch]:
     view = memoryview(buffer)
     size = len(view)
     while size - position > MAGIC_POSITION:
-        length = int.from_bytes(view[position + 8 : position + 12], "big", signed=True)
+        length = int.from_bytes(view[position + BATCH_LENGTH_POSITION : position + LENGTH_OVERHEAD], "big", signed=True)
         if length < LEGACY_OVERHEAD:
             raise CorruptRecords(f"A batch claims a length of {length} bytes")
         end = position + LENGTH_OVERHEAD + length
         if end > size:
             return
         header = read_header(view, position)
-        if header.magic == 2 and header.size < HEADER_SIZE:
+        if header.magic == MAGIC and header.size < HEADER_SIZE:
             raise CorruptRecords(f"A batch of magic 2 claims a length of {length} bytes")
         yield Batch(header, position, view[position:end])
         position = end
@@ -90,7 +92,7 @@ def open_payload(batch: memoryview, header: BatchHeader, *, limit: int) -> memor
 
 def verify_checksum(batch: memoryview, header: BatchHeader) -> bool:
     """Whether a batch's bytes are what its writer summed, for any magic."""
-    if header.magic == 2:
+    if header.magic == MAGIC:
         return header.size >= HEADER_SIZE and crc32c(batch[ATTRIBUTES_POSITION : header.size]) == header.crc
     from zlib import crc32
 

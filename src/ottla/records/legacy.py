@@ -18,7 +18,14 @@ from zlib import crc32
 from ottla.records.build import build_batch
 from ottla.records.compression import Codec, DecompressionFailed, compress, decompress
 from ottla.records.errors import CorruptRecords
-from ottla.records.header import CODEC_MASK, LEGACY_OVERHEAD, LENGTH_OVERHEAD, NO_TIMESTAMP, TIMESTAMP_TYPE_BIT
+from ottla.records.header import (
+    BATCH_LENGTH_POSITION,
+    CODEC_MASK,
+    LEGACY_OVERHEAD,
+    LENGTH_OVERHEAD,
+    NO_TIMESTAMP,
+    TIMESTAMP_TYPE_BIT,
+)
 from ottla.records.record import Record
 
 __all__ = ["build_message_set", "convert_to_batch", "iterate_messages"]
@@ -102,7 +109,7 @@ def convert_to_batch(messages: Buffer, *, limit: int, codec: Codec = Codec.NONE,
 def _read_messages(view: memoryview) -> Iterator[_Message]:
     position = 0
     while len(view) - position >= LENGTH_OVERHEAD:
-        size = int.from_bytes(view[position + 8 : position + 12], "big", signed=True)
+        size = int.from_bytes(view[position + BATCH_LENGTH_POSITION : position + LENGTH_OVERHEAD], "big", signed=True)
         if size < LEGACY_OVERHEAD:
             raise CorruptRecords(f"A message of {size} bytes is smaller than the smallest possible one")
         end = position + LENGTH_OVERHEAD + size

@@ -14,7 +14,7 @@ from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ports import Workers
 from ottla.records.compression import Codec, unpacked_size_bound
-from ottla.records.header import ATTRIBUTES_POSITION, CODEC_MASK, HEADER_SIZE, MAGIC_POSITION
+from ottla.records.header import ATTRIBUTES_LOW_BYTE, CODEC_MASK, HEADER_SIZE, MAGIC, MAGIC_POSITION
 from ottla.records.validate import ProduceSettings, ValidatedRecords, validate_produce
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ _COSTLY_BYTES_MIN = 32 * 1024
 _COSTLY_UNPACKED_BYTES_MIN = 1024 * 1024
 
 # The low byte of the attributes holds the codec.
-_CODEC_POSITION = ATTRIBUTES_POSITION + 1
 
 
 def append(
@@ -137,13 +136,13 @@ def _is_costly(records: memoryview, settings: ProduceSettings) -> bool:
     """Whether these records have to be opened, and are too many to open them between two other requests."""
     if settings.opens_no_records or len(records) <= HEADER_SIZE:
         return False
-    codec = records[_CODEC_POSITION] & CODEC_MASK
+    codec = records[ATTRIBUTES_LOW_BYTE] & CODEC_MASK
     if not settings.is_compacted and (settings.compression is None or codec == settings.compression):
         return False
     if len(records) >= _COSTLY_BYTES_MIN:
         return True
     # Other codecs than those we know, and formats older than these, are refused or small enough.
-    if not Codec.NONE < codec <= Codec.ZSTD or records[MAGIC_POSITION] != 2:
+    if not Codec.NONE < codec <= Codec.ZSTD or records[MAGIC_POSITION] != MAGIC:
         return False
     return unpacked_size_bound(Codec(codec), records[HEADER_SIZE:]) > _COSTLY_UNPACKED_BYTES_MIN
 

@@ -13,13 +13,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ports import Workers
-from ottla.records.header import HEADER_SIZE, MAGIC_POSITION
+from ottla.records.header import HEADER_SIZE, MAGIC, MAGIC_POSITION, PRODUCER, PRODUCER_POSITION
 from ottla.replica.appends import APPENDS_WAITING_MAX, append
 
 if TYPE_CHECKING:
@@ -35,11 +34,6 @@ __all__ = [
     "late_transactions",
     "meaning_for_producer",
 ]
-
-# Producer id, its epoch, and the sequence number of the first record, as they stand in a batch's header.
-_PRODUCER = Struct(">qhi")
-_PRODUCER_POSITION = 43
-_MAGIC = 2
 
 # Errors of finding and asking the coordinator. Old producers would not repeat a batch for them; for what they are told
 # instead they do, and it makes nobody ask for metadata.
@@ -121,7 +115,7 @@ class TransactionalAppends:
         api_version: int,
     ) -> AppendResult | Deferred[AppendResult]:
         """`appends.append` for a batch of a transaction; raises KafkaError when it is refused at once."""
-        if len(records) < HEADER_SIZE or records[MAGIC_POSITION] != _MAGIC:
+        if len(records) < HEADER_SIZE or records[MAGIC_POSITION] != MAGIC:
             raise KafkaError(ErrorCode.INVALID_RECORD, "Records of a transaction come in a batch of the newest format.")
 
         def write() -> AppendResult | Deferred[AppendResult]:
@@ -136,7 +130,7 @@ class TransactionalAppends:
 
         if self.has_begun(partition, records):
             return write()
-        producer_id, epoch, sequence = _PRODUCER.unpack_from(records, _PRODUCER_POSITION)
+        producer_id, epoch, sequence = PRODUCER.unpack_from(records, PRODUCER_POSITION)
         queue = self._queues.get((partition, producer_id))
         pending = _Pending(transaction, epoch, sequence, now_ms, write)
         if queue is None:
@@ -149,9 +143,9 @@ class TransactionalAppends:
 
     def has_begun(self, partition: Partition, records: memoryview) -> bool:
         """Whether the batch's transaction is open in the partition, and nothing of its producer waits: write it."""
-        if len(records) < HEADER_SIZE or records[MAGIC_POSITION] != _MAGIC:
+        if len(records) < HEADER_SIZE or records[MAGIC_POSITION] != MAGIC:
             return False
-        producer_id, epoch, _ = _PRODUCER.unpack_from(records, _PRODUCER_POSITION)
+        producer_id, epoch, _ = PRODUCER.unpack_from(records, PRODUCER_POSITION)
         return (partition, producer_id) not in self._queues and partition.log.producers.state.is_in_transaction(
             producer_id, epoch
         )

@@ -16,7 +16,6 @@ directory's owner (`on_failure`) and the log refuses work from then on with `Log
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from struct import Struct
 
 from ottla.model.config import LogConfig
 from ottla.model.deferred import Deferred
@@ -24,7 +23,7 @@ from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 from ottla.model.ports import World
 from ottla.records.checksum import crc32c
-from ottla.records.header import ATTRIBUTES_POSITION, LENGTH_OVERHEAD, BatchHeader, read_header, stamp
+from ottla.records.header import ATTRIBUTES_POSITION, HEAD, LENGTH_OVERHEAD, MAGIC, BatchHeader, read_header, stamp
 from ottla.records.iterate import iterate_batches
 from ottla.records.validate import AppendOrigin, ValidatedRecords
 from ottla.storage import lookups, timestamps
@@ -40,9 +39,6 @@ from ottla.storage.time_index import TimestampOffset
 from ottla.storage.transaction_index import AbortedTransaction
 
 __all__ = ["AppendResult", "PartitionLog", "ReadResult"]
-
-# All that a checksum does not cover, and the checksum.
-_HEAD = Struct(">qiibI")
 
 # A named tuple's own constructor is a function of Python's, and there is one for every batch.
 _new_tuple = tuple.__new__
@@ -236,7 +232,7 @@ class PartitionLog:
         length = len(checksummed) + ATTRIBUTES_POSITION - LENGTH_OVERHEAD
         checksum = crc32c(checksummed)
         header = BatchHeader(first_offset, length, leader_epoch, 2, checksum, 0, 0, timestamp, timestamp, -1, -1, -1, 1)
-        buffer = _HEAD.pack(first_offset, length, leader_epoch, 2, checksum) + checksummed
+        buffer = HEAD.pack(first_offset, length, leader_epoch, MAGIC, checksum) + checksummed
         flushed = self._tail.append(memoryview(buffer), [header], first_offset + 1, now_ms)
         return _new_tuple(AppendResult, (first_offset, first_offset, -1, self.log_start_offset, False, flushed))
 

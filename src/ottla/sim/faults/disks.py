@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.records.header import LENGTH_OVERHEAD
+from ottla.records.header import BATCH_LENGTH_POSITION, LEADER_EPOCH_POSITION, LENGTH_OVERHEAD, MAGIC_POSITION
 from ottla.sim.disk import Directory, Inode
 from ottla.sim.faults.fault import Fault
 from ottla.sim.faults.processes import may_lose_power
@@ -10,7 +10,7 @@ from ottla.sim.faults.processes import may_lose_power
 __all__ = ["BitRot", "FailingSync", "FullDisk", "SlowSync"]
 
 # Of a batch's header: the base offset, and the epoch of the leader that wrote it.
-_NOT_COVERED = (*range(8), *range(12, 16))
+_NOT_COVERED = (*range(BATCH_LENGTH_POSITION), *range(LEADER_EPOCH_POSITION, MAGIC_POSITION))
 
 
 class FullDisk(Fault):
@@ -83,7 +83,9 @@ def _start_of_batch(data: bytearray, position: int) -> int:
     """Where the batch begins that the position lies in."""
     start = 0
     while (
-        end := start + LENGTH_OVERHEAD + int.from_bytes(data[start + 8 : start + LENGTH_OVERHEAD], "big")
+        end := start
+        + LENGTH_OVERHEAD
+        + int.from_bytes(data[start + BATCH_LENGTH_POSITION : start + LENGTH_OVERHEAD], "big")
     ) <= position:
         start = end
     return start

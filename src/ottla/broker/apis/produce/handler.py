@@ -12,6 +12,7 @@ from ottla.broker.context import CloseConnection, RequestContext
 from ottla.model.deferred import Deferred, gather
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
+from ottla.records.header import ATTRIBUTES_LOW_BYTE, PRODUCER_ID_AND_EPOCH, TRANSACTIONAL_BIT
 from ottla.replica.appends import append
 from ottla.replica.defects import error_of
 from ottla.replica.partition import ACKS_ALL, Partition
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 __all__ = [
     "INTERNAL_TOPICS",
     "LEADER_HINT_VERSION",
-    "PRODUCER",
     "TOPIC_ID_VERSION",
     "add_leader_hints",
     "error_response",
@@ -47,10 +47,6 @@ LEADER_HINT_VERSION = 10
 _ABORTABLE_VERSION = 11
 _ADDING_VERSION = 12
 TOPIC_ID_VERSION = 13
-_ATTRIBUTES_LOW_BYTE = 22
-_TRANSACTIONAL_BIT = 0x10
-# Where a batch holds its producer id and epoch.
-PRODUCER = slice(43, 53)
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 # The client id that Kafka's own administration tools use to repair internal topics.
 _ADMIN_CLIENT_ID = "__admin_client"
@@ -283,7 +279,11 @@ def _has_several_producers(request: ProduceRequest) -> bool:
     batches = [data.records for topic in request.topic_data for data in topic.partition_data]
     return (
         len(
-            {bytes(batch[PRODUCER]) for batch in batches if isinstance(batch, memoryview) and _is_of_transaction(batch)}
+            {
+                bytes(batch[PRODUCER_ID_AND_EPOCH])
+                for batch in batches
+                if isinstance(batch, memoryview) and _is_of_transaction(batch)
+            }
         )
         > 1
     )
@@ -292,15 +292,15 @@ def _has_several_producers(request: ProduceRequest) -> bool:
 def _is_of_transaction(records: Records) -> bool:
     return (
         isinstance(records, memoryview)
-        and len(records) > _ATTRIBUTES_LOW_BYTE
-        and bool(records[_ATTRIBUTES_LOW_BYTE] & _TRANSACTIONAL_BIT)
+        and len(records) > ATTRIBUTES_LOW_BYTE
+        and bool(records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT)
     )
 
 
 def _batch(records: Records) -> memoryview:
     if not isinstance(records, memoryview) or not records:
         raise KafkaError(ErrorCode.INVALID_RECORD, "A produce request needs a record batch for each partition.")
-    if len(records) > _ATTRIBUTES_LOW_BYTE and records[_ATTRIBUTES_LOW_BYTE] & _TRANSACTIONAL_BIT:
+    if len(records) > ATTRIBUTES_LOW_BYTE and records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT:
         raise KafkaError(
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "The records are transactional, the request is not."
         )

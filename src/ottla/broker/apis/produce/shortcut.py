@@ -19,11 +19,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ottla.broker.apis.produce.handler import INTERNAL_TOPICS, PRODUCER, TOPIC_ID_VERSION, handle
+from ottla.broker.apis.produce.handler import INTERNAL_TOPICS, TOPIC_ID_VERSION, handle
 from ottla.broker.apis.produce.uncommitted import UncommittedProduce
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.model.ids import Uuid
-from ottla.records.header import TRANSACTIONAL_BIT
+from ottla.records.header import ATTRIBUTES_LOW_BYTE, PRODUCER_ID_AND_EPOCH, TRANSACTIONAL_BIT
 from ottla.records.validate import validate_produce
 from ottla.replica.partition import ACKS_ALL
 
@@ -56,7 +56,6 @@ _ONE_ELEMENT = 2
 _PARTITION_ANSWER = struct.Struct(">ihqqqBBB")
 # Tagged fields of the topic; no throttling; tagged fields of the answer.
 _END = bytes(1 + 4 + 1)
-_ATTRIBUTES_LOW_BYTE = 22
 # A size has five bytes at most.
 _SIZE_SHIFT_MAX = 28
 
@@ -180,7 +179,7 @@ def _is_written_as_it_is(batch: Batch) -> bool:
         and settings is not None
         and settings.opens_no_records
         and partition.append_queue is None
-        and len(records) > _ATTRIBUTES_LOW_BYTE
+        and len(records) > ATTRIBUTES_LOW_BYTE
     )
 
 
@@ -190,10 +189,10 @@ def _may_be_written(
     """True if the transactional batches belong to one producer, and its transaction has begun in their partitions."""
     producers = set()
     for _, partition, records in batches:
-        if records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT:
+        if records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT:
             if transactional_id is None or not broker.transactional_appends.has_begun(partition, records):
                 return False
-            producers.add(bytes(records[PRODUCER]))
+            producers.add(bytes(records[PRODUCER_ID_AND_EPOCH]))
     if not producers or transactional_id is None:
         return True
     name = str(transactional_id, "utf-8", "replace")

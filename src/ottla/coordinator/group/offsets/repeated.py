@@ -22,7 +22,7 @@ from ottla.coordinator.group.offsets.table import NO_EXPIRY, OffsetsOfTopic
 from ottla.decisions import Decision
 from ottla.model.deferred import Deferred
 from ottla.model.errors import KafkaError
-from ottla.records.header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
+from ottla.records.header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, PRODUCER_AND_COUNT
 from ottla.records.record import append_contents
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _TIMESTAMP_SIZE = 8
 # What a batch of one record begins with behind its checksum: no attributes, and its first record is its last.
 _ALONE_HEAD = bytes(2 + 4)
 # Producer, epoch and sequence, and the number of records.
-_ALONE_PRODUCER = Struct(">qhii").pack(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE, 1)
+_ALONE_PRODUCER = PRODUCER_AND_COUNT.pack(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE, 1)
 
 # What is remembered has a bound; whoever still commits is remembered again.
 _REMEMBERED_MAX = 1 << 14
