@@ -48,12 +48,12 @@ __all__ = ["ControllerRole", "controller_dispatcher", "own_endpoints"]
 
 logger = logging.getLogger("ottla.broker.controller_role")
 
-# The controller looks for silent brokers this many times in a session timeout, and when the next session runs out:
-# until then nobody can produce to what that broker leads.
+# The controller checks the sessions of brokers this many times per session timeout, and when the next session ends:
+# until then clients cannot produce to the partitions that the silent broker leads.
 LIVENESS_CHECKS_PER_SESSION = 4
-# But it does nothing else only for that.
+# The shortest interval of these checks.
 LIVENESS_CHECK_SECONDS_MIN = 0.01
-# A registration that nobody took is tried again after this long.
+# The delay before the first repeated registration.
 REGISTRATION_RETRY_SECONDS = 0.05
 REGISTRATION_RETRY_SECONDS_MAX = 1.0
 
@@ -76,7 +76,7 @@ class ControllerRole:
         controllers: ControllerAddresses,
         on_fatal: Callable[[BaseException], object],
     ) -> None:
-        """Opens the log and the controller; raises what `ottla.quorum.errors` and the loader have to say."""
+        """Opens the log and the controller; raises the errors of `ottla.quorum.errors` and CorruptMetadataError."""
         self._config = config
         self._world = world
         self._peers = peers
@@ -91,7 +91,7 @@ class ControllerRole:
         log = _open_log(config, world, storage, metadata_directory, listeners)
         log.on_failure = lambda error: self.on_fatal(error)
         if log.cut_bytes:
-            logger.warning("cut a torn tail of %d bytes off the metadata log", log.cut_bytes)
+            logger.warning("truncated a torn tail of %d bytes of the metadata log", log.cut_bytes)
         controller = Controller(
             world=world, log=log, config=config, cluster_id=storage.cluster_id, metadata_log_dir=metadata_directory
         )
@@ -144,11 +144,11 @@ class ControllerRole:
 
     @property
     def waits_for_others(self) -> bool:
-        """Whether it takes other nodes to have a controller."""
+        """True if a controller can be active only with other nodes."""
         return not self._quorum.log.voters.is_only(self._quorum.own)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:  # noqa: ARG002
-        # The broker of this process has read whatever is published here; its next heartbeat would say so anyway.
+        # The broker of this process has replayed every published image, before its next heartbeat reports it.
         if self._controller.is_active:
             self._on_fetched(self._config.node_id, image.offset + 1)
 
@@ -196,7 +196,7 @@ class ControllerRole:
         for node_id in others:
             endpoint = self._quorum.endpoint(node_id)
             if endpoint is None:
-                on_answer(node_id, Deferred.failed(PeerUnreachable("its address is not known")))
+                on_answer(node_id, Deferred.failed(PeerUnreachable("the address of the voter is unknown")))
                 continue
             asked = self._peers.send(
                 endpoint, ApiVersionsRequest(), purpose=PROBES, timeout_ms=PROBE_TIMEOUT_MS, version_max=0
@@ -224,7 +224,7 @@ class ControllerRole:
     # -- being a controller -------------------------------------------------------------------------------------------
 
     def _register(self, delay_seconds: float = REGISTRATION_RETRY_SECONDS) -> Deferred[None]:
-        """Tells the active controller where this one listens (KIP-919), until it has heard it."""
+        """Registers the endpoints of this controller with the active controller (KIP-919) until that has succeeded."""
         registered: Deferred[None] = Deferred()
         if not self._listeners:
             return Deferred.resolved(None)
@@ -237,7 +237,7 @@ class ControllerRole:
 
         def on_answer(answer: Deferred[Any], next_delay_seconds: float) -> None:
             error = answer.error
-            # A cluster of an older level does without.
+            # An older cluster does not register controllers.
             is_too_old = isinstance(error, KafkaError) and error.code is ErrorCode.UNSUPPORTED_VERSION
             if error is None or is_too_old:
                 registered.resolve(None)
@@ -283,7 +283,7 @@ class ControllerRole:
         self._controller.deactivate()
 
     def _on_fetched(self, broker_id: int, offset: int) -> None:
-        """A broker that fetches from an offset has replayed what is before it (it replays before it asks again)."""
+        """A broker that fetches from an offset has replayed every record before it."""
         self._controller.broker_replayed(broker_id, offset - 1)
 
     def _on_leader_changed(self) -> None:
@@ -301,7 +301,7 @@ class ControllerRole:
         try:
             action()
         except OSError:
-            # The quorum tries again.
+            # The quorum retries.
             raise
         except Exception as error:  # noqa: BLE001 - be it a defect: without its metadata the node must not go on
             self.stop()
@@ -330,7 +330,7 @@ def controller_dispatcher(broker: Broker) -> Dispatcher:
 
 
 def own_endpoints(listeners: Sequence[ListenerInfo]) -> tuple[tuple[str, Endpoint], ...]:
-    """Where the others find this controller, by listener."""
+    """The endpoints of this controller for other nodes, by listener."""
     return tuple(
         (listener.name, Endpoint(listener.advertised_host, listener.advertised_port))
         for listener in listeners
@@ -339,7 +339,7 @@ def own_endpoints(listeners: Sequence[ListenerInfo]) -> tuple[tuple[str, Endpoin
 
 
 def configured_voters(config: BrokerConfig, own: Sequence[tuple[str, Endpoint]]) -> VoterSet:
-    """The voters that the configuration names; this node itself is where it really listens."""
+    """The voters in the configuration. The address of this node is the one that it really listens on."""
     name = config.controller_listener_names[0]
     return VoterSet(
         Voter(
@@ -386,4 +386,4 @@ def _replica_settings(config: BrokerConfig, own: tuple[tuple[str, Endpoint], ...
 def _log_fenced(outcome: Deferred[list[int]]) -> None:
     if outcome.error is None:
         for broker_id in outcome.result():
-            logger.warning("fenced broker %d: it was silent for a whole session", broker_id)
+            logger.warning("fenced broker %d: no heartbeat for a whole session", broker_id)

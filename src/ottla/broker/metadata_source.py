@@ -1,12 +1,12 @@
-"""Where a node's metadata comes from: its own controller, or the log of a controller elsewhere.
+"""The source of a node's metadata: its own controller, or the log of a controller on another node.
 
-Both are opened while the data directories are locked, before the partitions' logs are, since those need to know their
-topics' settings; both then offer the newest image (`publishers`) and a way to the active controller (`gateway`).
+Both kinds are opened while the data directories are locked, and before the logs of partitions, which need the
+configuration of their topics. Both offer the newest image (`publishers`) and the active controller (`gateway`).
 
-- `ControllerRole` (a module of its own): this node has the controller role. It takes part in the quorum, and while
-  it leads, it decides.
-- `RemoteMetadata`: this node is a broker only. It keeps a copy of the log as an observer and asks the controller over
-  the network. While the controller is away it goes on with the last image.
+- `ControllerRole` (a module of its own): this node has the controller role. It is part of the quorum, and it decides
+  while it leads.
+- `RemoteMetadata`: this node is only a broker. It keeps a copy of the log as an observer and asks the controller over
+  the network. While the controller is unreachable, the node continues with the last image.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ _JOIN_RETRY_SECONDS_MAX = 1.0
 
 
 class MetadataSource(Protocol):
-    """What the lifecycle of a node needs to know about either kind."""
+    """The interface of both kinds for the lifecycle of a node."""
 
     # None unless this node has the controller role.
     controller: Controller | None
     quorum: RaftNode | None
-    # Called when the node cannot go on.
+    # Called when the node cannot continue.
     on_fatal: Callable[[BaseException], object]
 
     @property
@@ -74,27 +74,27 @@ class MetadataSource(Protocol):
 
     @property
     def kraft_version(self) -> int:
-        """The level of the feature of that name, which is the quorum's own affair."""
+        """The level of `kraft.version`, which the quorum keeps."""
 
     @property
     def waits_for_others(self) -> bool:
-        """Whether the start depends on other nodes."""
+        """True if the start depends on other nodes."""
 
     def is_cut_off(self) -> Deferred[bool]:
-        """Whether nothing can be decided any more, because too few controllers can be reached."""
+        """True if no decision is possible, because too few controllers are reachable."""
 
     def followed(self) -> None:
-        """From now on there are machines that follow the images."""
+        """From now on, machines of the broker follow the images."""
 
     def stop(self) -> None:
-        """No more timers and requests."""
+        """Stops all timers and requests."""
 
     def close(self) -> None:
         """Closes the files. Blocks."""
 
 
 class RemoteMetadata:
-    """A copy of the log, and the way to the controller that writes it."""
+    """A copy of the log, and access to the controller that writes it."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class RemoteMetadata:
             directory_id=storage.directory_ids[metadata_directory],
         )
         if log.was_discarded:
-            logger.warning("the copy of the metadata log was damaged and is fetched anew")
+            logger.warning("the copy of the metadata log was damaged; fetching it again")
         self._follower = MetadataFollower(world=world, log=log, config=config, cluster_id=storage.cluster_id)
         log.on_committed.append(self._on_committed)
         self._observer = MetadataObserver(
@@ -194,14 +194,14 @@ class RemoteMetadata:
         self._guarded(self._follower.advance)
 
     def _on_replaced(self) -> None:
-        """The copy is no longer what the image was made from: a snapshot took its place, or its end was cut off."""
+        """The copy does not continue the image: it was replaced by a snapshot or truncated."""
         self._guarded(lambda: self._follower.reload(is_followed=self._is_followed))
 
     def _guarded(self, action: Callable[[], object]) -> None:
         try:
             action()
         except OSError:
-            # The observer tries again.
+            # The observer retries.
             raise
         except Exception as error:  # noqa: BLE001 - be it a defect: without its metadata the node must not go on
             self._observer.close()
@@ -216,14 +216,14 @@ class Unreachable(OSError):
 
 
 def controller_addresses(config: BrokerConfig) -> ControllerAddresses:
-    """Where a broker looks for the controller."""
+    """The controllers' addresses in the configuration."""
     endpoints = [Endpoint(voter.host, voter.port) for voter in config.quorum_voters.values()]
     endpoints += [Endpoint(host, port) for host, port in config.quorum_bootstrap_servers]
     return ControllerAddresses(endpoints)
 
 
 def learn_cluster_id(*, world: World, peers: Peers, controllers: ControllerAddresses, timeout_ms: int) -> Deferred[str]:
-    """Asks the controller which cluster it belongs to: a broker with new directories joins that one."""
+    """Asks a controller for the cluster id: a broker with new directories joins that cluster."""
     learnt: Deferred[str] = Deferred()
     deadline = world.clock.monotonic() + timeout_ms / 1000
 

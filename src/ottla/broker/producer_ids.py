@@ -1,7 +1,7 @@
-"""Producer ids for this broker's clients, drawn from the controller a block at a time (KIP-730).
+"""Producer ids for the clients of this broker, in blocks from the controller (KIP-730).
 
-The next block is asked for before the present one is used up, so that a client waits for the controller only when
-clients come faster than blocks. An id is given once; what is left of a block is lost on a restart.
+The next block is requested before the present one is used up, so that clients wait for the controller only if they ask
+faster than blocks arrive. An id is issued once. The rest of a block is lost on a restart.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ProducerIds"]
 
-# Ids left when the next block is asked for: a tenth of a block.
+# The next block is requested when this many ids are left: a tenth of a block.
 _REFILL_BELOW = 100
-# Clients that may wait for a block at a time; more than that are told to come back.
+# The number of clients that may wait for a block. More clients are told to retry.
 _WAITING_MAX = 10_000
 
 
@@ -70,7 +70,7 @@ class ProducerIds:
     def _on_block(self, outcome: Deferred[AllocateProducerIdsResponse]) -> None:
         self._asking = False
         if outcome.error is not None:
-            # Whatever is wrong with the controller, the client may come back (KIP-730).
+            # After any error of the controller the client may retry (KIP-730).
             self._fail(KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"no producer ids yet: {outcome.error}"))
             return
         block = outcome.result()

@@ -61,8 +61,11 @@ class RemoteController:
         request_timeout_ms: int,
         session_timeout_ms: int,
     ) -> None:
-        """The time-outs are those of a forwarded request with all attempts, of one attempt or one request of the broker
-        itself, and of a request of the broker's session."""
+        """The timeouts are in milliseconds.
+
+        `forwarding_timeout_ms` is for a forwarded request with all attempts, `request_timeout_ms` for one attempt and
+        for a request of the broker itself, `session_timeout_ms` for registrations and heartbeats.
+        """
         self._world = world
         self._peers = peers
         self._controllers = controllers
@@ -155,14 +158,16 @@ class _Forwarded:
             code = ErrorCode.UNKNOWN_SERVER_ERROR
             if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
                 code = ErrorCode.UNSUPPORTED_VERSION
-            self.deferred.fail(KafkaError(code, "the controller refused to take a forwarded request"))
+            self.deferred.fail(KafkaError(code, "the controller refused a forwarded request"))
             return True
         spec = API_SPECS[ApiKey(self.request.API_KEY)]
         position = 5 if spec.response_header_version(self._api_version) else 4
         try:
             answer, _ = decode(spec.response_class, memoryview(response.response_data), self._api_version, position)
         except MalformedMessage as error:
-            self.deferred.fail(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the controller's answer: {error}"))
+            self.deferred.fail(
+                KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the response of the controller is malformed: {error}")
+            )
             return True
         self.deferred.resolve(answer)
         return True

@@ -1,15 +1,15 @@
-"""A broker's session with the controller: registration, heartbeats, and taking leave.
+"""A broker's session with the controller: registration, heartbeats, controlled shutdown.
 
-A broker registers once per start with a fresh incarnation id. It believes nothing of the metadata before it has
-replayed its own registration: what it led before its crash it may still seem to lead, with a log that lost its end
-since then. The registration settles that, together with the changes of leaders that come of it; the heartbeat that says
-how far the broker has replayed lifts its fence. From then on a heartbeat every
-`broker.heartbeat.interval.ms` keeps the session alive. When it stops, it asks to be shut down and waits until its
-leaderships have moved.
+A broker registers once per start with a new incarnation id. It ignores the metadata until it has replayed its own
+registration: in older metadata it may still lead partitions whose newest records it lost in a crash. The registration
+moves those leaderships. The heartbeat that reports how far the broker has replayed unfences it. From then on, a
+heartbeat every `broker.heartbeat.interval.ms` keeps the session alive. A broker that stops asks for controlled shutdown
+and waits until its leaderships have moved.
 
-The controller may be in the same process or on the other side of a network that fails: what was not answered is asked
-again. A controller that knows another process under the same id is asked again until that one's session must be over
-(it may have crashed a moment ago); after that it is taken for alive, and this one gives up (`_OlderProcess`).
+The controller may be in the same process or behind a network that fails, so unanswered requests are repeated. If
+another process is registered under the same id, the registration is repeated until the session of that process must
+have ended, because it may have crashed a moment ago. After that the other process counts as alive, and this one gives
+up (`_OlderProcess`).
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ __all__ = ["BrokerSession"]
 
 logger = logging.getLogger("ottla.broker.session")
 
-# While fenced or leaving, the next heartbeat comes after this long instead of the configured interval.
+# The heartbeat interval while the broker is fenced or shutting down.
 HASTY_HEARTBEAT_SECONDS = 0.01
-# After a failure the next attempt waits this long, and at most the second.
+# The first and the longest delay after a failed request.
 RETRY_SECONDS = 0.05
 RETRY_SECONDS_MAX = 1.0
-# How long a leaving broker looks for another controller when the one it knows does not answer.
+# The time in which a broker that shuts down looks for another controller if its controller does not answer.
 LEAVE_RETRY_SECONDS_MAX = 2.0
-# A broker that cannot be let go (others do not read the metadata) leaves without consent after this long.
+# The time after which a broker shuts down without consent, because other brokers do not replay the metadata.
 LEAVE_SECONDS_MAX = 20.0
 
 
@@ -82,24 +82,24 @@ class BrokerSession:
         self._closed = False
         self._failures = 0
         self._left: Deferred[None] | None = None
-        # Waits until our own image has the registration that the controller has answered.
+        # Resolved when the image of this node has the registration.
         self._registered: Deferred[int] | None = None
-        # What the next heartbeats tell: directories that failed since the start.
+        # Directories that failed since the start, for the next heartbeats.
         self.offline_directories: set[Uuid] = set()
-        # And which of them take no new replicas (KIP-1066).
+        # The directories that take no new replicas (KIP-1066).
         self.cordoned_directories: Callable[[], list[Uuid]] = list
         self.epoch = -1
-        # When the last heartbeat was sent that the controller has answered without fencing us.
+        # When the last heartbeat was sent that the controller answered without fencing this broker.
         self._heard_at = float("-inf")
-        # Whether the last answer said that others lead what this broker has led.
+        # True if the last answer fenced this broker.
         self._is_fenced = False
-        # Called once when another process has taken this broker's place.
+        # Called once when another process has registered under the id of this broker.
         self.on_superseded: Callable[[], object] | None = None
 
     # -- joining ----------------------------------------------------------------------------------------------------
 
     def register(self) -> Deferred[int]:
-        """Registers this start of the broker; resolves with its epoch once the image here knows of it."""
+        """Registers this process; resolves with its epoch when the image of this node has the registration."""
         registered: Deferred[int] = Deferred()
         request = self._registration()
         deadline = self._world.clock.monotonic() + self._config.initial_broker_registration_timeout_ms / 1000
@@ -117,9 +117,12 @@ class BrokerSession:
                 return
             is_duplicate = isinstance(error, KafkaError) and error.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
             if is_duplicate and not self._failures:
-                logger.warning("another process is registered as broker %d: waits for its end", self._config.node_id)
+                logger.warning(
+                    "another process is registered as broker %d: waiting for the end of its session",
+                    self._config.node_id,
+                )
             is_early = older.may_be_dead() if is_duplicate else self._world.clock.monotonic() < deadline
-            if is_early and (is_duplicate or _may_pass(error)):
+            if is_early and (is_duplicate or _may_retry(error)):
                 self._retry(ask)
             elif is_duplicate:
                 sentence = f"Another process runs as broker {self._config.node_id}: each node.id may be used only once."
@@ -134,14 +137,14 @@ class BrokerSession:
         return registered
 
     def unfence(self) -> Deferred[None]:
-        """Heartbeats until the fence is lifted and our own image says so, then at the configured interval."""
+        """Sends heartbeats until the image of this node shows it unfenced, then at the configured interval."""
         unfenced: Deferred[None] = Deferred()
 
         def on_answer(answer: Deferred[BrokerHeartbeatResponse]) -> None:
             if self._closed:
                 return
             if answer.error is not None:
-                if _may_pass(answer.error):
+                if _may_retry(answer.error):
                     self._retry(beat)
                 else:
                     unfenced.fail(answer.error)
@@ -163,7 +166,7 @@ class BrokerSession:
     # -- staying ----------------------------------------------------------------------------------------------------
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Follows the metadata until our registration is in it, then to see whether somebody takes our place."""
+        """Follows the metadata until it has our registration, then detects another process with our id."""
         own_id = self._config.node_id
         if own_id not in delta.brokers_changed or self._closed or self.epoch < 0:
             return
@@ -195,7 +198,7 @@ class BrokerSession:
 
         def on_answer(answer: Deferred[BrokerHeartbeatResponse]) -> None:
             if answer.error is None:
-                # Who is fenced has been replaced already, and only has not heard of it.
+                # A fenced broker has been replaced already and has only not replayed it yet.
                 self._heard_at = float("-inf") if answer.result().is_fenced else sent_at
 
         answer = self._controller.ask(self._request())
@@ -203,12 +206,12 @@ class BrokerSession:
         return answer
 
     def may_be_replaced(self) -> bool:
-        """Whether others may lead by now what we think that we lead.
+        """True if other brokers may already lead partitions that this broker believes to lead.
 
-        The controller gives our leaderships away when it has heard nothing for a whole session, or for half of one
-        after our connection was closed, which we may not have noticed. Counted from when we sent what was answered,
-        half a session ends no later than either, so this says yes in time; unless heartbeats are so rare that it would
-        be said between any two of them. Whoever takes leave hands them over from then on.
+        The controller moves our leaderships when it has received nothing for a whole session, or for half of a session
+        after our connection was closed, which we may not have noticed. Half a session, counted from the sending of the
+        last answered heartbeat, ends no later than either. With rare heartbeats the limit is higher, because it would
+        otherwise pass between any two heartbeats. A broker that shuts down moves its leaderships from the start.
         """
         session_ms = self._config.broker_session_timeout_ms
         patience_ms = max(session_ms / 2, min(session_ms, 2 * self._config.broker_heartbeat_interval_ms))
@@ -221,14 +224,14 @@ class BrokerSession:
         if answer.error is not None:
             self._failures += 1
             if self._failures == 1:
-                logger.warning("a heartbeat failed, and is tried again: %s", answer.error)
+                logger.warning("a heartbeat failed, retrying: %s", answer.error)
             self._plan_heartbeat(min(self._retry_seconds(), self._config.broker_heartbeat_interval_ms / 1000))
             return
         if self._failures:
-            logger.info("the controller hears this broker again")
+            logger.info("the controller answers heartbeats again")
             self._failures = 0
         if answer.result().is_fenced:
-            # It was silent for too long; a heartbeat lifts the fence, once the metadata is here that tells of it.
+            # The session had ended. A heartbeat unfences the broker when it has replayed its own fencing.
             if not self._is_fenced:
                 logger.warning("the controller has fenced this broker")
             self._is_fenced = True
@@ -239,10 +242,10 @@ class BrokerSession:
         self._plan_heartbeat()
 
     def _tell_directories(self) -> None:
-        """Registers again, as the same process, when the cluster has learnt of directories since (KIP-858).
+        """Registers the same process again after the cluster has learned of log directories (KIP-858).
 
-        `metadata.version` was raised: until the metadata name this broker's directories, none of them can fail there.
-        It is told with every heartbeat until it has come through.
+        `metadata.version` was raised. A directory can be reported as failed only after the metadata has the directories
+        of this broker. The registration is repeated with every heartbeat until it has succeeded.
         """
         image = self._metadata.image
         own = image.brokers.get(self._config.node_id)
@@ -254,10 +257,10 @@ class BrokerSession:
     # -- leaving ----------------------------------------------------------------------------------------------------
 
     def leave(self, *, is_last: bool = False, may_have_other_controller: bool = False) -> Deferred[None]:
-        """Asks to be shut down, and waits until the controller agrees.
+        """Asks for controlled shutdown and waits until the controller agrees.
 
-        The last broker has nobody to hand over to, so it is fenced at once: whoever opens its directories next, Apache
-        Kafka included, need not wait for a session to run out.
+        The last broker cannot move its leaderships, so it is fenced at once. The next process with its directories,
+        Apache Kafka included, then need not wait for the end of a session.
         """
         self.close()
         left: Deferred[None] = Deferred()
@@ -270,16 +273,16 @@ class BrokerSession:
             if left.done:
                 return
             if answer.error is not None:
-                if _may_pass(answer.error) and self._world.clock.monotonic() < retry_deadline:
+                if _may_retry(answer.error) and self._world.clock.monotonic() < retry_deadline:
                     self._world.scheduler.call_later(RETRY_SECONDS, beat)
                     return
-                # The controller will notice by itself that we are gone.
-                logger.warning("cannot take leave of the controller: %s", answer.error)
+                # The session of this broker will end without it.
+                logger.warning("cannot ask the controller for shutdown: %s", answer.error)
                 left.resolve(None)
             elif answer.result().should_shut_down:
                 left.resolve(None)
             elif self._world.clock.monotonic() >= deadline:
-                logger.warning("leaves without the controller's consent")
+                logger.warning("shutting down without the controller's consent")
                 left.resolve(None)
             else:
                 self._world.scheduler.call_later(HASTY_HEARTBEAT_SECONDS, beat)
@@ -293,13 +296,13 @@ class BrokerSession:
         return left
 
     def leave_at_once(self) -> None:
-        """Nobody can agree any more: there are too few controllers left."""
+        """No controller can agree any more, because too few controllers are left."""
         if self._left is not None and not self._left.done:
-            logger.warning("leaves without the controller's consent: too few controllers are left")
+            logger.warning("shutting down without the controller's consent: too few controllers are left")
             self._left.resolve(None)
 
     def close(self) -> None:
-        """No more heartbeats."""
+        """Stops the heartbeats."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -352,9 +355,9 @@ class BrokerSession:
 
 
 class _OlderProcess:
-    """Whoever is registered under our id: dead for certain only when its session must have run out.
+    """The other process under our id. It is certainly dead only when its session must have ended.
 
-    A new controller has heard from nobody yet and gives every broker a whole session, so the wait begins again.
+    A new controller gives every broker a whole session, so the wait starts again with it.
     """
 
     def __init__(self, world: World, metadata: Publishers, config: BrokerConfig) -> None:
@@ -371,8 +374,8 @@ class _OlderProcess:
         return now < self._deadline
 
 
-def _may_pass(error: BaseException) -> bool:
-    """Whether asking again may help: the controller is away, or no longer the controller."""
+def _may_retry(error: BaseException) -> bool:
+    """True if a retry may help: the controller is unreachable, or not the active controller any more."""
     return isinstance(error, PeerUnreachable) or (
         isinstance(error, KafkaError) and error.code is ErrorCode.NOT_CONTROLLER
     )

@@ -1,4 +1,4 @@
-"""What the requests that give and take votes have in common: who may, and where it is done (KIP-853)."""
+"""The common part of requests that change the voters: authorization, and the node that can do it (KIP-853)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["quorum_to_change"]
 
 
 def quorum_to_change(context: RequestContext, broker: Broker) -> RaftNode | None:
-    """None where a broker has to send the request on, for only the leader can. Raises unless the client may."""
+    """The quorum to change; None if a broker has to forward the request to the leader. Raises KafkaError."""
     if not context.allows(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     quorum = broker.quorum
