@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.apis.api import Api
 from ottla.broker.context import CloseConnection, RequestContext
 from ottla.broker.error_responses import generic_error_response
 from ottla.broker.quotas.metering import Metering
@@ -26,6 +25,7 @@ from ottla.wire.framing import response_parts
 from ottla.wire.packed import PackedResponse
 
 if TYPE_CHECKING:
+    from ottla.broker.apis.api import Api
     from ottla.broker.pending import Part, PendingResponse
     from ottla.broker.statistics import NodeStatistics
     from ottla.model.deferred import Deferred

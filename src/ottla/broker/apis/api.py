@@ -33,7 +33,8 @@ Handle: TypeAlias = "Callable[[Any, RequestContext, Broker], Any]"
 ShortcutOutcome: TypeAlias = "bytes | tuple[Any, Handle] | None"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Comparison and representation are left out: to make them costs the start of a node more than the rest of this module.
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Shortcut:
     # Requests of earlier versions go to the handler.
     min_version: int
@@ -44,7 +45,7 @@ class Shortcut:
     throttle_position: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Api:
     request: type[Message]
     response: type[Message]

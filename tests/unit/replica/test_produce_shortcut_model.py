@@ -8,6 +8,7 @@ which the connection was muted have to be equal, byte by byte.
 from __future__ import annotations
 
 import errno
+import logging
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -23,6 +24,7 @@ from ottla.broker.authorization import ResourceType
 from ottla.broker.context import CloseConnection, ConnectionContext
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.pending import PendingResponse
+from ottla.broker.request_log import REQUEST_LOGGER
 from ottla.broker.statistics import NodeStatistics
 from ottla.host.files import OsFile
 from ottla.model.deferred import Deferred
@@ -362,3 +364,16 @@ def test_a_transactional_id_that_is_denied_later(nodes: list[Node], monkeypatch:
     assert codes == [0, 0, 0, refused] * 2
     # The first batch begins the transaction and waits for its coordinator; the next two take the shortcut.
     assert len(appended) == 2
+
+
+def test_a_request_that_takes_the_shortcut_is_in_the_request_log(
+    nodes: list[Node], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(REQUEST_LOGGER, "level", logging.DEBUG)
+    wanted = TopicProduceData(name="plain", partition_data=[PartitionProduceData(index=0, records=batch("a"))])
+    request = ProduceRequest(acks=1, timeout_ms=100, topic_data=[wanted])
+    for node in nodes:
+        node.send(b"".join(bytes(part) for part in request_parts(PRODUCE, 12, 7, "c", request))[4:])  # type: ignore[arg-type]
+    shortened, usual = caplog.messages
+    assert shortened == usual
+    assert shortened.startswith("request=Produce version=12 correlation=7 client=c")

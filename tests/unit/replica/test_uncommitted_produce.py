@@ -1,7 +1,7 @@
-"""A produce request of the usual shape that waits for followers is answered as any other: see
-`apis/produce/uncommitted`.
+"""A produce request that the shortcut has appended and that waits for followers: see `apis/produce/uncommitted`.
 
-The same request with a tagged field that nobody knows goes the usual way, beside it in a topic of its own.
+The same request with an unknown tagged field is left to the handler. It goes to a topic of its own, and the two answers
+have to be equal.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Waiter:
 
 
 class Pair:
-    """Two topics with followers, and a request to each: one on the quick way, one on the usual one."""
+    """Two topics with followers: a request to the one takes the shortcut, a request to the other does not."""
 
     def __init__(self, node: DataPath, version: int) -> None:
         self.node = node

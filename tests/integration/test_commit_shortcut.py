@@ -1,6 +1,6 @@
 """A commit that is recognised is answered as any other: see `ottla.broker.apis.offset_commit.shortcut`.
 
-The same request with a tagged field that nobody knows is not recognised, and goes the usual way.
+The same request with an unknown tagged field is left to the handler.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A produce request of the usual shape is answered as any other: see `ottla.broker.apis.produce.shortcut`.
 
-The same request with a tagged field that nobody knows is not of that shape, and goes the usual way.
+The same request with an unknown tagged field is left to the handler.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def answer_to(client: RawClient, frame: bytes) -> bytes:
 def both_answers(
     client: RawClient, batches: list[tuple[int, Any]], *, version: int, acks: int = 1, label: str = "q"
 ) -> list[bytes]:
-    """What is answered on the quick way and on the usual one, each asked twice of a topic of its own."""
+    """The answers of the shortcut and of the handler, two for a topic of its own each."""
     answers = []
     for tags in (NO_TAGS, A_TAG):
         topic = create_topic(client, partitions=3, name=f"{label}-{version}-{acks}-{len(tags)}-{len(batches)}")
