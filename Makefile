@@ -4,7 +4,7 @@
 PYTHON ?= $(shell requirements/choose-python)
 PORT   ?= 9092
 DATA   ?= data
-JOBS   ?= 2
+JOBS   ?= 3
 SEEDS  ?= 1000
 RATE   ?= 4000
 FROM   ?= 0
@@ -55,7 +55,8 @@ demo: $(READY)
 	$(BIN)/python -m examples.clickstream --rate $(RATE) $(if $(filter command line,$(origin SECONDS)),--seconds $(SECONDS))
 
 test: lint
-	@# Two files of tests at a time: many of them wait for processes. The jars come first, so that they are fetched once.
+	@# Three files of tests at a time, also on two cores: tests wait for timeouts and processes most of the time.
+	@# The jars come first, so that they are fetched once.
 	$(BIN)/python -m tests.support.jars fetch tests/java tests/java/clients-4.4 tests/kafka > /dev/null || true
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --durations=20 $(if $(ARGS),$(ARGS),-m 'not faults and not spark')
 	@# Spark uses many threads and processes: its tests share one session and run one after another.

@@ -26,7 +26,7 @@ from ottla.client.settings import ClientSettings, parse_bootstrap
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 from ottla.records.compression import Codec
-from tests.support.brokers import ApacheKafka
+from tests.support.brokers import QuickKafka
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ KAFKA = os.environ.get("BROKER") == "kafka"
 @pytest.fixture(scope="module")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if KAFKA:
-        with ApacheKafka(tmp_path_factory.mktemp("kafka"), {**SETTINGS, **ONE_BROKER}) as broker:
+        with QuickKafka(tmp_path_factory.mktemp("kafka"), {**SETTINGS, **ONE_BROKER}) as broker:
             yield broker.bootstrap
     else:
         with ottla.testing.cluster(nodes=3, settings=SETTINGS) as running:

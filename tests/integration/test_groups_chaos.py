@@ -11,4 +11,4 @@ from tests.integration.group_turmoil import KINDS, check_that_promises_hold
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", KINDS)
 def test_fifty_members_come_and_go(kind: str) -> None:
-    check_that_promises_hold(KINDS[kind], seconds=12)
+    check_that_promises_hold(KINDS[kind], seconds=8)

@@ -138,18 +138,3 @@ def test_a_group_moves_to_the_consumer_protocol_and_back_member_by_member(bootst
     # Nothing that was committed was read again.
     texts = [text for reader in everybody for text in reader.values]
     assert len(texts) == len(set(texts)) == 180
-
-
-def test_the_broker_finds_topics_by_pattern_also_later(bootstrap: str) -> None:
-    prefix = f"pattern-{uuid.uuid4().hex[:8]}"
-    topic_of(bootstrap, 2, f"{prefix}.eu")
-    reader = Reader(bootstrap, f"group-{uuid.uuid4().hex[:8]}", f"^{prefix}[.](eu|us)$", **CONSUMER)
-
-    def topics() -> set[str]:
-        return {each.topic for each in reader.consumer.assignment()}
-
-    drive([reader], lambda: topics() == {f"{prefix}.eu"})
-    topic_of(bootstrap, 1, f"{prefix}.us")
-    topic_of(bootstrap, 1, f"{prefix}.apac")
-    drive([reader], lambda: topics() == {f"{prefix}.eu", f"{prefix}.us"})
-    reader.close()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import jars
-from tests.support.brokers import ApacheKafka, Broker, OttlaNode
+from tests.support.brokers import QUICK_JVM_OPTIONS, Broker, OttlaNode, QuickKafka
 from tests.support.java import PROGRAMS, ToolResult, ToolServer, unavailable_reason
 
 Tool = Callable[..., ToolResult]
@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """Ottla, or Apache Kafka where `BROKER=kafka` asks for it."""
     require_java()
-    kind = ApacheKafka if os.environ.get("BROKER") == "kafka" else OttlaNode
+    kind = QuickKafka if os.environ.get("BROKER") == "kafka" else OttlaNode
     settings = {
         "log.segment.bytes": "1048576",
         "auto.create.topics.enable": "false",
@@ -47,7 +47,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 @pytest.fixture(scope="session")
 def java() -> Iterator[ToolServer]:
     require_java()
-    with ToolServer(programs=[*CLIENT_PROGRAMS, PROGRAMS / "PartitionChanges.java"]) as server:
+    programs = [*CLIENT_PROGRAMS, PROGRAMS / "PartitionChanges.java"]
+    with ToolServer(programs=programs, options=QUICK_JVM_OPTIONS) as server:
         yield server
 
 
@@ -58,7 +59,7 @@ def clients(request: pytest.FixtureRequest, java: ToolServer) -> Iterator[ToolSe
         yield java
         return
     require_java(jars.CLIENTS_4_4)
-    with ToolServer(programs=CLIENT_PROGRAMS, jar_set=jars.CLIENTS_4_4) as server:
+    with ToolServer(programs=CLIENT_PROGRAMS, jar_set=jars.CLIENTS_4_4, options=QUICK_JVM_OPTIONS) as server:
         yield server
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import jars
+from tests.support.brokers import QUICK_JVM_OPTIONS
 from tests.support.java import compiled, java_command, unavailable_reason
 
 DATA = Path(__file__).parent.parent / "connect" / "data"
@@ -23,6 +24,13 @@ def test_recorded_answers_are_kafkas(tmp_path: Path) -> None:
     (tmp_path / "cases.json").write_text(made.stdout)
     libraries = jars.fetch(jars.TOOLS)
     classes = compiled([DATA / "TransformCases.java"])
-    command = [java_command(), "-cp", f"{classes}:{libraries}/*", "TransformCases", str(tmp_path / "cases.json")]
+    command = [
+        java_command(),
+        *QUICK_JVM_OPTIONS,
+        "-cp",
+        f"{classes}:{libraries}/*",
+        "TransformCases",
+        str(tmp_path / "cases.json"),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == json.loads((DATA / "transform_cases.json").read_text())

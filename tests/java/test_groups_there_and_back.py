@@ -15,7 +15,7 @@ from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatR
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from tests.java.conftest import require_java
-from tests.support.brokers import ApacheKafka, OttlaFromFile
+from tests.support.brokers import OttlaFromFile, QuickKafka
 from tests.support.raw_client import RawClient
 
 SETTINGS = {
@@ -64,7 +64,7 @@ def test_a_consumer_group_goes_there_and_back(tmp_path: Path) -> None:
         assert group_of(client).error_code == ErrorCode.GROUP_ID_NOT_FOUND
         epoch = beat(client, 0).member_epoch
         epoch = beat(client, epoch, created.topic_id).member_epoch
-    for kind, heap in ((ApacheKafka, {"heap": "512m"}), (OttlaFromFile, {})):
+    for kind, heap in ((QuickKafka, {"heap": "512m"}), (OttlaFromFile, {})):
         with kind(tmp_path, SETTINGS, **heap) as broker, RawClient(broker.bootstrap) as client:
             (member,) = group_of(client).members
             assert (member.member_id, member.instance_id, member.member_epoch) == ("m", "i", epoch)

@@ -18,7 +18,7 @@ from confluent_kafka import Producer
 from tests.data.make_kafka_directory import TOPICS
 from tests.java.conftest import require_java
 from tests.java.test_dump_log import dump
-from tests.support.brokers import ApacheKafka, Broker, OttlaFromFile
+from tests.support.brokers import Broker, OttlaFromFile, QuickKafka
 from tests.support.java import ToolServer
 from tests.support.kafka_directory import unpack_kafka_directory
 from tests.support.reading import read_partition
@@ -48,7 +48,7 @@ def expected(unpacked: Path) -> Expected:
 def opened(unpacked: Path, expected: Expected) -> Iterator[Broker]:
     if os.environ.get("BROKER") == "kafka":
         require_java()
-        node: Broker = ApacheKafka(unpacked, SETTINGS)
+        node: Broker = QuickKafka(unpacked, SETTINGS)
     else:
         node = OttlaFromFile(unpacked, SETTINGS)
     with node:

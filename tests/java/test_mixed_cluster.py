@@ -12,9 +12,9 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from tests.integration.cluster_calls import wait_until
 from tests.java.conftest import require_java
-from tests.support.brokers import CLUSTER_ID, ApacheKafka, Broker, OttlaFromFile, free_ports
+from tests.support.brokers import CLUSTER_ID, Broker, OttlaFromFile, QuickKafka, free_ports
 
-KINDS: dict[str, Callable[..., Broker]] = {"kafka": ApacheKafka, "ottla": OttlaFromFile}
+KINDS: dict[str, Callable[..., Broker]] = {"kafka": QuickKafka, "ottla": OttlaFromFile}
 
 
 def formatted(directory: Path) -> Path:

@@ -12,7 +12,7 @@ from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsReques
 from ottla.wire.messages.metadata import MetadataRequest
 from tests.integration.cluster_calls import wait_until
 from tests.java.conftest import require_java
-from tests.support.brokers import CLUSTER_ID, ApacheKafka, Broker, OttlaFromFile
+from tests.support.brokers import CLUSTER_ID, Broker, OttlaFromFile, QuickKafka
 from tests.support.java import ToolServer
 from tests.support.raw_client import RawClient
 
@@ -62,7 +62,7 @@ def test_leadership_passes_between_both_kinds(java: ToolServer, tmp_path: Path) 
     require_java()
     ports = free_ports(6)
     addresses = {node_id: f"{HOST}:{ports[2 * node_id - 2]}" for node_id in NODES}
-    kafka = ApacheKafka(tmp_path / "1", settings(1, ports), node_id=1, heap="256m")
+    kafka = QuickKafka(tmp_path / "1", settings(1, ports), node_id=1, heap="256m")
     kafka.prepare()
     kafka.begin_start()
     nodes: dict[int, Broker] = {1: kafka}

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.java.conftest import require_java
-from tests.support.brokers import ApacheKafka, OttlaFromFile
+from tests.support.brokers import OttlaFromFile, QuickKafka
 from tests.support.reading import watermarks
 
 KEPT = {"retention.ms": "-1"}
@@ -65,7 +65,7 @@ def test_there_and_back(tmp_path: Path) -> None:
         before = seen(ottla.bootstrap)
     assert sorted(before) == ["first-0", "first-1"]
     assert [value for _, value in before["first-0"]] == [b"a", b"c", b"e"]
-    with ApacheKafka(tmp_path, heap="512m") as kafka:
+    with QuickKafka(tmp_path, heap="512m") as kafka:
         assert seen(kafka.bootstrap) == before
         create(kafka.bootstrap, "second")
         produce(kafka.bootstrap, "first", "f", "g")

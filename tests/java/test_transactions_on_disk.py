@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.java.conftest import require_java
 from tests.java.test_dump_log import dump
 from tests.java.test_there_and_back import create
-from tests.support.brokers import ApacheKafka, OttlaFromFile
+from tests.support.brokers import OttlaFromFile, QuickKafka
 from tests.support.copiers import read_committed
 from tests.support.java import ToolServer
 
@@ -69,7 +69,7 @@ def test_transactions_there_and_back(tmp_path: Path, java: ToolServer) -> None:
     assert len(re.findall(found, index)) == 1, index
     text = dump(java, *sorted(directory.glob("*.log")), options=("--deep-iteration",))
     assert re.findall(r"endTxnMarker: (\w+)", text) == ["COMMIT", "ABORT", "COMMIT"]
-    with ApacheKafka(tmp_path, ONE_OF_EACH, heap="512m") as kafka:
+    with QuickKafka(tmp_path, ONE_OF_EACH, heap="512m") as kafka:
         assert read_committed(kafka.bootstrap, TARGET, 2) == expected
         assert committed_offset(kafka.bootstrap) == 3
         # The same transactional id: the coordinator goes on with what it reads in the log.
