@@ -15,9 +15,17 @@ from typing import Any, NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-__all__ = ["ConfluentMember", "Event", "closing", "create_topic", "drive", "fill", "unique"]
+from ottla.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from tests.support.raw_client import RawClient
+
+__all__ = ["ConfluentMember", "Event", "closing", "create_topic", "drive", "fill", "set_session_timeout", "unique"]
 
 DRIVE_SECONDS_MAX = 90.0
+GROUP_RESOURCE = 32
 
 Place = tuple[str, int]
 
@@ -150,3 +158,12 @@ def fill(bootstrap: str, topic: str, counts: Sequence[int], *, start: int = 0) -
             producer.produce(topic, b"%d:%d" % (partition, number), partition=partition, on_delivery=note)
     if producer.flush(60) or failures:
         raise KafkaException(KafkaError(KafkaError._FAIL), f"records were not written: {failures[:3]}")
+
+
+def set_session_timeout(bootstrap: str, group: str, timeout_ms: int) -> None:
+    """Under the consumer protocol the session timeout is a setting of the group, kept by the cluster."""
+    setting = AlterableConfig(name="consumer.session.timeout.ms", config_operation=0, value=str(timeout_ms))
+    resource = AlterConfigsResource(resource_type=GROUP_RESOURCE, resource_name=group, configs=[setting])
+    with RawClient(bootstrap) as client:
+        answer = client.call(IncrementalAlterConfigsRequest(resources=[resource]), 1).responses[0]
+    assert answer.error_code == 0, answer.error_message

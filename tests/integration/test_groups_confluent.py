@@ -17,19 +17,20 @@ from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException, Topi
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 import ottla.testing
-from ottla.model.errors import ErrorCode
-from ottla.wire.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from tests.integration.cluster_calls import wait_until
-from tests.integration.group_members import ConfluentMember, Event, closing, create_topic, drive, fill, unique
-from tests.support.raw_client import RawClient
+from tests.integration.group_members import (
+    ConfluentMember,
+    Event,
+    closing,
+    create_topic,
+    drive,
+    fill,
+    set_session_timeout,
+    unique,
+)
 
 # Enough records that a member which gets nothing is not just late.
 EACH = 50
-GROUP_RESOURCE = 32
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
@@ -143,12 +144,7 @@ class TestSharing:
         topic, group = create_topic(bootstrap, 2), unique("group")
         limits: dict[str, Any] = {"session.timeout.ms": 1500} if protocol is CLASSIC else {}
         if protocol is CONSUMER:
-            # Under this protocol the session is a setting of the group at the broker.
-            session = AlterableConfig(name="consumer.session.timeout.ms", config_operation=0, value="1500")
-            resource = AlterConfigsResource(resource_type=GROUP_RESOURCE, resource_name=group, configs=[session])
-            with RawClient(bootstrap) as client:
-                request = IncrementalAlterConfigsRequest(resources=[resource])
-                assert client.call(request, 1).responses[0].error_code == ErrorCode.NONE
+            set_session_timeout(bootstrap, group, 1500)
         stays = ConfluentMember(bootstrap, "stays", group, **protocol, **limits).subscribe(topic)
         with closing(stays), start_member_process(bootstrap, group, topic, {**protocol, **limits}) as process:
             try:

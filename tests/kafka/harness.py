@@ -13,6 +13,9 @@ from tests.support import jars
 from tests.support.java import PROGRAMS, compiled, java_command
 
 __all__ = [
+    "FEED_LINE",
+    "HERE",
+    "Baseline",
     "Results",
     "class_name",
     "demanded",
@@ -31,6 +34,8 @@ FEED_LINE = re.compile(r"^JUnit Jupiter > (?P<test_class>\S+) > (?:.* > )?(?P<te
 
 Results = dict[str, dict[str, str]]
 """Class -> test -> state as the console reports it; the class without its package."""
+Baseline = dict[str, set[str]]
+"""Class -> tests that pass on Apache Kafka."""
 
 
 def run(classes: list[str], *, launcher: str) -> Results:
@@ -68,10 +73,10 @@ def passed(results: Results, full_name: str) -> set[str]:
     return {test for test, state in results.get(class_name(full_name), {}).items() if state == "SUCCESSFUL"}
 
 
-def demanded(full_name: str) -> set[str]:
+def demanded(full_name: str, baseline: Baseline) -> set[str]:
     """The tests of a class that must pass: those that pass on Apache Kafka, without those of `not-yet.txt`."""
     name, not_yet = class_name(full_name), read_not_yet()
-    return {test for test in read_baseline()[name] if f"{name} {test}" not in not_yet}
+    return {test for test in baseline.get(name, set()) if f"{name} {test}" not in not_yet}
 
 
 def read_not_yet() -> dict[str, str]:
@@ -88,8 +93,8 @@ def read_groups() -> dict[str, list[str]]:
     return {name: classes for name, *classes in lines}
 
 
-def read_baseline() -> dict[str, set[str]]:
-    tests: dict[str, set[str]] = defaultdict(set)
+def read_baseline() -> Baseline:
+    tests: Baseline = defaultdict(set)
     for file in ("requests.txt", "tools.txt", "transactions.txt", "clusters.txt"):
         for line in read_list(HERE / "baseline" / file):
             name, test = line.split(" ", 1)

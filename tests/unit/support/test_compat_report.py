@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kafka import __main__ as compat
+from tests.kafka import harness
+from tests.kafka.__main__ import report
 
 BASELINE = {"SomeTest": {"one [1]", "two [1]"}}
 
 
 def verdict(states: dict[str, str], *, expected: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
-    status = compat.report(["a.SomeTest"], {"SomeTest": states}, baseline=BASELINE, expected=expected)
+    status = report(["a.SomeTest"], {"SomeTest": states}, baseline=BASELINE, expected=expected)
     return status, capsys.readouterr().out
 
 
@@ -32,19 +33,19 @@ def test_a_class_that_is_not_expected_is_only_reported(capsys: pytest.CaptureFix
 
 
 def test_a_class_that_ran_nothing_proves_nothing() -> None:
-    assert compat.report(["a.Other"], {}, baseline=BASELINE, expected=["a.Other"]) == 1
+    assert report(["a.Other"], {}, baseline=BASELINE, expected=["a.Other"]) == 1
 
 
 def test_the_feed_is_understood() -> None:
-    found = compat.FEED_LINE.match("JUnit Jupiter > SomeTest > one(ClusterInstance) > one [1] :: SUCCESSFUL")
+    found = harness.FEED_LINE.match("JUnit Jupiter > SomeTest > one(ClusterInstance) > one [1] :: SUCCESSFUL")
     assert found is not None
     assert (found["test_class"], found["test"], found["state"]) == ("SomeTest", "one [1]", "SUCCESSFUL")
 
 
 def test_what_is_expected_or_not_yet_is_in_the_baseline() -> None:
-    baseline = compat.read_baseline()
-    classes = [name.rsplit(".", 1)[1] for name in compat.read_list(compat.HERE / "expected.txt")]
+    baseline = harness.read_baseline()
+    classes = [name.rsplit(".", 1)[1] for name in harness.read_list(harness.HERE / "expected.txt")]
     assert [name for name in classes if name not in baseline] == []
-    for line in compat.read_list(compat.HERE / "not-yet.txt"):
+    for line in harness.read_list(harness.HERE / "not-yet.txt"):
         name, test = line.partition(": ")[0].split(" ", 1)
         assert test in baseline[name]
