@@ -1,1 +1,1 @@
-"""Record batches: header view, build, iterate, old formats, compression, checksums, the leader's checks."""
+"""Record batches: header, building, iteration, old formats, compression, checksums, validation by the leader."""

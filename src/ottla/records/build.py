@@ -1,4 +1,4 @@
-"""Writes record batches of magic 2."""
+"""Builds record batches of magic 2."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def build_batch(
     leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
     append_time_ms: int | None = None,
 ) -> bytearray:
-    """A whole batch. Records without an offset get the next one after the record before them (or the base offset)."""
+    """Builds a batch. A record without an offset gets the offset after the preceding record, or the base offset."""
     payload = bytearray()
     count = 0
     next_offset = base_offset
@@ -54,7 +54,7 @@ def build_batch(
         if count == 0:
             base_timestamp = record.timestamp
         offset = next_offset if record.offset == OFFSET_UNASSIGNED else record.offset
-        assert offset >= next_offset, "offsets in a batch only grow"
+        assert offset >= next_offset, "offsets in a batch must increase"
         append_record(
             payload,
             offset_delta=offset - base_offset,
@@ -100,12 +100,12 @@ def assemble_batch(
     leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
     level: int | None = None,
 ) -> bytearray:
-    """Puts a header before records that are already encoded, packing them with the codec the attributes name."""
-    # An empty batch is left unpacked whatever it says, for that is how readers expect it.
-    is_packed = attributes & CODEC_MASK and record_count
-    packed = compress(Codec(attributes & CODEC_MASK), payload, level) if is_packed else payload
+    """Builds a batch from encoded records, which are compressed with the codec in the attributes."""
+    # The payload of an empty batch is never compressed, whatever the attributes say; readers expect this.
+    is_compressed = attributes & CODEC_MASK and record_count
+    body = compress(Codec(attributes & CODEC_MASK), payload, level) if is_compressed else payload
     batch = bytearray(HEADER_SIZE)
-    batch += packed
+    batch += body
     HEADER.pack_into(
         batch,
         0,
@@ -145,7 +145,7 @@ def batch_attributes(
 
 
 def set_checksum(batch: memoryview) -> int:
-    """Computes and writes the CRC of a whole batch of magic 2; returns it."""
+    """Computes the CRC of a batch of magic 2, writes it into the header and returns it."""
     crc = crc32c(batch[ATTRIBUTES_POSITION:])
     _CRC.pack_into(batch, CRC_POSITION, crc)
     return crc

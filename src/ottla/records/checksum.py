@@ -1,8 +1,8 @@
-"""CRC32C of record batches, without what the `crc32c` package's front door costs.
+"""CRC32C of record batches, without the cost of importing the `crc32c` package.
 
-Importing `crc32c` runs its `__init__`, which asks `importlib.metadata` for a version number: 45 ms of start-up and
-7 MB of resident memory for something nobody reads. The extension module inside it is all that is wanted, so it is
-loaded by itself where the package keeps it, and through the front door where it does not.
+The package's `__init__` reads its version number through `importlib.metadata`, which costs 45 ms of start-up time and
+7 MB of resident memory. Only the extension module in the package is needed, so it is loaded directly. If it is not
+found there, the package itself is imported.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""The four codecs of record batches, framed so that Java and every other client can read them.
+"""The four codecs of record batches, in the framings that Java and all other clients use.
 
-gzip and zstd are their standard streams. snappy is the framing of the xerial library (a 16-byte header, then blocks
-with 4-byte lengths) on writing; on reading, bytes without that header are one raw snappy block, as some clients send.
-lz4 is the LZ4 frame format with independent blocks, because Java's reader refuses linked ones.
+gzip and zstd are standard streams. snappy is written in the framing of the xerial library (a 16-byte header, then
+blocks with 4-byte lengths); input without this header is read as one raw snappy block, which some clients send. lz4 is
+the LZ4 frame format with independent blocks, because Java's decoder does not support linked blocks.
 
-A few kilobytes can unpack to gigabytes, so nothing is unpacked without a `limit`. The size of the output is not known
-beforehand; what can be known cheaply is an upper bound, from the lengths of the blocks inside the frame (each block
-of zstd gives at most 128 KiB, each of lz4 at most the size in its header). The output buffer is that bound or the
-limit, whichever is smaller; a stream that needs more fails when the buffer is full.
+A few kilobytes can decompress to gigabytes, so every decompression has a `limit`. The output size is not known
+beforehand, but the block lengths in the frame give an upper bound cheaply (at most 128 KiB for a zstd block, at most
+the size in the frame header for an lz4 block). The output buffer has the size of this bound or of the limit, whichever
+is smaller; decompression fails when the buffer is full.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from collections.abc import Callable
 from enum import IntEnum
 from types import ModuleType
 
-__all__ = ["Codec", "DecompressionFailed", "compress", "decompress", "unpacked_size_bound"]
+__all__ = ["Codec", "DecompressionFailed", "compress", "decompress", "decompressed_size_bound"]
 
 Buffer = bytes | bytearray | memoryview
 
 
 class Codec(IntEnum):
-    """The low three bits of a batch's attributes."""
+    """The codec number in the low three bits of a batch's attributes."""
 
     NONE = 0
     GZIP = 1
@@ -33,11 +33,11 @@ class Codec(IntEnum):
 
 
 class DecompressionFailed(ValueError):
-    """The compressed bytes are damaged, or unpack to more than the limit."""
+    """The compressed bytes are damaged, or their decompressed size exceeds the limit."""
 
 
 LZ4_LEVEL_DEFAULT = 9
-"""Kafka's default for `compression.lz4.level`; it stands for the fast compressor, any other number for the slow one."""
+"""Kafka's default of `compression.lz4.level`; it selects the fast compressor, every other level the slow one."""
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
@@ -45,7 +45,7 @@ _XERIAL_BLOCK_SIZE = 32 * 1024
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_BLOCK_SIZE_MAX = 128 * 1024
-# What one byte can become at most, by the formats of the streams.
+# The largest compression ratios that the stream formats allow.
 _GZIP_RATIO_MAX = 1032
 _SNAPPY_RATIO_MAX = 64
 _LZ4_RATIO_MAX = 255
@@ -53,11 +53,11 @@ _LZ4_BLOCK_SIZES = {4: 64 * 1024, 5: 256 * 1024, 6: 1024 * 1024, 7: 4 * 1024 * 1
 
 
 def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
-    """The whole of `data` as one compressed stream; `level` is in Kafka's own scale for the codec."""
+    """Compresses `data` into one stream; `level` is on Kafka's scale for the codec."""
     if codec == Codec.NONE:
         return bytes(data)
     if codec == Codec.GZIP:
-        # Kafka's -1 is zlib's -1: the library's own choice.
+        # Kafka's -1 is zlib's -1: the default level.
         compressor = zlib.compressobj(-1 if level is None else level, wbits=31)
         return compressor.compress(data) + compressor.flush()
     if codec == Codec.SNAPPY:
@@ -71,14 +71,14 @@ def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
 
 
 def decompress(codec: Codec, data: Buffer, *, limit: int, lz4_header_checksum_broken: bool = False) -> memoryview:
-    """The unpacked bytes, at most `limit` of them; raises `DecompressionFailed` for damage and for more than that.
+    """Decompresses up to `limit` bytes. Raises DecompressionFailed for damaged input and for more bytes than that.
 
-    `lz4_header_checksum_broken` is for messages of magic 0, whose writers computed the frame header's checksum over
-    the wrong bytes: it is set right before the frame is read.
+    `lz4_header_checksum_broken` is for messages of magic 0, whose writers computed the checksum of the frame header
+    over the wrong bytes: the checksum is corrected before the frame is decompressed.
     """
     if codec == Codec.NONE:
         if len(data) > limit:
-            raise DecompressionFailed(f"{len(data)} bytes are more than the limit of {limit}")
+            raise DecompressionFailed(f"{len(data)} bytes exceed the limit of {limit}")
         return memoryview(data)
     if codec == Codec.GZIP:
         return memoryview(_decompress_gzip(data, limit))
@@ -91,8 +91,8 @@ def decompress(codec: Codec, data: Buffer, *, limit: int, lz4_header_checksum_br
     return _decompress_frames(_cramjam().zstd, data, _zstd_bound(data), limit)
 
 
-def unpacked_size_bound(codec: Codec, data: Buffer) -> int:
-    """More bytes than this never come out, as far as can be told without unpacking; 0 for what is plainly damaged."""
+def decompressed_size_bound(codec: Codec, data: Buffer) -> int:
+    """An upper bound of the decompressed size, computed without decompressing; 0 for input that is visibly damaged."""
     try:
         if codec == Codec.ZSTD:
             return _zstd_bound(data)
@@ -105,7 +105,7 @@ def unpacked_size_bound(codec: Codec, data: Buffer) -> int:
 
 
 def _cramjam() -> ModuleType:
-    # Imported on first use: a node that never opens a compressed batch need not carry it.
+    # Imported on first use: most nodes never decompress a batch.
     import cramjam
 
     module: ModuleType = cramjam
@@ -115,7 +115,7 @@ def _cramjam() -> ModuleType:
 def _lz4_level(level: int | None) -> int:
     if level is None or level == LZ4_LEVEL_DEFAULT:
         return 0
-    # Kafka counts to 17 like lz4-java, the library to 12; below 3 the library would choose its fast compressor.
+    # Kafka's levels go up to 17, as in lz4-java, the library's up to 12. Below 3 the library has its fast compressor.
     return max(3, min(12, level))
 
 
@@ -131,7 +131,7 @@ def _compress_snappy(data: Buffer) -> bytes:
 
 
 def _decompress_gzip(data: Buffer, limit: int) -> bytes:
-    # zlib itself can stop at a limit, so no bound is needed; a stream may have several members.
+    # zlib can stop at a limit, so no bound is needed. A stream may have several members.
     parts = []
     left = limit
     rest: Buffer = data
@@ -142,9 +142,9 @@ def _decompress_gzip(data: Buffer, limit: int) -> bytes:
         except zlib.error as error:
             raise DecompressionFailed(f"Damaged gzip stream: {error}") from None
         if len(part) > left:
-            raise DecompressionFailed(f"A gzip stream unpacks to more than the limit of {limit} bytes")
+            raise DecompressionFailed(f"The decompressed size of a gzip stream exceeds the limit of {limit} bytes")
         if not member.eof:
-            raise DecompressionFailed("A gzip stream ends before its end")
+            raise DecompressionFailed("A gzip stream is incomplete")
         left -= len(part)
         parts.append(part)
         rest = member.unused_data
@@ -160,7 +160,7 @@ def _decompress_snappy(data: Buffer, limit: int) -> bytes:
     position = len(_XERIAL_HEADER)
     while position < len(view):
         if view[position : position + 8] == _XERIAL_MAGIC:
-            # Streams may be joined, each with its own header.
+            # Streams may be concatenated, each with its own header.
             position += len(_XERIAL_HEADER)
             continue
         if len(view) - position < 4:
@@ -168,7 +168,9 @@ def _decompress_snappy(data: Buffer, limit: int) -> bytes:
         length = int.from_bytes(view[position : position + 4], "big", signed=True)
         position += 4
         if length < 0 or length > len(view) - position:
-            raise DecompressionFailed(f"A snappy block of {length} bytes where {len(view) - position} are left")
+            raise DecompressionFailed(
+                f"The length {length} of a snappy block is invalid: {len(view) - position} bytes are left"
+            )
         block = _decompress_snappy_block(view[position : position + length], left)
         left -= len(block)
         parts.append(block)
@@ -183,7 +185,7 @@ def _decompress_snappy_block(block: memoryview, limit: int) -> bytes:
     try:
         length = snappy.decompress_raw_len(block)
         if length > limit:
-            raise DecompressionFailed(f"A snappy block unpacks to more than the limit of {limit} bytes")
+            raise DecompressionFailed(f"The decompressed size of a snappy block exceeds the limit of {limit} bytes")
         return bytes(snappy.decompress_raw(block))
     except _cramjam().DecompressionError as error:
         raise DecompressionFailed(f"Damaged snappy block: {error}") from None
@@ -201,14 +203,14 @@ def _decompress_frames(module: ModuleType, data: Buffer, bound: int, limit: int)
 
 
 def _zstd_bound(data: Buffer) -> int:
-    """An upper bound of what a zstd stream unpacks to: its blocks times 128 KiB. Damage is left to the codec."""
+    """An upper bound of a zstd stream's decompressed size: 128 KiB per block. Damage is left to the codec."""
     view = memoryview(data)
     bound = 0
     position = 0
     while position + 5 <= len(view):
         magic = bytes(view[position : position + 4])
         if magic != _ZSTD_MAGIC:
-            # Skippable frames carry no data: a magic of 0x184D2A50..5F and a length.
+            # A skippable frame has no data: a magic of 0x184D2A50..5F and a length.
             if magic[0] & 0xF0 != 0x50 or magic[1:] != b"\x2a\x4d\x18":
                 raise DecompressionFailed("Not a zstd frame")
             position += 8 + int.from_bytes(view[position + 4 : position + 8], "little")
@@ -221,7 +223,7 @@ def _zstd_bound(data: Buffer) -> int:
         while not last and position + 3 <= len(view):
             block = int.from_bytes(view[position : position + 3], "little")
             last = bool(block & 1)
-            # A run-length block is one byte long whatever its size says.
+            # A run-length block has one byte, whatever its size field says.
             position += 3 + (1 if (block >> 1) & 3 == 1 else block >> 3)
             bound += _ZSTD_BLOCK_SIZE_MAX
         if descriptor & 0x04:
@@ -230,7 +232,7 @@ def _zstd_bound(data: Buffer) -> int:
 
 
 def _lz4_bound(data: Buffer) -> int:
-    """An upper bound of what an lz4 stream unpacks to: its blocks times their largest size."""
+    """An upper bound of an lz4 stream's decompressed size: the maximum block size per block."""
     view = memoryview(data)
     bound = 0
     position = 0
@@ -259,12 +261,12 @@ def _lz4_bound(data: Buffer) -> int:
 
 
 def _lz4_header_length(flags: int) -> int:
-    """Magic, flags, block descriptor, optional content size and dictionary id, header checksum."""
+    """The size of magic, flags, block descriptor, optional content size and dictionary id, and header checksum."""
     return 7 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)
 
 
 def _with_lz4_header_checksum(data: Buffer) -> Buffer:
-    """The same frame with the header checksum the format asks for: over the descriptor, without the magic bytes."""
+    """The frame with the correct header checksum, which covers the descriptor without the magic bytes."""
     if len(data) < 7 or bytes(data[:4]) != _LZ4_MAGIC:
         return data
     end = _lz4_header_length(data[4]) - 1
@@ -276,7 +278,7 @@ def _with_lz4_header_checksum(data: Buffer) -> Buffer:
 
 
 def _xxhash32(data: bytes) -> int:
-    """xxHash32 with seed 0 of fewer than 16 bytes, which is all that a frame header has."""
+    """xxHash32 with seed 0 of fewer than 16 bytes; a frame header has no more."""
     assert len(data) < 16, "only frame headers are hashed here"
     mask = 0xFFFFFFFF
     value = (0x165667B1 + len(data)) & mask

@@ -1,8 +1,8 @@
-"""Control records: what brokers write among the data, and consumers skip.
+"""Control records, which brokers write into partitions and consumers skip.
 
-The key is a version and a type, two 16-bit numbers; the value depends on the type. A transaction ends with one of
-type abort or commit, whose value names the coordinator's epoch. The types of the Raft quorum (KIP-595, KIP-630,
-KIP-853) are only framed here: `ottla.quorum` knows their bodies.
+The key holds a version and a type, two 16-bit numbers; the value depends on the type. A control record of type abort or
+commit ends a transaction, and its value holds the coordinator's epoch. For the types of the Raft quorum (KIP-595,
+KIP-630, KIP-853) this module handles only the keys; `ottla.quorum` encodes their values.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def build_control_batch(
     producer_epoch: int = NO_PRODUCER_EPOCH,
     is_transactional: bool = False,
 ) -> bytearray:
-    """A batch of control records from their types and values. They carry no sequence numbers."""
+    """Builds a batch of control records from types and values. Control batches have no sequence numbers."""
     return build_batch(
         [Record(key=control_key(kind), value=value, timestamp=timestamp_ms) for kind, value in records],
         base_offset=base_offset,
@@ -79,7 +79,7 @@ def build_end_transaction_marker(
     base_offset: int = 0,
     leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
 ) -> bytearray:
-    """The batch that ends one producer's transaction in one partition (KIP-98)."""
+    """Builds the marker batch that ends a producer's transaction in a partition (KIP-98)."""
     return build_control_batch(
         [(ControlType.COMMIT if is_commit else ControlType.ABORT, _MARKER.pack(0, coordinator_epoch))],
         timestamp_ms=timestamp_ms,
@@ -96,12 +96,12 @@ def control_key(kind: ControlType) -> bytes:
 
 
 def read_control_type(key: bytes | bytearray | memoryview | None) -> ControlType:
-    """The type a control record's key names; types that came after this code was written are UNKNOWN."""
+    """The type in a control record's key; UNKNOWN for types that this release does not know."""
     if key is None or len(key) < _KEY.size:
-        raise CorruptRecords("A control record's key is too short")
+        raise CorruptRecords("The key of a control record is too short")
     version, kind = _KEY.unpack_from(key)
     if version < 0:
-        raise CorruptRecords(f"A control record's key has version {version}")
+        raise CorruptRecords(f"The key of a control record has the invalid version {version}")
     try:
         return ControlType(kind)
     except ValueError:
@@ -109,7 +109,7 @@ def read_control_type(key: bytes | bytearray | memoryview | None) -> ControlType
 
 
 def read_end_transaction_marker(record: Record) -> EndTransactionMarker | None:
-    """What an abort or commit marker says; None for control records of other types."""
+    """The content of an abort or commit marker; None for control records of other types."""
     kind = read_control_type(record.key)
     if kind not in (ControlType.ABORT, ControlType.COMMIT):
         return None
@@ -117,5 +117,5 @@ def read_end_transaction_marker(record: Record) -> EndTransactionMarker | None:
         raise CorruptRecords("The value of a transaction marker is too short")
     version, coordinator_epoch = _MARKER.unpack_from(record.value)
     if version < 0:
-        raise CorruptRecords(f"A transaction marker has version {version}")
+        raise CorruptRecords(f"A transaction marker has the invalid version {version}")
     return EndTransactionMarker(kind == ControlType.COMMIT, coordinator_epoch)

@@ -1,4 +1,4 @@
-"""What can be wrong with records, as answers to whoever sent them."""
+"""Errors in records, as protocol errors for the response to the sender."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ __all__ = ["CorruptRecords", "InvalidRecords", "RecordError"]
 
 
 class RecordError(NamedTuple):
-    """One refused record of a batch, as the Produce response names it (KIP-467)."""
+    """A rejected record of a batch, as reported in the Produce response (KIP-467)."""
 
     batch_index: int
     message: str
 
 
 class CorruptRecords(KafkaError):
-    """The bytes are not what their writer wrote: lengths that do not add up, a wrong checksum, a broken frame."""
+    """The bytes are damaged: inconsistent lengths, a wrong checksum, or an invalid compressed stream."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.CORRUPT_MESSAGE, message)
 
 
 class InvalidRecords(KafkaError):
-    """The bytes are whole, but the broker may not accept them."""
+    """The bytes are intact, but the broker must not accept the records."""
 
     record_errors: Sequence[RecordError]
 

@@ -1,4 +1,4 @@
-"""The 61 bytes at the front of a record batch, read into one object.
+"""The header of a record batch: 61 bytes, decoded into one object.
 
 Layout of magic 2, big-endian::
 
@@ -11,10 +11,10 @@ Layout of magic 2, big-endian::
                                  53 base sequence       4
                                  57 record count        4
 
-Base offset and leader epoch lie outside the checksum, so the leader assigns them in place. Magic 0 and 1 share the
-first 17 bytes' sense up to the length and the place of the magic byte (which is why readers may always look there);
-their headers are read into the same object, with what they do not know set to -1. In them `base_offset` is the
-message's own offset, which for a compressed wrapper is the offset of its *last* inner message.
+The checksum does not cover base offset and leader epoch, so the leader sets both in place. Magic 0 and 1 have offset,
+length and magic byte at the same positions. Their headers are decoded into the same class, with -1 for the fields that
+they lack. Their `base_offset` is the offset of the message itself, which for a compressed wrapper is the offset of its
+*last* inner message.
 """
 
 from __future__ import annotations
@@ -82,15 +82,15 @@ LEADER_EPOCH_POSITION = 12
 MAGIC_POSITION = 16
 CRC_POSITION = 17
 ATTRIBUTES_POSITION = 21
-"""Also where the checksummed part begins."""
+"""The checksum covers the batch from here to its end."""
 ATTRIBUTES_LOW_BYTE = 22
-"""The byte of the attributes that has all bits of today: codec, timestamp type, transactional, control."""
+"""The low byte of the attributes, which holds all defined bits: codec, timestamp type, transactional, control."""
 MAX_TIMESTAMP_POSITION = 35
 PRODUCER_POSITION = 43
 PRODUCER_ID_AND_EPOCH = slice(43, 53)
 
 LENGTH_OVERHEAD = 12
-"""Base offset and batch length, which the batch length itself does not count."""
+"""The size of base offset and batch length, which the batch length does not include."""
 
 assert HEAD.size == ATTRIBUTES_POSITION
 assert PRODUCER_POSITION + PRODUCER_AND_COUNT.size == HEADER_SIZE
@@ -113,12 +113,12 @@ NO_PARTITION_LEADER_EPOCH = -1
 _PREFIX = Struct(">qiib")
 
 stamp = Struct(">qii").pack_into
-"""stamp(buffer, position, base_offset, batch_length, leader_epoch): what `set_base_offset_and_epoch` does, in one call
-for whoever knows the length that lies between the two."""
+"""stamp(buffer, position, base_offset, batch_length, leader_epoch): like `set_base_offset_and_epoch`, in one call, for
+callers that know the batch length, which lies between the two fields."""
 
 
 class BatchHeader:
-    """A batch's header as numbers. It is a copy: writing to it does not write to the buffer it was read from."""
+    """The header of a batch. It is a copy: changing it does not change the buffer."""
 
     __slots__ = (
         "attributes",
@@ -152,7 +152,7 @@ class BatchHeader:
         base_sequence: int,
         record_count: int,
     ) -> None:
-        # Positional and in the order of the bytes, so that an unpacked tuple can be handed over as it is.
+        # Positional parameters in the order of the encoding, so that the tuple of `unpack_from` can be passed directly.
         self.base_offset = base_offset
         self.batch_length = batch_length
         self.leader_epoch = leader_epoch
@@ -173,7 +173,7 @@ class BatchHeader:
 
     @property
     def size(self) -> int:
-        """Bytes of the whole batch, header included."""
+        """The size of the whole batch in bytes, including the header."""
         return LENGTH_OVERHEAD + self.batch_length
 
     @property
@@ -222,12 +222,12 @@ class BatchHeader:
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When the tombstones of this batch may go (KIP-534); the base timestamp carries it once the bit is set."""
+        """The time from which the batch's tombstones may be removed (KIP-534): the base timestamp if the bit is set."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
 
 def read_header(buffer: bytes | bytearray | memoryview, position: int = 0) -> BatchHeader:
-    """The header of the batch at `position`, of any magic. Only lengths are checked here, not the checksum."""
+    """Decodes the header of the batch at `position`, of any magic. Checks lengths, but not the checksum."""
     left = len(buffer) - position
     if left >= HEADER_SIZE and buffer[position + MAGIC_POSITION] == MAGIC:
         return BatchHeader(*HEADER.unpack_from(buffer, position))
@@ -239,20 +239,20 @@ def read_header(buffer: bytes | bytearray | memoryview, position: int = 0) -> Ba
     if magic not in (0, 1):
         raise CorruptRecords(f"Unknown magic {magic} at offset {base_offset}")
     if length < LEGACY_OVERHEAD or left < LENGTH_OVERHEAD + LEGACY_OVERHEAD:
-        raise CorruptRecords(f"A message of {length} bytes is smaller than the smallest possible one")
+        raise CorruptRecords(f"A message of {length} bytes is shorter than the minimum of {LEGACY_OVERHEAD}")
     return _read_legacy_header(buffer, position, base_offset, length, magic)
 
 
 def set_base_offset_and_epoch(
     buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int
 ) -> None:
-    """Stamps the leader's offset and epoch over a batch's header in place; the checksum does not cover them."""
+    """Writes the leader's offset and epoch into the header in place; the checksum does not cover them."""
     BASE_OFFSET.pack_into(buffer, position, base_offset)
     LEADER_EPOCH.pack_into(buffer, position + LEADER_EPOCH_POSITION, leader_epoch)
 
 
 def write_header(buffer: bytearray | memoryview, position: int, header: BatchHeader) -> None:
-    """Writes a header of magic 2 as it stands, checksum included."""
+    """Writes a header of magic 2 with the checksum that it holds."""
     HEADER.pack_into(
         buffer,
         position,
@@ -280,7 +280,7 @@ def _read_legacy_header(
     timestamp = NO_TIMESTAMP
     if magic == 1:
         timestamp = int.from_bytes(buffer[position + 18 : position + 26], "big", signed=True)
-    # Only the codec and, in magic 1, the timestamp type exist; other bits of old clients mean nothing.
+    # The only attributes are the codec and, in magic 1, the timestamp type; other bits are ignored.
     attributes &= CODEC_MASK | TIMESTAMP_TYPE_BIT if magic == 1 else CODEC_MASK
     count = -1 if attributes & CODEC_MASK else 1
     return BatchHeader(offset, length, -1, magic, crc, attributes, 0, timestamp, timestamp, -1, -1, -1, count)

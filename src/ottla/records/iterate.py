@@ -1,7 +1,7 @@
-"""Reads record batches one after another, and the records inside one.
+"""Iterates over the record batches in a buffer and over the records in a batch.
 
-Bytes that hold only the beginning of a batch at their end are normal (a fetch is cut at a byte limit): iteration
-stops there. Bytes that cannot be a batch are not: they raise.
+The last batch of a buffer may be incomplete, because a fetch is cut off at a byte limit: iteration stops before it.
+Bytes that cannot be a batch raise CorruptRecords.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ __all__ = ["DECOMPRESSED_BYTES_MAX", "Batch", "iterate_batches", "iterate_record
 Buffer = bytes | bytearray | memoryview
 
 DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
-"""What one batch may unpack to where the caller sets no limit of its own: far above any honest batch."""
+"""The default limit for the decompressed size of a batch, far above the size of any valid batch."""
 
 
 class Batch:
-    """One batch in a buffer: its header, where it begins there, and its bytes."""
+    """A batch in a buffer: its header, its position and its bytes."""
 
     __slots__ = ("header", "position", "view")
 
@@ -44,25 +44,25 @@ class Batch:
 
 
 def iterate_batches(buffer: Buffer, position: int = 0) -> Iterator[Batch]:
-    """The whole batches of a buffer, of any magic, checksums not verified."""
+    """The complete batches of a buffer, of any magic. Checksums are not verified."""
     view = memoryview(buffer)
     size = len(view)
     while size - position > MAGIC_POSITION:
         length = int.from_bytes(view[position + BATCH_LENGTH_POSITION : position + LENGTH_OVERHEAD], "big", signed=True)
         if length < LEGACY_OVERHEAD:
-            raise CorruptRecords(f"A batch claims a length of {length} bytes")
+            raise CorruptRecords(f"A batch has the invalid length {length}")
         end = position + LENGTH_OVERHEAD + length
         if end > size:
             return
         header = read_header(view, position)
         if header.magic == MAGIC and header.size < HEADER_SIZE:
-            raise CorruptRecords(f"A batch of magic 2 claims a length of {length} bytes")
+            raise CorruptRecords(f"A batch of magic 2 has the invalid length {length}")
         yield Batch(header, position, view[position:end])
         position = end
 
 
 def iterate_records(batch: Batch, *, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
-    """The records of one batch with absolute offsets and their effective timestamps, control records included."""
+    """The records of a batch with absolute offsets and effective timestamps, including control records."""
     header = batch.header
     if header.magic < 2:
         from ottla.records.legacy import iterate_messages
@@ -79,7 +79,7 @@ def iterate_records(batch: Batch, *, limit: int = DECOMPRESSED_BYTES_MAX) -> Ite
 
 
 def open_payload(batch: memoryview, header: BatchHeader, *, limit: int) -> memoryview:
-    """The encoded records of a batch of magic 2, unpacked where they are packed."""
+    """The encoded records of a batch of magic 2, decompressed if necessary."""
     payload = batch[HEADER_SIZE : header.size]
     codec = header.codec
     if codec == Codec.NONE or header.record_count == 0:
@@ -87,11 +87,11 @@ def open_payload(batch: memoryview, header: BatchHeader, *, limit: int) -> memor
     try:
         return decompress(codec, payload, limit=limit)
     except DecompressionFailed as error:
-        raise CorruptRecords(f"The records at offset {header.base_offset} cannot be unpacked: {error}") from error
+        raise CorruptRecords(f"The records at offset {header.base_offset} cannot be decompressed: {error}") from error
 
 
 def verify_checksum(batch: memoryview, header: BatchHeader) -> bool:
-    """Whether a batch's bytes are what its writer summed, for any magic."""
+    """Whether the checksum of a batch is correct, for any magic."""
     if header.magic == MAGIC:
         return header.size >= HEADER_SIZE and crc32c(batch[ATTRIBUTES_POSITION : header.size]) == header.crc
     from zlib import crc32

@@ -1,11 +1,11 @@
-"""Messages of magic 0 and 1, as clients wrote them before 2017, and their conversion to batches of magic 2.
+"""Messages of magic 0 and 1, the formats before 2017, and their conversion to batches of magic 2.
 
     offset 8 | size 4 | CRC32 4 | magic 1 | attributes 1 | (magic 1: timestamp 8)
     | key size 4, key | value size 4, value
 
-A compressed message is a wrapper: its value is a packed message set. In magic 0 the inner messages carry absolute
-offsets; in magic 1 (KIP-31) they carry offsets relative to the first, and the wrapper the absolute offset of the
-last. With LogAppendTime the wrapper's timestamp stands for all inner ones (KIP-32).
+A compressed message is a wrapper: its value is a compressed message set. In magic 0 the inner messages have absolute
+offsets. In magic 1 (KIP-31) their offsets are relative to the first inner message, and the wrapper has the absolute
+offset of the last. With LogAppendTime the wrapper's timestamp applies to all inner messages (KIP-32).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Buffer = bytes | bytearray | memoryview
 _HEAD = Struct(">qiIbb")
 _HEAD_SIZE = _HEAD.size
 _CRC_END = 16
-"""The checksum covers everything after itself, beginning with the magic byte."""
+"""The checksum covers the bytes after it, beginning with the magic byte."""
 
 
 class _Message(NamedTuple):
@@ -48,9 +48,9 @@ class _Message(NamedTuple):
 
 
 def iterate_messages(messages: Buffer, *, limit: int) -> Iterator[Record]:
-    """The records of a message set, wrappers opened, with absolute offsets; checksums are verified on the way.
+    """The records of a message set with absolute offsets. Wrappers are decompressed and checksums verified.
 
-    A message that is cut off at the end is left out, as everywhere in this format.
+    An incomplete message at the end is skipped, as always in this format.
     """
     for message in _read_messages(memoryview(messages)):
         codec_number = message.attributes & CODEC_MASK
@@ -67,9 +67,9 @@ def build_message_set(
     codec: Codec = Codec.NONE,
     append_time_ms: int | None = None,
 ) -> bytearray:
-    """A message set of the old formats (tests and tools need one; the broker itself never writes it)."""
-    assert magic in (0, 1), "only the formats before record batches"
-    assert codec != Codec.ZSTD, "zstd came after these formats"
+    """Builds a message set of an old format, for tests and tools; the broker never writes one."""
+    assert magic in (0, 1), "message sets have magic 0 or 1"
+    assert codec != Codec.ZSTD, "message sets do not support zstd"
     attributes = 0 if append_time_ms is None else TIMESTAMP_TYPE_BIT
     target = bytearray()
     first = records[0].offset if records else 0
@@ -99,10 +99,10 @@ def build_message_set(
 
 
 def convert_to_batch(messages: Buffer, *, limit: int, codec: Codec = Codec.NONE, leader_epoch: int = -1) -> bytearray:
-    """The records of a message set as one batch of magic 2 that begins at the first record's offset."""
+    """Converts a message set into one batch of magic 2 whose base offset is the first record's offset."""
     records = list(iterate_messages(messages, limit=limit))
     if not records:
-        raise CorruptRecords("A message set without a whole message")
+        raise CorruptRecords("A message set has no complete message")
     return build_batch(records, base_offset=records[0].offset, codec=codec, leader_epoch=leader_epoch)
 
 
@@ -111,7 +111,7 @@ def _read_messages(view: memoryview) -> Iterator[_Message]:
     while len(view) - position >= LENGTH_OVERHEAD:
         size = int.from_bytes(view[position + BATCH_LENGTH_POSITION : position + LENGTH_OVERHEAD], "big", signed=True)
         if size < LEGACY_OVERHEAD:
-            raise CorruptRecords(f"A message of {size} bytes is smaller than the smallest possible one")
+            raise CorruptRecords(f"A message of {size} bytes is shorter than the minimum of {LEGACY_OVERHEAD}")
         end = position + LENGTH_OVERHEAD + size
         if end > len(view):
             return
@@ -124,7 +124,7 @@ def _read_message(view: memoryview) -> _Message:
     if crc32(view[_CRC_END:]) != crc:
         raise CorruptRecords(f"The checksum of the message at offset {offset} is wrong")
     if magic not in (0, 1):
-        raise CorruptRecords(f"A message of magic {magic} in a message set of the old formats")
+        raise CorruptRecords(f"A message set has a message of magic {magic}")
     position = _HEAD_SIZE
     timestamp = NO_TIMESTAMP
     if magic == 1:
@@ -133,25 +133,25 @@ def _read_message(view: memoryview) -> _Message:
     key, position = _read_bytes(view, position)
     value, position = _read_bytes(view, position)
     if position != len(view):
-        raise CorruptRecords(f"{len(view) - position} bytes are left over in the message at offset {offset}")
+        raise CorruptRecords(f"The message at offset {offset} has {len(view) - position} unexpected bytes at its end")
     return _Message(offset, magic, attributes, timestamp, None if key is None else bytes(key), value)
 
 
 def _read_bytes(view: memoryview, position: int) -> tuple[memoryview | None, int]:
     if len(view) - position < 4:
-        raise CorruptRecords("A message ends before its key or value begins")
+        raise CorruptRecords("A message ends before its key or value")
     length = int.from_bytes(view[position : position + 4], "big", signed=True)
     position += 4
     if length == -1:
         return None, position
     if length < -1 or length > len(view) - position:
-        raise CorruptRecords(f"A key or value claims {length} bytes where {len(view) - position} are left")
+        raise CorruptRecords(f"The length {length} of a key or value is invalid: {len(view) - position} bytes are left")
     return view[position : position + length], position + length
 
 
 def _open_wrapper(wrapper: _Message, codec_number: int, limit: int) -> Iterator[Record]:
     if codec_number > Codec.LZ4:
-        raise CorruptRecords(f"Codec {codec_number} does not exist in the old formats")
+        raise CorruptRecords(f"Message sets do not support codec {codec_number}")
     if wrapper.value is None:
         raise CorruptRecords("A compressed message has no value")
     try:
@@ -159,17 +159,17 @@ def _open_wrapper(wrapper: _Message, codec_number: int, limit: int) -> Iterator[
             Codec(codec_number), wrapper.value, limit=limit, lz4_header_checksum_broken=wrapper.magic == 0
         )
     except DecompressionFailed as error:
-        raise CorruptRecords(f"The messages at offset {wrapper.offset} cannot be unpacked: {error}") from error
+        raise CorruptRecords(f"The messages at offset {wrapper.offset} cannot be decompressed: {error}") from error
     inner = list(_read_messages(inner_set))
     if not inner:
-        raise CorruptRecords("A compressed message holds no messages")
-    # Relative offsets count from the first inner message, but the wrapper names the last: the difference is the base.
+        raise CorruptRecords("A compressed message contains no messages")
+    # Relative offsets count from the first inner message and the wrapper has the offset of the last one.
     base = wrapper.offset - inner[-1].offset if wrapper.magic == 1 else 0
     for message in inner:
         if message.magic != wrapper.magic:
-            raise CorruptRecords("A compressed message holds messages of another format")
+            raise CorruptRecords("A compressed message contains messages of another magic")
         if message.attributes & CODEC_MASK:
-            raise CorruptRecords("A compressed message holds compressed messages")
+            raise CorruptRecords("A compressed message contains compressed messages")
         record = _as_record(message)
         record.offset += base
         if wrapper.magic == 1 and wrapper.attributes & TIMESTAMP_TYPE_BIT:

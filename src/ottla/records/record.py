@@ -1,10 +1,10 @@
-"""One record: what it is, and how it is written inside a batch of magic 2.
+"""Records and their encoding in a batch of magic 2.
 
     length varint | attributes 1 | timestamp delta varlong | offset delta varint
     | key length varint, key | value length varint, value | header count varint, headers
 
-A length of -1 is a null. Attributes are unused. The functions here are free functions over plain arguments, because
-whoever opens records at all opens many of them.
+A length of -1 means null. The attributes are unused. The functions take plain arguments instead of objects, because
+they run once per record.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ OFFSET_UNASSIGNED = -1
 _NULL = varint_bytes(-1)
 
 RECORD_SIZE_MIN = 7
-"""Seven one-byte fields: a batch cannot claim more records than its bytes divided by this."""
+"""Seven one-byte fields: a batch has at most as many records as its size divided by this."""
 
 
 class Record:
-    """A record with its absolute offset and timestamp. An unassigned offset is numbered by whoever builds the batch."""
+    """A record with absolute offset and timestamp. `build_batch` assigns the offset if it is OFFSET_UNASSIGNED."""
 
     __slots__ = ("headers", "key", "offset", "timestamp", "value")
 
@@ -78,14 +78,14 @@ class Record:
 
 
 class RecordSpan(NamedTuple):
-    """Where a record lies in a batch's payload, for work that copies records without opening them."""
+    """The position of a record in a batch's payload, for copying records without decoding them."""
 
     start: int
     end: int
     timestamp_delta: int
     offset_delta: int
     rest: int
-    """Where the bytes after the timestamp delta begin; they do not change when the base timestamp does."""
+    """The position after the timestamp delta; the bytes from there on do not depend on the base timestamp."""
     key_start: int
     key_length: int
     value_length: int
@@ -100,7 +100,7 @@ def append_record(
     value: Buffer | None,
     headers: Sequence[tuple[str, bytes | None]] = (),
 ) -> None:
-    """Writes one record at the end of a batch's payload."""
+    """Appends a record to a batch's payload."""
     append_contents(
         target,
         [record_content(key, value, headers)],
@@ -110,7 +110,7 @@ def append_record(
 
 
 def record_content(key: Buffer | None, value: Buffer | None, headers: Sequence[tuple[str, bytes | None]] = ()) -> bytes:
-    """What of a record does not depend on its place in a batch: key, value and headers."""
+    """The encoded key, value and headers of a record, which do not depend on its position in a batch."""
     pieces: list[Buffer] = [
         _NULL if key is None else varint_bytes(len(key)),
         key or b"",
@@ -128,7 +128,7 @@ def record_content(key: Buffer | None, value: Buffer | None, headers: Sequence[t
 def append_contents(
     target: bytearray, contents: Sequence[bytes], *, first_offset_delta: int, timestamp_delta: int
 ) -> None:
-    """Writes records of one timestamp, given by their contents, one after another at the end of a batch's payload."""
+    """Appends records of the same timestamp, given by their encoded contents, to a batch's payload."""
     attributes_and_time = b"\0" + varint_bytes(timestamp_delta)
     size = len(attributes_and_time)
     varint = varint_bytes
@@ -140,8 +140,8 @@ def append_contents(
 
 
 def decode_records(payload: Buffer, count: int, *, base_offset: int, base_timestamp: int) -> list[Record]:
-    """All records of an uncompressed payload. They hold bytes of their own, so the payload may be reused."""
-    # One copy of the whole payload makes every slice below a `bytes` of its own at the price of one operation.
+    """Decodes all records of an uncompressed payload. They do not refer to the payload, which may be reused."""
+    # After one copy of the whole payload, every slice below is a `bytes` object.
     data = bytes(payload)
     records = []
     for _, _, timestamp_delta, offset_delta, _, key_start, key_length, value_length in scan_records(data, count):
@@ -168,10 +168,10 @@ def decode_records(payload: Buffer, count: int, *, base_offset: int, base_timest
 
 
 def scan_records(payload: Buffer, count: int) -> Iterator[RecordSpan]:
-    """Walks the records of an uncompressed payload, checking every length; exactly `count` must fill it."""
+    """Iterates over an uncompressed payload and checks every length. Exactly `count` records must fill the payload."""
     size = len(payload)
     if count < 0 or count * RECORD_SIZE_MIN > size:
-        raise CorruptRecords(f"A batch claims {count} records in {size} bytes")
+        raise CorruptRecords(f"A batch cannot have {count} records in {size} bytes")
     try:
         yield from _scan(payload, size, count)
     except IndexError:
@@ -179,7 +179,7 @@ def scan_records(payload: Buffer, count: int) -> Iterator[RecordSpan]:
 
 
 def _scan(payload: Buffer, size: int, count: int) -> Iterator[RecordSpan]:
-    # Most numbers are one byte long: they are read in place, since a call for each would be most of the work.
+    # Most numbers have one byte and are decoded inline: a call for each of them would take most of the time.
     new = tuple.__new__
     position = 0
     for _ in range(count):
@@ -191,7 +191,7 @@ def _scan(payload: Buffer, size: int, count: int) -> Iterator[RecordSpan]:
             length, position = read_varint(payload, position)
         end = position + length
         if length < RECORD_SIZE_MIN - 1 or end > size:
-            raise CorruptRecords(f"A record claims {length} bytes where {size - position} are left")
+            raise CorruptRecords(f"The length {length} of a record is invalid: {size - position} bytes are left")
         byte = payload[position + 1]
         if byte < 0x80:
             timestamp_delta, rest = (byte >> 1) ^ -(byte & 1), position + 2
@@ -211,7 +211,7 @@ def _scan(payload: Buffer, size: int, count: int) -> Iterator[RecordSpan]:
         if key_length > 0:
             position += key_length
         if key_length < -1 or position >= end:
-            raise CorruptRecords(f"A key claims {key_length} bytes in a record of {length}")
+            raise CorruptRecords(f"The key length {key_length} is invalid in a record of {length} bytes")
         byte = payload[position]
         if byte < 0x80:
             value_length, position = (byte >> 1) ^ -(byte & 1), position + 1
@@ -220,34 +220,36 @@ def _scan(payload: Buffer, size: int, count: int) -> Iterator[RecordSpan]:
         if value_length > 0:
             position += value_length
         if value_length < -1 or position >= end:
-            raise CorruptRecords(f"A value claims {value_length} bytes in a record of {length}")
+            raise CorruptRecords(f"The value length {value_length} is invalid in a record of {length} bytes")
         position = position + 1 if payload[position] == 0 else _skip_headers(payload, position, end)
         if position != end:
-            raise CorruptRecords(f"A record claims {length} bytes, but its fields end {end - position} before that")
+            raise CorruptRecords(
+                f"A record has {length} bytes, but its fields end {end - position} bytes before its end"
+            )
         yield new(RecordSpan, (start, end, timestamp_delta, offset_delta, rest, key_start, key_length, value_length))
     if position != size:
-        raise CorruptRecords(f"{size - position} bytes follow the last of the {count} records a batch claims")
+        raise CorruptRecords(f"{size - position} bytes follow the last of the batch's {count} records")
 
 
 def _skip_headers(payload: Buffer, position: int, end: int) -> int:
     header_count, position = read_varint(payload, position)
     if header_count < 0 or header_count * 2 > end - position:
-        raise CorruptRecords(f"A record claims {header_count} headers in {end - position} bytes")
+        raise CorruptRecords(f"A record cannot have {header_count} headers in {end - position} bytes")
     for _ in range(header_count):
         name_length, position = read_varint(payload, position)
         position += name_length
         if name_length < 0 or position >= end:
-            raise CorruptRecords(f"A header's name claims {name_length} bytes")
+            raise CorruptRecords(f"The length {name_length} of a header's name is invalid")
         value_length, position = read_varint(payload, position)
         if value_length > 0:
             position += value_length
         if value_length < -1 or position > end:
-            raise CorruptRecords(f"A header's value claims {value_length} bytes")
+            raise CorruptRecords(f"The length {value_length} of a header's value is invalid")
     return position
 
 
 def _read_headers(payload: bytes, position: int) -> list[tuple[str, bytes | None]]:
-    # The lengths were checked when the record was scanned. Malformed UTF-8 is replaced, as Java clients do.
+    # `scan_records` has checked the lengths. Invalid UTF-8 is replaced, as in Java clients.
     header_count, position = read_varint(payload, position)
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(header_count):

@@ -1,12 +1,12 @@
-"""What a leader checks before it appends what a producer sent.
+"""Validation of produced records by a partition's leader.
 
-Most batches pass on the fast path: one look at the 61-byte header and one CRC32C over the bytes. The records inside
-are not opened, which is the one deliberate difference to Apache Kafka (it walks every record of every batch, and
-unpacks compressed ones to do so). Records are opened only where the topic's settings need it: keys of a compacted
-topic, a `compression.type` that differs from the producer's codec, formats before magic 2 - and whenever the header
-looks wrong, because then the answer should name the records at fault.
+Most batches take the fast path, which checks the 61-byte header and one CRC32C over the bytes but does not decode the
+records. This is a deliberate difference from Apache Kafka, which decompresses and iterates over every batch. Records
+are decoded only if the topic's configuration requires it (keys of a compacted topic, a `compression.type` that differs
+from the producer's codec, formats before magic 2), or if the header is implausible, because the response then names the
+invalid records.
 
-Offsets are not assigned here: the log does that under its own order, by `set_base_offset_and_epoch`.
+Offsets are assigned later by the log, with `set_base_offset_and_epoch`.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ __all__ = ["AppendOrigin", "ProduceSettings", "ValidatedRecords", "validate_prod
 TIMESTAMP_UNBOUNDED_MS = (1 << 63) - 1
 
 PRODUCE_VERSION_ZSTD = 7
-"""The first Produce version whose readers know zstd (KIP-110)."""
+"""The first Produce version that allows zstd (KIP-110)."""
 PRODUCE_VERSION_LATEST = 13
 
 _UNUSUAL_ATTRIBUTES = 0xFFFF & ~(CODEC_MASK | TRANSACTIONAL_BIT)
 
 
 class AppendOrigin(IntEnum):
-    """Who appends: a client may do less than the broker's own coordinators and its Raft quorum."""
+    """The origin of appended records: clients may do less than the broker's coordinators and the Raft quorum."""
 
     CLIENT = 0
     COORDINATOR = 1
@@ -50,22 +50,22 @@ class AppendOrigin(IntEnum):
     REPLICATION = 3
 
 
-# Plain names for the fast path: an attribute of an enumeration costs more than the comparison it is wanted for.
+# Plain constants for the fast path: an attribute access on an enumeration costs more than the comparison.
 _CLIENT = int(AppendOrigin.CLIENT)
 _CODEC_LAST = int(Codec.ZSTD)
 _unpack_header = HEADER.unpack_from
 
 
 class ProduceSettings:
-    """The topic settings that the checks depend on, prepared once per configuration and not once per request."""
+    """The topic settings that validation depends on, computed once per configuration instead of once per request."""
 
     __slots__ = (
         "compression",
         "compression_level",
+        "decodes_no_records",
         "decompressed_bytes_max",
         "is_compacted",
         "max_message_bytes",
-        "opens_no_records",
         "timestamp_after_max_ms",
         "timestamp_before_max_ms",
         "uses_append_time",
@@ -89,10 +89,10 @@ class ProduceSettings:
         self.timestamp_before_max_ms = timestamp_before_max_ms
         self.timestamp_after_max_ms = timestamp_after_max_ms
         self.compression = compression
-        """The codec of `compression.type`; None stands for `producer`: whatever the producer chose."""
+        """The codec of `compression.type`; None for `producer`, which keeps the producer's codec."""
         self.compression_level = compression_level
         self.decompressed_bytes_max = decompressed_bytes_max
-        self.opens_no_records = not is_compacted and compression is None and not uses_append_time
+        self.decodes_no_records = not is_compacted and compression is None and not uses_append_time
 
     @classmethod
     def from_log_config(cls, config: LogConfig) -> ProduceSettings:
@@ -118,10 +118,10 @@ class ProduceSettings:
 
 
 class ValidatedRecords:
-    """Batches of magic 2 that may be appended, in one writable buffer, their offsets counted from 0.
+    """Valid batches of magic 2 in one writable buffer, with offsets from 0.
 
-    `positions[i]` is where the batch of `headers[i]` begins. `append_time_ms` is set where the topic's timestamps are
-    the broker's (LogAppendTime); the batches already carry it.
+    `positions[i]` is the position of the batch of `headers[i]`. `append_time_ms` is set if the topic uses the broker's
+    timestamps (LogAppendTime); the batches already contain it.
     """
 
     __slots__ = (
@@ -161,13 +161,13 @@ def validate_produce(
     api_version: int = PRODUCE_VERSION_LATEST,
     origin: AppendOrigin = AppendOrigin.CLIENT,
 ) -> ValidatedRecords:
-    """Checks one partition's records of a Produce request; raises the `KafkaError` that is its answer.
+    """Validates the records of one partition in a Produce request. Raises the KafkaError for the response.
 
-    The answer's buffer is `records` itself wherever nothing has to be rewritten, so a writable view is wanted; a
-    read-only one is copied.
+    Unless records have to be rewritten, the result's buffer is `records` itself, which should therefore be writable; a
+    read-only view is copied.
     """
     size = len(records)
-    if size > HEADER_SIZE and settings.opens_no_records and origin == _CLIENT and api_version >= PRODUCE_VERSION_ZSTD:
+    if size > HEADER_SIZE and settings.decodes_no_records and origin == _CLIENT and api_version >= PRODUCE_VERSION_ZSTD:
         fields = _unpack_header(records)
         (
             base_offset,
@@ -190,8 +190,8 @@ def validate_produce(
             and size <= settings.max_message_bytes
             and base_offset == 0
             and 0 < count == last_offset_delta + 1
-            # Offsets are handed out by the claimed count, so a claim that the bytes do not make likely is looked at
-            # closely: an unpacked record has at least seven bytes, a packed one seldom less than one.
+            # Offsets are assigned according to the record count, so a batch with an implausible count is decoded: an
+            # uncompressed record has at least seven bytes, a compressed record rarely less than one byte.
             and (count <= size if attributes & CODEC_MASK else count * RECORD_SIZE_MIN <= size - HEADER_SIZE)
             and attributes & _UNUSUAL_ATTRIBUTES == 0
             and attributes & CODEC_MASK <= _CODEC_LAST
@@ -205,6 +205,6 @@ def validate_produce(
                 records = memoryview(bytearray(records))
             header = BatchHeader(*fields)
             return ValidatedRecords(records, [header], [0], max_timestamp, last_offset_delta, count, -1)
-    from ottla.records.validate_slow import validate_closely
+    from ottla.records.validate_slow import validate_slowly
 
-    return validate_closely(records, settings=settings, now_ms=now_ms, api_version=api_version, origin=origin)
+    return validate_slowly(records, settings=settings, now_ms=now_ms, api_version=api_version, origin=origin)

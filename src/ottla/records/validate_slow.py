@@ -1,7 +1,7 @@
-"""The careful half of `ottla.records.validate`: batches that have to be opened, converted, restamped, or refused.
+"""The slow path of `ottla.records.validate`: batches that are decoded, converted, restamped or rejected.
 
-The order of the checks is Apache Kafka's, because with several things wrong at once clients see the first: what the
-Produce version allows, base offset, size, checksum, then offsets and count, control, sequence, then each record.
+The order of the checks is Apache Kafka's, because the response reports the first error: rules of the Produce version,
+base offset, size, checksum, offsets and count, control records, sequence, and finally each record.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from ottla.records.validate import (
 )
 from ottla.records.varint import append_varint, read_varint
 
-__all__ = ["validate_closely"]
+__all__ = ["validate_slowly"]
 
 PRODUCE_VERSION_MAGIC_2 = 3
 """From this Produce version on, exactly one batch of magic 2 is allowed for each partition (KIP-98)."""
 
 RECORD_ERRORS_MAX = 10_000
-"""How many refused records one answer names; the whole batch is refused in any case."""
+"""The largest number of records that a response names as invalid; the whole batch is rejected in any case."""
 
 
-def validate_closely(
+def validate_slowly(
     records: memoryview, *, settings: ProduceSettings, now_ms: int, api_version: int, origin: AppendOrigin
 ) -> ValidatedRecords:
-    """The same contract as `validate_produce`, for everything."""
+    """Has the contract of `validate_produce` and accepts every kind of input."""
     batches = list(iterate_batches(records))
     _check_version(batches, api_version)
     for batch in batches:
@@ -51,9 +51,11 @@ def validate_closely(
     first = batches[0].header
     source = first.codec
     if any(batch.header.magic != first.magic for batch in batches):
-        raise InvalidRecords("The batches of one partition have different formats")
+        raise InvalidRecords("The batches of a partition have different magics")
     if len(batches) > 1 and (first.magic == 2 or any(batch.header.is_compressed for batch in batches)):
-        raise InvalidRecords("More than one batch for one partition, where only single old messages may be many")
+        raise InvalidRecords(
+            "A partition has more than one batch; only uncompressed messages of magic 0 or 1 may be several"
+        )
     for batch in batches:
         _check_header(batch.header, origin)
     target = source if settings.compression is None else settings.compression
@@ -77,28 +79,30 @@ def validate_closely(
 
 def _check_version(batches: list[Batch], api_version: int) -> None:
     if not batches:
-        raise InvalidRecords("A produce request needs at least one whole record batch for each partition")
+        raise InvalidRecords("A Produce request needs at least one complete record batch for each partition")
     if api_version < PRODUCE_VERSION_MAGIC_2:
         return
     first = batches[0].header
     if first.magic != 2:
-        raise InvalidRecords(f"Produce version {api_version} takes record batches of magic 2 only, not {first.magic}")
+        raise InvalidRecords(
+            f"Produce version {api_version} accepts only record batches of magic 2, not of magic {first.magic}"
+        )
     if first.codec == Codec.ZSTD and api_version < PRODUCE_VERSION_ZSTD:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Produce version {api_version} does not allow zstd compression"
         )
     if len(batches) > 1:
-        raise InvalidRecords(f"Produce version {api_version} takes exactly one record batch for each partition")
+        raise InvalidRecords(f"Produce version {api_version} accepts exactly one record batch for each partition")
 
 
 def _check_bytes(batch: Batch, settings: ProduceSettings, origin: AppendOrigin) -> None:
     header = batch.header
     if header.magic == 2 and origin == AppendOrigin.CLIENT and header.base_offset != 0:
-        raise InvalidRecords(f"The base offset of a batch to append has to be 0, but it is {header.base_offset}")
+        raise InvalidRecords(f"The base offset of a produced batch must be 0, but it is {header.base_offset}")
     if header.size > settings.max_message_bytes:
         raise _too_large(header.size, settings)
     if not verify_checksum(batch.view, header):
-        raise CorruptRecords(f"The checksum of the record batch is wrong (it says {header.crc})")
+        raise CorruptRecords(f"The record batch does not match its checksum {header.crc}")
 
 
 def _check_header(header: BatchHeader, origin: AppendOrigin) -> None:
@@ -106,16 +110,18 @@ def _check_header(header: BatchHeader, origin: AppendOrigin) -> None:
         return
     if header.magic == 2:
         if header.record_count <= 0:
-            raise InvalidRecords(f"A record batch claims {header.record_count} records")
+            raise InvalidRecords(f"The record count {header.record_count} of a batch is invalid")
         if header.last_offset_delta + 1 != header.record_count:
             raise InvalidRecords(
-                f"A record batch claims {header.record_count} records, but its last offset delta is "
+                f"The record count {header.record_count} of a batch does not match its last offset delta "
                 f"{header.last_offset_delta}"
             )
     if header.is_control:
-        raise InvalidRecords("Clients may not write control records")
+        raise InvalidRecords("Clients must not write control records")
     if header.has_producer_id and header.base_sequence < 0:
-        raise InvalidRecords(f"Sequence number {header.base_sequence} in a batch of producer {header.producer_id}")
+        raise InvalidRecords(
+            f"A batch of producer {header.producer_id} has the invalid sequence number {header.base_sequence}"
+        )
     if header.is_transactional and not header.has_producer_id:
         raise InvalidRecords("A transactional batch has no producer id")
 
@@ -123,15 +129,15 @@ def _check_header(header: BatchHeader, origin: AppendOrigin) -> None:
 def _too_large(size: int, settings: ProduceSettings) -> KafkaError:
     return KafkaError(
         ErrorCode.MESSAGE_TOO_LARGE,
-        f"The record batch has {size} bytes, more than the {settings.max_message_bytes} of max.message.bytes",
+        f"The record batch has {size} bytes, more than max.message.bytes ({settings.max_message_bytes})",
     )
 
 
 def _accept(batch: Batch, target: Codec, settings: ProduceSettings, now_ms: int) -> memoryview:
-    """A batch of magic 2: left as it is, restamped in place, or packed anew."""
+    """Accepts a batch of magic 2: unchanged, with a new timestamp in place, or recompressed."""
     header = batch.header
     if header.is_control:
-        # The broker's own markers stay as they were written, whatever the topic's codec is.
+        # Control batches, which the broker writes itself, are not recompressed.
         target = header.codec
     view = batch.view
     if view.readonly:
@@ -139,29 +145,29 @@ def _accept(batch: Batch, target: Codec, settings: ProduceSettings, now_ms: int)
     max_timestamp = header.max_timestamp
     if settings.uses_append_time and header.uses_append_time:
         raise InvalidRecords(
-            "Producers may not set the timestamp type LogAppendTime themselves", code=ErrorCode.INVALID_TIMESTAMP
+            "Producers must not set the timestamp type LogAppendTime", code=ErrorCode.INVALID_TIMESTAMP
         )
-    walks_records = settings.is_compacted or not _is_believed(header, settings, now_ms)
-    if walks_records or target != header.codec:
-        payload = _opened(view, header, settings)
+    checks_records = settings.is_compacted or not _is_plausible(header, settings, now_ms)
+    if checks_records or target != header.codec:
+        payload = _decompressed(view, header, settings)
         is_consecutive = True
-        if walks_records:
+        if checks_records:
             max_timestamp, is_consecutive = _check_records(payload, header, settings, now_ms)
         elif header.record_count * RECORD_SIZE_MIN > len(payload):
-            raise InvalidRecords(f"A record batch claims {header.record_count} records in {len(payload)} bytes")
+            raise InvalidRecords(f"A record batch cannot have {header.record_count} records in {len(payload)} bytes")
         if target != header.codec or not is_consecutive:
-            return _pack_anew(payload, header, target, max_timestamp, settings, now_ms, is_consecutive)
+            return _recompressed(payload, header, target, max_timestamp, settings, now_ms, is_consecutive)
     _stamp(view, header, now_ms if settings.uses_append_time else max_timestamp, settings)
     return view
 
 
-def _is_believed(header: BatchHeader, settings: ProduceSettings, now_ms: int) -> bool:
-    """Whether the header can be taken at its word about its records, as on the fast path."""
+def _is_plausible(header: BatchHeader, settings: ProduceSettings, now_ms: int) -> bool:
+    """Whether the header is plausible without decoding the records, by the rules of the fast path."""
     if header.codec == Codec.NONE:
-        is_count_likely = header.record_count * RECORD_SIZE_MIN <= header.size - HEADER_SIZE
+        is_count_plausible = header.record_count * RECORD_SIZE_MIN <= header.size - HEADER_SIZE
     else:
-        is_count_likely = header.record_count <= header.size
-    if not is_count_likely:
+        is_count_plausible = header.record_count <= header.size
+    if not is_count_plausible:
         return False
     if settings.uses_append_time:
         return True
@@ -173,8 +179,8 @@ def _is_believed(header: BatchHeader, settings: ProduceSettings, now_ms: int) ->
     )
 
 
-def _opened(view: memoryview, header: BatchHeader, settings: ProduceSettings) -> memoryview:
-    # The checksum was right, so sending the same bytes again would not help: the error must not be a retriable one.
+def _decompressed(view: memoryview, header: BatchHeader, settings: ProduceSettings) -> memoryview:
+    # The checksum is correct, so sending the same bytes again would fail again: the error must not be retriable.
     try:
         return open_payload(view, header, limit=settings.decompressed_bytes_max)
     except CorruptRecords as error:
@@ -184,15 +190,15 @@ def _opened(view: memoryview, header: BatchHeader, settings: ProduceSettings) ->
 def _check_records(
     payload: memoryview, header: BatchHeader, settings: ProduceSettings, now_ms: int
 ) -> tuple[int, bool]:
-    """(largest timestamp, whether offsets are 0, 1, 2, ...); raises when records may not be accepted."""
+    """Checks every record; returns the largest timestamp and whether the offset deltas are 0, 1, 2, ..."""
     keys_required = settings.is_compacted and not header.is_control
     checks_timestamps = not settings.uses_append_time
     timestamp_min = now_ms - settings.timestamp_before_max_ms
     timestamp_max = now_ms + settings.timestamp_after_max_ms
     largest = NO_TIMESTAMP
     is_consecutive = True
-    keyless: list[int] = []
-    mistimed: list[tuple[int, int]] = []
+    without_key: list[int] = []
+    with_invalid_timestamp: list[tuple[int, int]] = []
     index = 0
     try:
         for _, _, timestamp_delta, offset_delta, _, _, key_length, _ in scan_records(payload, header.record_count):
@@ -200,39 +206,39 @@ def _check_records(
             if timestamp > largest:
                 largest = timestamp
             if keys_required and key_length < 0:
-                keyless.append(index)
+                without_key.append(index)
             elif checks_timestamps and timestamp != NO_TIMESTAMP and not timestamp_min <= timestamp <= timestamp_max:
-                mistimed.append((index, timestamp))
+                with_invalid_timestamp.append((index, timestamp))
             if offset_delta != index:
                 is_consecutive = False
             index += 1
     except CorruptRecords as error:
         raise InvalidRecords(error.message) from None
-    if keyless or mistimed:
-        raise _refused_records(keyless, mistimed, timestamp_min, timestamp_max)
+    if without_key or with_invalid_timestamp:
+        raise _refused_records(without_key, with_invalid_timestamp, timestamp_min, timestamp_max)
     return largest, is_consecutive
 
 
 def _refused_records(
-    keyless: list[int], mistimed: list[tuple[int, int]], timestamp_min: int, timestamp_max: int
+    without_key: list[int], with_invalid_timestamp: list[tuple[int, int]], timestamp_min: int, timestamp_max: int
 ) -> InvalidRecords:
-    errors = [RecordError(index, "A compacted topic takes no record without a key.") for index in keyless]
+    errors = [RecordError(index, "Records of a compacted topic must have a key.") for index in without_key]
     errors += [
         RecordError(index, f"Timestamp {timestamp} is not within [{timestamp_min}, {timestamp_max}].")
-        for index, timestamp in mistimed
+        for index, timestamp in with_invalid_timestamp
     ]
     errors.sort()
     del errors[RECORD_ERRORS_MAX:]
-    if mistimed:
+    if with_invalid_timestamp:
         return InvalidRecords(
-            "One or more records have a timestamp that the topic does not allow",
+            "One or more records have a timestamp outside the limits of the topic",
             code=ErrorCode.INVALID_TIMESTAMP,
             record_errors=errors,
         )
     return InvalidRecords("One or more records of a compacted topic have no key", record_errors=errors)
 
 
-def _pack_anew(
+def _recompressed(
     payload: memoryview,
     header: BatchHeader,
     target: Codec,
@@ -265,7 +271,7 @@ def _pack_anew(
 
 
 def _renumbered(payload: memoryview, count: int) -> bytearray:
-    """The same records with offset deltas 0, 1, 2, ... - some clients number them wrongly, and Kafka forgives it."""
+    """The records with offset deltas 0, 1, 2, ...; some clients write wrong deltas, which Kafka corrects as well."""
     target = bytearray()
     for index, span in enumerate(scan_records(payload, count)):
         body = bytearray(1)
@@ -279,7 +285,7 @@ def _renumbered(payload: memoryview, count: int) -> bytearray:
 
 
 def _stamp(view: memoryview, header: BatchHeader, max_timestamp: int, settings: ProduceSettings) -> None:
-    """Sets timestamp type and largest timestamp where they differ, and then the checksum over them."""
+    """Sets timestamp type and largest timestamp, and updates the checksum if one of them has changed."""
     attributes = header.attributes & ~TIMESTAMP_TYPE_BIT
     if settings.uses_append_time:
         attributes |= TIMESTAMP_TYPE_BIT
@@ -291,14 +297,14 @@ def _stamp(view: memoryview, header: BatchHeader, max_timestamp: int, settings: 
 
 
 def _convert(batches: list[Batch], target: Codec, settings: ProduceSettings, now_ms: int) -> memoryview:
-    """Messages of magic 0 or 1 as one batch of magic 2."""
+    """Converts messages of magic 0 or 1 into one batch of magic 2."""
     records: list[Record] = []
     for batch in batches:
         for record in iterate_messages(batch.view, limit=settings.decompressed_bytes_max):
             record.offset = len(records)
             records.append(record)
     if not records:
-        raise InvalidRecords("A compressed message holds no messages")
+        raise InvalidRecords("A compressed message contains no messages")
     converted = memoryview(
         build_batch(
             records,
@@ -308,7 +314,7 @@ def _convert(batches: list[Batch], target: Codec, settings: ProduceSettings, now
         )
     )
     header = read_header(converted)
-    # The checks are the same as for a batch that came as magic 2.
-    payload = _opened(converted, header, settings)
+    # The checks are the same as for a batch of magic 2.
+    payload = _decompressed(converted, header, settings)
     _check_records(payload, header, settings, now_ms)
     return converted

@@ -13,7 +13,7 @@ VARLONG_BYTES_MAX = 10
 
 
 def append_varint(target: bytearray, value: int) -> None:
-    """Writes a varint or varlong; both are the same bytes."""
+    """Appends a varint or varlong; both have the same encoding."""
     zigzag = value << 1 if value >= 0 else (~value << 1) | 1
     while zigzag > 0x7F:
         target.append((zigzag & 0x7F) | 0x80)
@@ -22,7 +22,7 @@ def append_varint(target: bytearray, value: int) -> None:
 
 
 def varint_bytes(value: int) -> bytes:
-    """The bytes of a varint or varlong; those of small numbers, which nearly all are, lie ready."""
+    """Encodes a varint or varlong. The encodings of small numbers, by far the most frequent, are precomputed."""
     if 0 <= value < _SMALL_END:
         return _SMALL[value]
     if 0 <= value < _TWO_BYTES_END:
@@ -31,7 +31,7 @@ def varint_bytes(value: int) -> bytes:
 
 
 def read_varint(buffer: Buffer, position: int, *, bytes_max: int = VARINT_BYTES_MAX) -> tuple[int, int]:
-    """(value, position after it). Running out of bytes, or more than `bytes_max` of them, is corruption."""
+    """Returns the value and the position after it. Raises CorruptRecords at the end of the bytes or of `bytes_max`."""
     try:
         byte = buffer[position]
         position += 1
@@ -47,13 +47,13 @@ def read_varint(buffer: Buffer, position: int, *, bytes_max: int = VARINT_BYTES_
                 return (value >> 1) ^ -(value & 1), position
             shift += 7
             if shift >= 7 * bytes_max:
-                raise CorruptRecords(f"A variable-length number of more than {bytes_max} bytes")
+                raise CorruptRecords(f"A variable-length number has more than {bytes_max} bytes")
     except IndexError:
         raise CorruptRecords("The bytes end inside a variable-length number") from None
 
 
 def varint_size(value: int) -> int:
-    """How many bytes `append_varint` would write."""
+    """The number of bytes that `append_varint` appends."""
     zigzag = value << 1 if value >= 0 else (~value << 1) | 1
     return 1 if zigzag == 0 else (zigzag.bit_length() + 6) // 7
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ports import Workers
-from ottla.records.compression import Codec, unpacked_size_bound
+from ottla.records.compression import Codec, decompressed_size_bound
 from ottla.records.header import ATTRIBUTES_LOW_BYTE, CODEC_MASK, HEADER_SIZE, MAGIC, MAGIC_POSITION
 from ottla.records.validate import ProduceSettings, ValidatedRecords, validate_produce
 
@@ -52,7 +52,7 @@ def append(
     assert settings is not None, "a leader has settings"
     queue = partition.append_queue
     if queue is None:
-        if settings.opens_no_records or not _is_costly(records, settings):
+        if settings.decodes_no_records or not _is_costly(records, settings):
             validated = validate_produce(records, settings=settings, now_ms=now_ms, api_version=api_version)
             return partition.append_as_leader(validated, required_acks=required_acks, now_ms=now_ms)
         queue = AppendQueue(partition, workers)
@@ -134,7 +134,7 @@ class AppendQueue:
 
 def _is_costly(records: memoryview, settings: ProduceSettings) -> bool:
     """Whether these records have to be opened, and are too many to open them between two other requests."""
-    if settings.opens_no_records or len(records) <= HEADER_SIZE:
+    if settings.decodes_no_records or len(records) <= HEADER_SIZE:
         return False
     codec = records[ATTRIBUTES_LOW_BYTE] & CODEC_MASK
     if not settings.is_compacted and (settings.compression is None or codec == settings.compression):
@@ -144,7 +144,7 @@ def _is_costly(records: memoryview, settings: ProduceSettings) -> bool:
     # Other codecs than those we know, and formats older than these, are refused or small enough.
     if not Codec.NONE < codec <= Codec.ZSTD or records[MAGIC_POSITION] != MAGIC:
         return False
-    return unpacked_size_bound(Codec(codec), records[HEADER_SIZE:]) > _COSTLY_UNPACKED_BYTES_MIN
+    return decompressed_size_bound(Codec(codec), records[HEADER_SIZE:]) > _COSTLY_UNPACKED_BYTES_MIN
 
 
 def _validate(pending: _PendingAppend, settings: ProduceSettings) -> ValidatedRecords:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.records.compression import Codec, DecompressionFailed, compress, decompress, unpacked_size_bound
+from ottla.records.compression import Codec, DecompressionFailed, compress, decompress, decompressed_size_bound
 
 PACKED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 LIMIT = 1 << 24
@@ -22,7 +22,7 @@ def test_round_trip(data: bytes, repeat: int, codec: Codec) -> None:
     whole = data * repeat
     packed = compress(codec, whole)
     assert bytes(decompress(codec, packed, limit=len(whole))) == whole
-    assert unpacked_size_bound(codec, packed) >= len(whole)
+    assert decompressed_size_bound(codec, packed) >= len(whole)
 
 
 @pytest.mark.parametrize("codec", PACKED)
@@ -51,8 +51,8 @@ def test_one_byte_above_the_limit_fails(codec: Codec) -> None:
 def test_what_swells_is_known_before_it_does(codec: Codec) -> None:
     packed = compress(codec, bytes(3_000_000))
     assert len(packed) < 200_000
-    assert unpacked_size_bound(codec, packed) >= 3_000_000
-    assert unpacked_size_bound(codec, b"\x01\x02\x03\x04\x05\x06\x07\x08") < 10_000
+    assert decompressed_size_bound(codec, packed) >= 3_000_000
+    assert decompressed_size_bound(codec, b"\x01\x02\x03\x04\x05\x06\x07\x08") < 10_000
 
 
 @pytest.mark.parametrize("codec", PACKED)

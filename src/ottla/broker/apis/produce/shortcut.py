@@ -177,7 +177,7 @@ def _is_written_as_it_is(batch: Batch) -> bool:
     return (
         partition.leader_state is not None
         and settings is not None
-        and settings.opens_no_records
+        and settings.decodes_no_records
         and partition.append_queue is None
         and len(records) > ATTRIBUTES_LOW_BYTE
     )
