@@ -225,7 +225,7 @@ def test_truncated_requests_close_the_connection(
     header_size = 10 + len("me") + 1
     why = "the request header ends early"
     if length >= header_size:
-        why = "(DeleteTopicsRequest version 5 ends early|topic_names is longer .*)"
+        why = "(DeleteTopicsRequest version 5 ends early|topic_names exceeds .*)"
     with pytest.raises(CloseConnection, match=f"^a malformed DeleteTopics version 5 request: {why}$"):
         Dispatcher(broker).dispatch(whole[:length], connection, Waiter())
 
