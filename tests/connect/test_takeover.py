@@ -117,7 +117,7 @@ def test_a_batch_that_costs_every_process_fails_its_task(topics: Topics, spark: 
             errors_retry_delay_max_ms="100",
             tasks_restart_max_attempts="0",
         )
-        assert "LostAttemptError: This batch has cost the process that writes it 3 times" in worker.wait_for_failure(
+        assert "LostAttemptError: The process that writes this batch was lost 3 times" in worker.wait_for_failure(
             "count"
         )
         (control / "die").unlink()

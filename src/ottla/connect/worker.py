@@ -1,4 +1,4 @@
-"""A worker as a process: its stores, engine, herder and REST interface put together, started and stopped in order.
+"""A worker as a process: stores, engine, herder and REST interface, started and stopped in order.
 
 async with Worker(WorkerConfig(properties, distributed=True)) as worker:
     print(worker.url)
@@ -38,7 +38,7 @@ __all__ = ["Worker", "read_connector_file", "run_worker"]
 
 logger = logging.getLogger(__name__)
 
-# Makes the engine of a worker, when its stores are there.
+# Makes the engine of a worker from its configuration, plug-ins, offset store and cluster.
 EngineFactory = Callable[[WorkerConfig, Plugins, OffsetStore, Cluster], Engine]
 
 
@@ -51,7 +51,7 @@ class Worker:
         self.config = config
         self.plugins = plugins or Plugins(config.settings.texts("plugin.path"))
         self._make_engine = engine or _spark_engine
-        # What came out of secrets, to be hidden in what is reported.
+        # The values of secrets, which logs and answers must hide.
         self.mask = Mask()
         self._stop_hiding: Callable[[], None] | None = None
         host, port = config.listener()
@@ -104,7 +104,7 @@ class Worker:
             self._stop_hiding()
 
     async def create(self, config: Mapping[str, str], target: TargetState | None = None) -> None:
-        """A connector from a file of the command line."""
+        """Creates a connector from a file of the command line."""
         assert self.herder is not None
         name = config.get("name")
         if not name:
@@ -134,7 +134,7 @@ class Worker:
 
 
 async def run_worker(config: WorkerConfig, connectors: Iterable[tuple[Mapping[str, str], TargetState | None]]) -> None:
-    """Until the process is told to end."""
+    """Runs a worker until the process gets SIGINT or SIGTERM."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

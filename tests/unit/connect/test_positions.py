@@ -85,7 +85,7 @@ def test_of_a_topic_that_was_made_again_only_what_is_of_the_new_one_counts() -> 
     }
     standing = standing_of(committed, [ONE, TWO], task=0, topic_ids={"t": "new"})
     assert standing.positions == {ONE: 9}
-    assert standing.made_again == {TWO}
+    assert standing.recreated == {TWO}
     assert standing.unfinished == ()
     assert standing.batch_id == 8
 
@@ -94,7 +94,7 @@ def test_what_was_noted_without_an_id_is_of_the_topic_that_is_there() -> None:
     committed = started_note(RANGES, batch_id=7, epoch="x", task=0)
     standing = standing_of(committed, [ONE, TWO], task=0, topic_ids={"t": "new"})
     assert standing.unfinished == RANGES
-    assert standing.made_again == frozenset()
+    assert standing.recreated == frozenset()
     noted = started_note(RANGES, batch_id=7, epoch="x", task=0, topic_ids={"t": "old"})
     assert standing_of(noted, [ONE, TWO], task=0, topic_ids={"t": ""}).unfinished == RANGES
 

@@ -131,7 +131,7 @@ def test_a_batch_that_ends_every_process_ends_the_task() -> None:
         task = Scripted(events, [*some, works, *some, works, *some, lost, works], errors_retry_delay_max_ms="1")
         task.start()
         await until(lambda: len(events.heard) == 2)
-        assert events.heard[1].startswith("failed: ottla.connect.work.jobs.LostAttemptError: This batch has cost")
+        assert events.heard[1].startswith("failed: ottla.connect.work.jobs.LostAttemptError: The process that writes")
         assert (task.done, task.progress.retries) == (2, 3 * (LOST_ATTEMPTS_MAX - 1))
         assert task.closed
 

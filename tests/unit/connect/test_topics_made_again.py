@@ -49,7 +49,7 @@ class Cluster:
 def sink(cluster: Cluster) -> Any:
     task: Any = SinkTask.__new__(SinkTask)
     task._cluster, task._read_committed, task._looked_at = cluster, True, 0.0
-    task._topic_ids, task._partitions, task._cut_off, task._made_again = {}, [], {}, set()
+    task._topic_ids, task._partitions, task._cut_off, task._recreated = {}, [], {}, set()
     task.progress = SimpleNamespace(lag=0, on_error=lambda _text: None)
     task.spec = SimpleNamespace(config={"topics": "one,other"}, task=SimpleNamespace(id="c-0", number=0, count=1))
     task._positions = {ONE: 7, OTHER: 7}
@@ -70,7 +70,7 @@ def test_a_topic_that_was_made_again_is_read_from_its_beginning(monkeypatch: pyt
     forgotten: list[Any] = []
     task._writer = SimpleNamespace(forget=forgotten.extend)
     for _ in range(2):
-        task._forget_what_was_made_again()
+        task._forget_recreated_partitions()
     assert forgotten == [ONE]
 
 
@@ -121,5 +121,5 @@ def test_a_topic_that_was_made_again_while_nobody_read_it_is_read_from_its_begin
     task.spec.group_id = "g"
     asyncio.run(task._find_positions({ONE: 50, OTHER: 4}))
     assert task._positions == {OTHER: 4}
-    assert task._made_again == {ONE}
+    assert task._recreated == {ONE}
     assert task._batch_id == 4

@@ -1,31 +1,31 @@
-"""What a connector's author writes, and nothing else: import from here.
+"""The interface for authors of connectors and other plug-ins: import everything from here.
 
 **Connector.** A class with `plan`, which divides the work into tasks, and either a reader (source) or a writer (sink).
-The worker runs each task as a loop of micro-batches on its long-lived Spark driver, one batch each second while there
-is something to do. Instances are made without arguments; all they know comes in through `config` and `Task`.
+The worker runs each task as a loop of micro-batches on its long-lived Spark driver, one batch a second while there is
+data. Connectors are constructed without arguments; `config` and `Task` carry everything that they need to know.
 
 **Source.** One batch of a source task:
 
-1. in the driver: `reader.partitions()`, then `reader.latest(partition, start, limit)` for each of them: up to where
-   this batch reads. `start` is the offset stored last, or None for a source partition that was never read;
-2. in Spark's executors: `reader.read(partition, start, end)` gives Arrow record batches of `reader.schema(partition)`;
+1. in the driver: `reader.partitions()`, then `reader.latest(partition, start, limit)` for every partition: the offset
+   where this batch ends. `start` is the last stored offset, or None for a source partition that was never read;
+2. in Spark's executors: `reader.read(partition, start, end)` yields Arrow batches of `reader.schema(partition)`;
 3. transforms, then converters, as DataFrame expressions;
-4. all rows go to the topics in one transaction, and the new source offsets to the offset topic in the same one;
+4. one transaction writes all rows to the topics and the new source offsets to the offset topic;
 5. in the driver: `reader.committed(partition, end)`.
 
-Whatever fails before the end of step 4 leaves nothing visible, and the batch is made again, here or by another worker,
-from the offsets stored last. So `read` must be able to give the same range again until `committed` was called for it.
+A failure before the end of step 4 leaves nothing visible. The batch is repeated from the last stored offsets, by this
+worker or another. So `read` must be able to return a range again until `committed` was called for it.
 Partitions and offsets are small JSON objects of the author's choice, as in Kafka Connect: `{"file": "a.txt"}`,
 `{"position": 4711}`.
 
 **Sink.** One batch of a sink task: records of some offset ranges are read from the topics, decoded by the converters,
-changed by the transforms, and given to `writer.write(frame, batch)` in the driver, as one DataFrame. When `write` has
-returned, the offsets of group `connect-<name>` are committed. The ranges of a batch are noted before it is written:
-after a crash the very same batch comes again, with the same `Batch.identity`, also on another worker. A target that can
-remember that identity, or can overwrite what it got under it, holds everything exactly once.
+changed by the transforms, and given to `writer.write(frame, batch)` in the driver, as one DataFrame. When `write`
+returns, the offsets of the group `connect-<name>` are committed. The ranges of a batch are stored before it is written:
+after a crash the same batch is repeated, with the same `Batch.identity`, also on another worker. A target that stores
+that identity, or that overwrites data by it, holds every record exactly once.
 
-**Frames.** Between reader and writer every DataFrame has some of these columns, the names that Spark's own Kafka
-connector uses too. Key and value have any Spark type between reader and converters, and are binary in topics.
+**Frames.** Between reader and writer every DataFrame has some of these columns. Spark's own Kafka connector uses the
+same names. Key and value have any Spark type between reader and converters, and are binary in topics.
 
 | column | type | |
 |---|---|---|
@@ -38,8 +38,8 @@ connector uses too. Key and value have any Spark type between reader and convert
 | `offset` | bigint | sinks only |
 | `timestampType` | int | sinks only |
 
-Nothing here imports Spark: modules of plug-ins are imported to be listed, long before there is a session. They should
-import pyspark and pyarrow inside the functions that need them, or under `TYPE_CHECKING`.
+Nothing here imports Spark. A worker imports plug-ins before it has a session, so they should import pyspark and pyarrow
+inside the functions that need them, or under `TYPE_CHECKING`.
 """
 
 from __future__ import annotations

@@ -56,9 +56,9 @@ __all__ = [
     "names_in",
 ]
 
-# A check of a value that answers with what is wrong, as a sentence without the name, or None.
+# Returns what is wrong with a value, as a sentence without the name of the setting, or None.
 Check = Callable[[Setting], str | None]
-# What could be chosen, given the rest of the configuration.
+# The values to choose from, given the rest of the configuration.
 Recommender = Callable[[Mapping[str, str]], Sequence[str]]
 
 
@@ -70,7 +70,7 @@ class Width(enum.Enum):
 
 
 class ConfigError(ValueError):
-    """A configuration that cannot be used; `name` is the setting it is about, when it is about one."""
+    """A configuration that is refused. `name` is the setting at fault, if there is a single one."""
 
     def __init__(self, message: str, *, name: str | None = None) -> None:
         super().__init__(message)
@@ -79,14 +79,14 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigDefinition:
-    """One setting: everything that is known of it without a value."""
+    """The declaration of a setting."""
 
     name: str
     type: ConfigType
     default: Setting | Required = REQUIRED
     importance: Importance = Importance.MEDIUM
     documentation: str = ""
-    # A function as validator answers with a sentence of its own about what is wrong.
+    # A function returns its own sentence about what is wrong.
     validator: Validator | Check | None = None
     recommended: Recommender | None = None
     group: str | None = None
@@ -94,7 +94,7 @@ class ConfigDefinition:
     width: Width = Width.NONE
     display_name: str | None = None
     dependents: tuple[str, ...] = ()
-    # A setting whose own name is not shown by `GET .../config`.
+    # `GET .../config` does not list it.
     internal: bool = False
 
     @property
@@ -102,7 +102,7 @@ class ConfigDefinition:
         return isinstance(self.default, Required)
 
     def parse(self, text: str | None) -> Setting:
-        """The typed value of `text`, checked; the default when there is none. Raises ConfigError."""
+        """The typed and validated value of `text`; the default if `text` is None. Raises ConfigError."""
         if text is None:
             if isinstance(self.default, Required):
                 raise ConfigError(f"{self.name} is required and has no default.", name=self.name)
@@ -127,7 +127,7 @@ class ConfigDefinition:
 
 @dataclass(slots=True, kw_only=True)
 class ConfigValue:
-    """What was found for one setting: the value as text, what could be chosen, and what is wrong."""
+    """The validation result of a setting: its value as text, the values to choose from, and the errors."""
 
     name: str
     value: str | None
@@ -137,11 +137,11 @@ class ConfigValue:
 
 
 class Settings(Mapping[str, Setting]):
-    """Typed values by name, with accessors that say which type the caller expects."""
+    """Typed values by name, with an accessor for each type."""
 
     def __init__(self, values: Mapping[str, Setting], original: Mapping[str, str]) -> None:
         self._values = dict(values)
-        # All that was given, also what nobody declared.
+        # The whole configuration as text, including undeclared settings.
         self.original: Mapping[str, str] = dict(original)
 
     def __getitem__(self, name: str) -> Setting:
@@ -188,7 +188,7 @@ class Settings(Mapping[str, Setting]):
 
 
 class ConfigDefinitions:
-    """The settings that a plug-in knows, in the order of their declaration."""
+    """The settings of a plug-in, in the order of their declaration."""
 
     def __init__(self, definitions: Iterable[ConfigDefinition] = ()) -> None:
         self._definitions: dict[str, ConfigDefinition] = {}
@@ -228,7 +228,7 @@ class ConfigDefinitions:
         dependents: tuple[str, ...] = (),
         internal: bool = False,
     ) -> ConfigDefinitions:
-        """Adds a setting and gives back the definitions, so that declarations read as one expression."""
+        """Adds a setting and returns the definitions, so that declarations read as one expression."""
         self.add(
             ConfigDefinition(
                 name=name,
@@ -261,11 +261,11 @@ class ConfigDefinitions:
         return list(dict.fromkeys(each.group for each in self if each.group is not None))
 
     def parse(self, config: Mapping[str, str]) -> Settings:
-        """Every declared setting as a typed value. Raises ConfigError at the first that is wrong."""
+        """Every declared setting as a typed value. Raises ConfigError for the first invalid value."""
         return Settings({each.name: each.parse(config.get(each.name)) for each in self}, config)
 
     def validate(self, config: Mapping[str, str | None]) -> dict[str, ConfigValue]:
-        """Every declared setting with all that is wrong; nothing is raised."""
+        """The validation result of every declared setting."""
         known = {name: text for name, text in config.items() if text is not None}
         return {each.name: _validated(each, known) for each in self}
 
@@ -302,5 +302,5 @@ class Matches:
 
 
 def names_in(text: str | None) -> list[str]:
-    """The names in a list as configurations write it, with commas."""
+    """The names in a comma-separated list."""
     return [each.strip() for each in (text or "").split(",") if each.strip()]

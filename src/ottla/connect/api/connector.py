@@ -47,7 +47,7 @@ class Delivery(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class DeliveryClaim:
-    """What a connector promises, and under which condition, in a sentence for its users."""
+    """The delivery guarantee of a connector, and its condition as a sentence for users."""
 
     delivery: Delivery
     condition: str = ""
@@ -55,12 +55,12 @@ class DeliveryClaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One share of a connector's work. `config` is what `plan` gave for it, with secrets filled in."""
+    """A task of a connector. `config` is what `plan` returned for it, with secrets filled in."""
 
     connector: str
     number: int
     config: Mapping[str, str]
-    # The number of tasks that the connector has.
+    # The number of the connector's tasks.
     count: int = 1
 
     @property
@@ -79,10 +79,10 @@ class OffsetRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Which records a sink is to write. The same batch comes again after a crash, with the same id and ranges.
+    """The records that a sink has to write. After a crash the batch is repeated with the same id and ranges.
 
-    `id` counts the batches of a task from 0 and goes on over restarts of the task and moves to other workers. When the
-    tasks of a connector are divided anew, or its offsets are changed, `epoch` is another one and `id` begins anew.
+    `id` counts the batches of a task from 0, across restarts of the task and moves to other workers. When the number of
+    tasks changes, or the offsets are altered, `epoch` changes and `id` starts from 0 again.
     """
 
     id: int
@@ -92,43 +92,43 @@ class Batch:
 
     @property
     def identity(self) -> str:
-        """A name for this batch of this connector, safe in file names: what an idempotent target remembers."""
+        """The unique name of this batch, safe in file names. Idempotent targets store it."""
         return f"{self.task.connector}-{self.task.number}-{self.epoch}-{self.id:020d}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadLimit:
-    """How much one batch may hold. A reader keeps to it as well as it can, and never returns nothing because of it."""
+    """The size of a batch. Readers keep to it approximately, and never return an empty batch because of it."""
 
     records: int = 500_000
     bytes: int = 64 * 1024 * 1024
 
 
 class Connector(Plugin):
-    """Divides work into tasks. Subclass `SourceConnector` or `SinkConnector`."""
+    """Splits the work into tasks. Subclass `SourceConnector` or `SinkConnector`."""
 
     claim: ClassVar[DeliveryClaim]
 
     @abstractmethod
     def plan(self, config: Mapping[str, str], max_tasks: int) -> list[dict[str, str]]:
-        """The settings of each task, at most `max_tasks` of them. Secrets are filled in; what is returned is stored.
+        """The settings of the tasks, at most `max_tasks`. `config` has its secrets filled in; the result is stored.
 
-        Called at the start, after every change of the configuration, and when `changed` says so.
+        Called at the start, after every change of the configuration, and when `changed` returns True.
         """
 
     def changed(self, config: Mapping[str, str]) -> bool:
-        """Whether the work divides differently now, for example because tables came. Asked every few seconds."""
+        """True if `plan` would give other tasks now, for example for new tables. Called every few seconds."""
         return False
 
     def validate(self, config: Mapping[str, str], values: dict[str, ConfigValue]) -> None:
-        """Further checks, of settings that depend on each other: appends to `errors` of the values concerned."""
+        """Checks settings that depend on each other, and appends to the `errors` of their values."""
 
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Sequence[tuple[Mapping[str, JsonScalar], SourceOffset | None]]
     ) -> bool:
-        """Called before offsets are changed from outside (None deletes). Raise ConnectError to refuse.
+        """Called before offsets are altered over REST (None deletes an offset). Raise ConnectError to refuse.
 
-        True says that the connector has looked at them; False that they are stored as they are.
+        Returns True if the connector has checked the offsets.
         """
         return False
 
@@ -139,14 +139,14 @@ class SourceConnector(Connector):
     claim: ClassVar[DeliveryClaim] = DeliveryClaim(Delivery.EXACTLY_ONCE)
 
     def reader(self, task: Task) -> SourceReader:
-        """A reader for a task. Called in the driver and in executors: it must give an equal reader in each."""
+        """A reader for a task. Called in the driver and in executors; the readers must be equal."""
         raise NotImplementedError(f"{type(self).__name__} has no reader")
 
     def stream(self, task: Task, spark: SparkSession) -> DataFrame | None:
-        """A streaming DataFrame instead of a reader, for what Spark can read already. None when there is a reader.
+        """A streaming DataFrame, for systems that Spark can read already. None if the connector has a reader.
 
-        Offsets are then Spark's own and live in the checkpoint directory of the task (`checkpoint.location`), not in
-        the offset topic: a worker that takes the task over needs to reach that directory.
+        Spark keeps the offsets of a stream in the checkpoint directory of the task (`checkpoint.location`), not in the
+        offset topic: every worker that may run the task must reach that directory.
         """
         return None
 
@@ -156,73 +156,74 @@ class SourceReader(ABC):
 
     @abstractmethod
     def partitions(self) -> Sequence[SourcePartition]:
-        """What there is to read now. Asked before each batch, so new ones may come and old ones go."""
+        """The source partitions. Called before every batch, so partitions may come and go."""
 
     @abstractmethod
     def schema(self, partition: SourcePartition) -> str | StructType:
-        """The frame that `read` gives for this source partition: columns of the table above, as Spark's DDL or type.
+        """The schema of what `read` yields for this source partition, as DDL or as Spark's type.
 
-        Asked before each batch. Source partitions with different schemas are different frames for transforms and
-        converters, and come together again in one transaction.
+        `ottla.connect.api` lists the columns. Called before every batch. Partitions with different schemas become
+        different frames for transforms and converters, and are written in the same transaction.
         """
 
     @abstractmethod
     def latest(self, partition: SourcePartition, start: SourceOffset | None, limit: ReadLimit) -> SourceOffset | None:
-        """Up to where the next batch is to read; `start` itself (or None) when there is nothing new."""
+        """The offset where the next batch ends; `start` if there is no new data."""
 
     @abstractmethod
     def read(
         self, partition: SourcePartition, start: SourceOffset | None, end: SourceOffset
     ) -> Iterator[pyarrow.RecordBatch]:
-        """The rows after `start` up to and with `end`, in order; the same rows each time it is asked."""
+        """The rows after `start` up to and including `end`, in order. Every call yields the same rows."""
 
     def committed(self, partition: SourcePartition, offset: SourceOffset) -> None:
-        """Called when everything up to `offset` is in the topics: now the source may forget it."""
+        """Called when all rows up to `offset` are in the topics: the source may discard them."""
 
     def close(self) -> None:
-        """The task ends here."""
+        """Called when the task ends."""
 
 
 class SinkConnector(Connector):
-    """Takes records out of topics. Implement `writer`; each task has the whole work unless `plan` says otherwise.
+    """Writes records of topics to another system. Implement `writer`.
 
-    The worker divides the partitions of `topics` (or `topics.regex`) among the tasks; `plan` only gives settings.
+    The worker assigns the partitions of `topics` (or `topics.regex`) to the tasks; `plan` only gives their settings.
     """
 
     claim: ClassVar[DeliveryClaim] = DeliveryClaim(Delivery.AT_LEAST_ONCE)
 
     def plan(self, config: Mapping[str, str], max_tasks: int) -> list[dict[str, str]]:
-        """As many equal tasks as allowed."""
+        """`max_tasks` tasks with the same settings."""
         return [dict(config) for _ in range(max_tasks)]
 
     @abstractmethod
     def writer(self, task: Task) -> SinkWriter:
-        """A writer for a task, in the driver."""
+        """A writer for a task. Called in the driver."""
 
 
 class SinkWriter(ABC):
     """Writes batches to the target."""
 
-    # Which columns `write` looks at, where that is not all of them: others may be missing, and cost nothing.
+    # The columns that `write` reads, if not all. Other columns may be missing from the frame, which saves their cost.
     columns: ClassVar[tuple[str, ...] | None] = None
 
     @abstractmethod
     def write(self, frame: DataFrame, batch: Batch) -> None:
-        """Writes all of `frame`, and returns when it is safe where it went.
+        """Writes all rows of `frame`, and returns when the target has stored them durably.
 
-        The frame is lazy: an action on it reads the topics. It gives the same rows each time, in any number of Spark
-        partitions; rows of one topic partition are in one of them, in order of `offset`, unless a transform mixed them.
+        The frame is lazy: an action on it reads the topics. Every action gives the same rows, in any number of Spark
+        partitions. Rows of a topic partition are in one Spark partition, in order of `offset`, unless a transform
+        reordered them.
         """
 
     def stored_offsets(self) -> Mapping[tuple[str, int], int]:
-        """Where the target says each topic partition is to be read next, when it keeps offsets with the data.
+        """The next offsets by topic partition, if the target stores offsets with the data.
 
-        They go before those of the consumer group. Topic partitions that are not named start where the group is.
+        They take precedence over the offsets of the consumer group, which apply to all other partitions.
         """
         return {}
 
     def forget(self, partitions: Sequence[tuple[str, int]]) -> None:
-        """The topics of these partitions were deleted and made again: offsets that the target has of them are void."""
+        """The topics of these partitions were deleted and created again: offsets in the target are void."""
 
     def close(self) -> None:
-        """The task ends here."""
+        """Called when the task ends."""

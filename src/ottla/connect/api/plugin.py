@@ -12,23 +12,23 @@ __all__ = ["ConfigProvider", "ConnectError", "Plugin", "RetriableError"]
 
 
 class ConnectError(Exception):
-    """Something that ends a task: it becomes FAILED with this as its trace, and is restarted by policy."""
+    """Fails a task: its state is FAILED with this error as trace, until its restart policy restarts it."""
 
 
 class RetriableError(ConnectError):
-    """Something that may pass by itself, such as a database that is restarting: the batch is tried again."""
+    """A temporary failure, such as a database that is restarting: the batch is retried."""
 
 
 class Plugin(ABC):
-    """What every plug-in has. A plug-in is found by its class name, by its full name and by its `aliases`."""
+    """The base of all plug-ins. Configurations name a plug-in by its class, its full name or an alias."""
 
     version: ClassVar[str] = "0.1.0"
-    # Other names under which configurations may ask for it, such as the Java class it stands for.
+    # Other names of the plug-in in configurations, such as the Java class that it stands for.
     aliases: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def config_definitions(cls) -> ConfigDefinitions:
-        """The settings that it knows beside those that every plug-in of its kind has."""
+        """The settings of this plug-in, without those that all plug-ins of its kind have."""
         return ConfigDefinitions()
 
 
@@ -40,4 +40,4 @@ class ConfigProvider(Plugin):
 
     @abstractmethod
     def get(self, path: str, keys: Sequence[str]) -> Mapping[str, str]:
-        """The values of these keys at this path; a key that is not there is left out."""
+        """The values of the keys at this path. Missing keys are left out of the result."""

@@ -1,8 +1,8 @@
 """Failures of single records, kept beside the records until the end of the chain.
 
-A converter or transform that cannot do its work on some records must not fail the others. It notes what went wrong in
-the column `__failure` of those records and goes on; what comes later in the chain leaves such records alone. At the end
-the chain decides by `errors.tolerance`: the first failure ends the task, or failed records are set aside.
+A converter or transform that fails on some records must not fail the other records. It notes the failure in the column
+`__failure` of the record; later steps of the chain skip such records. At the end the chain decides by
+`errors.tolerance`: the first failure fails the task, or failed records are left out of the batch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 FAILURE = "__failure"
 FAILURE_TYPE = "struct<stage:string,plugin:string,exception:string,message:string>"
 
-# Stages and the exception, by the names that Kafka Connect's tools look for in headers of dead letters.
+# Stages and the exception have Kafka Connect's names, which tools expect in the headers of dead letters.
 KEY_CONVERTER = "KEY_CONVERTER"
 VALUE_CONVERTER = "VALUE_CONVERTER"
 HEADER_CONVERTER = "HEADER_CONVERTER"
@@ -38,19 +38,19 @@ DATA_ERROR = "org.apache.kafka.connect.errors.DataException"
 
 
 def with_failures(frame: DataFrame) -> DataFrame:
-    """The frame with a column for failures, where it has none."""
+    """The frame with a column for failures."""
     if FAILURE in frame.columns:
         return frame
     return frame.withColumn(FAILURE, sql.lit(None).cast(FAILURE_TYPE))
 
 
 def sound() -> Column:
-    """Whether nothing has failed yet."""
+    """A condition: the record has not failed."""
     return sql.col(FAILURE).isNull()
 
 
 def note_failures(frame: DataFrame, failed: Column, message: Column, *, stage: str, plugin: str) -> DataFrame:
-    """Notes a failure on records for which `failed` is true, and that have none yet. A null `failed` is no failure."""
+    """Notes a failure on records where `failed` is true and no earlier step failed. Null counts as false."""
     failure = sql.struct(
         sql.lit(stage).alias("stage"),
         sql.lit(plugin).alias("plugin"),

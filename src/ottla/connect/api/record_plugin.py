@@ -1,4 +1,4 @@
-"""Plug-ins that change records on their way: converters, transforms and predicates."""
+"""Plug-ins that convert and change records: converters, transforms and predicates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Converter", "Predicate", "Transform"]
 
 
 class Converter(Plugin):
-    """Between typed values and the bytes in topics. `key.converter` and `value.converter` have one instance each."""
+    """Converts between typed values and the bytes in topics. Keys and values have instances of their own."""
 
     def configure(self, config: Mapping[str, str], *, is_key: bool) -> None:
         """`config` has the settings without their prefix (`value.converter.schemas.enable` → `schemas.enable`)."""
@@ -29,12 +29,12 @@ class Converter(Plugin):
         """The frame with the binary `column` as typed values. Null stays null."""
 
     def keeps(self, kind: str) -> bool:
-        """Whether `to_bytes` leaves the bytes of every value of this Spark type as they are: rows may then pass by."""
+        """True if `to_bytes` changes no byte of any value of this Spark type: such rows skip the conversion."""
         return False
 
 
 class Transform(Plugin):
-    """Changes records on their way, as DataFrame expressions."""
+    """Changes records, by DataFrame expressions."""
 
     def configure(self, config: Mapping[str, str]) -> None:
         """`config` has the settings without their prefix (`transforms.x.field` → `field`)."""
@@ -45,7 +45,7 @@ class Transform(Plugin):
 
 
 class Predicate(Plugin):
-    """Says to which records a transform applies."""
+    """Selects the records to which a transform applies."""
 
     def configure(self, config: Mapping[str, str]) -> None:
         """`config` has the settings without their prefix."""

@@ -15,11 +15,11 @@ __all__ = ["ScaffoldError", "write_connector"]
 
 
 class ScaffoldError(Exception):
-    """The connector cannot be written there."""
+    """The connector cannot be written."""
 
 
 def write_connector(name: str, *, kind: str, directory: Path) -> list[Path]:
-    """Writes a directory with a package, its test and a configuration; the paths of what was written."""
+    """Writes a directory with a distribution, its test and a configuration; returns the paths of the files."""
     module = re.sub(r"[^0-9a-z]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()).strip("_")
     if not module or not module.isidentifier() or keyword.iskeyword(module):
         raise ScaffoldError(f"{name!r} cannot be the name of a Python module; use letters, digits and dashes.")

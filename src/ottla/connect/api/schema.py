@@ -1,12 +1,13 @@
-"""Connect's schemas: what a key or a value is, beyond what Spark's types can say.
+"""Connect's schemas of keys and values, which hold more than Spark's types.
 
 A frame of Connect records has the columns of the topic (`topic`, `partition`, `offset`, `timestamp`, `headers`...) and
-`key` and `value` in any Spark type. Spark knows no logical names, versions, parameters or defaults, and forgets whether
-a field may be null; all that is in a `Schema`, which travels as metadata of the two columns: `attach` writes it,
-`schema_of` reads it. Where nobody attached one it is derived from the Spark type, so that any frame is a Connect frame.
-A column marked as schemaless (JSON without schemas) has no `Schema`: its Spark type is only how its values look today.
+`key` and `value` in any Spark type. Spark's types have no logical names, versions, parameters or defaults, and lose
+whether a field is optional. A `Schema` has all of these. It travels as metadata of the two columns: `attach` writes it,
+`schema_of` reads it. A column without such metadata gets a schema derived from its Spark type, so every frame is a
+Connect frame. A column marked as schemaless (JSON without schemas) has no `Schema`; its Spark type describes the values
+of the present batch only.
 
-In JSON a schema is written as Kafka Connect's JsonConverter writes it, word for word: other programs parse it.
+The JSON form of a schema is exactly that of Kafka Connect's JsonConverter, because other programs parse it.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ DATE = "org.apache.kafka.connect.data.Date"
 TIME = "org.apache.kafka.connect.data.Time"
 TIMESTAMP = "org.apache.kafka.connect.data.Timestamp"
 
-# Names of primitive types in Connect's JSON, and the class of Spark's types that each is.
+# Names of primitive types in Connect's JSON, and the Spark type of each.
 PRIMITIVES: Mapping[str, str] = {
     "boolean": "BooleanType",
     "int8": "ByteType",
@@ -57,25 +58,25 @@ PRIMITIVES: Mapping[str, str] = {
     "double": "DoubleType",
     "bytes": "BinaryType",
     "string": "StringType",
-    # No type of Connect: schemaless values that look different from record to record.
+    # Not a type of Connect: schemaless values whose type varies from record to record.
     "variant": "VariantType",
 }
 INTEGERS = ("int8", "int16", "int32", "int64")
 NUMBERS = (*INTEGERS, "float", "double")
 PRECISION_MAX = 38
-# Our own parameter of decimals; without it a decimal has as many digits as Spark can hold.
+# A parameter of our own; a decimal without it has the largest precision that Spark supports.
 PRECISION = "connect.decimal.precision"
 METADATA_SCHEMA = "connect.schema"
 METADATA_SCHEMALESS = "connect.schemaless"
 
 
 class SchemaError(ValueError):
-    """A schema that is no schema of Connect, or two that cannot be one column."""
+    """A schema that is invalid in Connect, or two schemas that cannot share a column."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    """A type, by Connect's name in JSON, with all that Connect says about it. `default` is in its JSON form."""
+    """A type by Connect's name in JSON, with its attributes. `default` is in its JSON form."""
 
     type: str
     optional: bool = False
@@ -105,14 +106,14 @@ class Schema:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a struct."""
+    """A field of a struct."""
 
     name: str
     schema: Schema = field()
 
 
 def schema_to_json(schema: Schema) -> dict[str, Any]:
-    """As JsonConverter writes it, in its order of members."""
+    """The JSON form, with the members in the order of JsonConverter."""
     result: dict[str, Any] = {"type": schema.type}
     if schema.type == "array":
         assert schema.items is not None
@@ -139,7 +140,7 @@ def schema_to_json(schema: Schema) -> dict[str, Any]:
 
 
 def schema_from_json(data: Any) -> Schema:
-    """The schema of a JSON envelope; SchemaError says what is wrong with it."""
+    """The schema of a JSON envelope. Raises SchemaError."""
     if not isinstance(data, dict) or not isinstance(data.get("type"), str):
         raise SchemaError("a schema is an object with a 'type'")
     kind = data["type"]
@@ -167,7 +168,7 @@ def schema_from_json(data: Any) -> Schema:
 
 
 def spark_type(schema: Schema) -> DataType:
-    """The Spark type of values of a schema. Everything may be null: Spark's own promise is not relied upon."""
+    """The Spark type of a schema's values. Every field is nullable, because Spark does not enforce nullability."""
     from pyspark.sql import types as spark
 
     if schema.name == DECIMAL:
@@ -190,7 +191,7 @@ def spark_type(schema: Schema) -> DataType:
 
 
 def schema_from_spark(data_type: DataType, *, nullable: bool = True) -> Schema:
-    """What Connect would call a Spark type; nullable is optional."""
+    """Connect's schema of a Spark type. A nullable type is optional."""
     from pyspark.sql import types as spark
 
     for name, primitive in PRIMITIVES.items():
@@ -219,7 +220,7 @@ def schema_from_spark(data_type: DataType, *, nullable: bool = True) -> Schema:
 
 
 def schema_of(frame: DataFrame, column: str) -> Schema | None:
-    """The schema of a column, or None where it is schemaless."""
+    """The schema of a column; None if it is schemaless."""
     field_type = frame.schema[column]
     if field_type.metadata.get(METADATA_SCHEMALESS):
         return None
@@ -231,7 +232,7 @@ def is_schemaless(frame: DataFrame, column: str) -> bool:
 
 
 def attach(frame: DataFrame, column: str, schema: Schema | None) -> DataFrame:
-    """The frame whose column has this schema; None marks it as schemaless."""
+    """The frame with this schema of a column; None marks the column as schemaless."""
     if schema is None:
         return attach_schemaless(frame, column)
     return frame.withMetadata(column, {METADATA_SCHEMA: json.dumps(schema_to_json(schema))})
@@ -242,7 +243,7 @@ def attach_schemaless(frame: DataFrame, column: str) -> DataFrame:
 
 
 def merge(left: Schema, right: Schema) -> Schema:
-    """One schema for values of both: fields of either, numbers widened; what cannot be one column is a SchemaError."""
+    """A schema for values of both: all fields, widened numbers. Raises SchemaError if there is none."""
     optional = left.optional or right.optional
     if left.name != right.name and (left.name in LOGICAL or right.name in LOGICAL):
         raise SchemaError(f"{left.name or left.type} and {right.name or right.type} cannot be one column")
@@ -269,7 +270,7 @@ def merge(left: Schema, right: Schema) -> Schema:
 
 
 def scaled_as(wanted: Schema, given: Schema) -> Schema:
-    """A merged schema with the scales of one that it holds: a decimal in a message is its digits alone."""
+    """The merged schema with the scales of `given`: the bytes of a decimal in a message do not tell its scale."""
     if wanted.name == given.name == DECIMAL:
         return replace(wanted, parameters={**(wanted.parameters or {}), "scale": str(decimal_scale(given))})
 
@@ -327,7 +328,7 @@ def _merge_fields(left: Schema, right: Schema) -> tuple[Field, ...]:
 
 
 def _wider_decimal(left: Schema, right: Schema) -> dict[str, str]:
-    """Parameters for the digits of both, before the point and behind it."""
+    """Parameters that hold the digits of both, before and after the point."""
     scale = max(decimal_scale(left), decimal_scale(right))
     whole = max(decimal_precision(each) - decimal_scale(each) for each in (left, right))
     found = {**(left.parameters or {}), **(right.parameters or {}), "scale": str(scale)}

@@ -1,4 +1,4 @@
-"""Spark's functions, imported when first used: modules of plug-ins are imported only to be listed."""
+"""Spark's functions, imported on first use, because plug-ins are imported before there is a Spark session."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["arrow_function", "sql"]
 
 
 class _Lazy:
-    """A module by its name."""
+    """A module that is imported when an attribute is used."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -23,11 +23,11 @@ sql: Any = _Lazy("pyspark.sql.functions")
 
 
 def arrow_function(function: Any, result: Any) -> Any:
-    """A function from Arrow arrays to one Arrow array, for columns. `result` is a Spark type."""
+    """A column function from a function of Arrow arrays to an Arrow array. `result` is a Spark type."""
     import pyarrow
     from pyspark.sql.functions import arrow_udf
 
-    # Spark wants to see real types, and our modules have only their names.
+    # Spark evaluates the annotations, which are only names in our modules.
     names = function.__code__.co_varnames[: function.__code__.co_argcount]
     function.__annotations__ = {**dict.fromkeys(names, pyarrow.Array), "return": pyarrow.Array}
     return arrow_udf(function, result)

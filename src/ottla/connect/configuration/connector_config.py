@@ -1,7 +1,7 @@
-"""The settings that every connector has, whatever it connects, and the validation of a whole configuration.
+"""The settings that every connector has, and the validation of a connector's configuration.
 
-Names, groups and their order are Kafka Connect's, because user interfaces build their forms from them. A few are ours:
-how often a task looks for work, how much a batch may hold, and how failed tasks are restarted.
+Names, groups and their order are Kafka Connect's, because user interfaces build their forms from them. Our own settings
+are the trigger interval, the size of a batch, and the restart policy of failed tasks.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ _SINK = (
             documentation="Whether headers say what went wrong with a record.")
 )  # fmt: skip
 
-# What Kafka Connect does not have, last, so that forms show Kafka's own settings first.
+# Settings that Kafka Connect does not have come last, so that forms show Kafka's settings first.
 _OURS = (
     ConfigDefinitions()
     .define("trigger.interval.ms", ConfigType.LONG, default=None, importance=Importance.LOW, group=_BATCHES,
@@ -183,9 +183,9 @@ def connector_definitions(connector: type[Connector], plugins: Plugins) -> Confi
 def validate_connector(
     config: Mapping[str, str | None], plugins: Plugins, defaults: Mapping[str, str]
 ) -> tuple[type[Connector], list[tuple[ConfigDefinition, ConfigValue]], list[str]]:
-    """The connector's class, every setting with what is wrong about it, and the groups. Raises ConnectError.
+    """The connector's class, the validation results of all settings, and the groups. Raises ConnectError.
 
-    `defaults` are the worker's converters, which count where the connector names none.
+    `defaults` are the worker's converters, which apply unless the connector has its own.
     """
     name = config.get("connector.class")
     if name is None:

@@ -1,12 +1,11 @@
 """Secrets by reference: `${file:/run/secrets/db.properties:password}`, `${env:TOKEN}`, `${dir:/run/secrets:token}`.
 
-Configurations are stored and shown as they were written, with references. Only what runs a task, or checks a
-configuration, sees the values (`resolve`), and what that code says in public goes through a `Mask`: the values that
-were filled in become stars in traces and logs.
+Configurations are stored and shown with references. Only tasks and validation see the values (`resolve`). Their traces
+and log lines go through a `Mask`, which replaces the values with stars.
 
-A worker knows `file`, `env` and `dir` (or `directory`) without being told. `config.providers` names more, or the same
-with settings: `config.providers.file.class`, `config.providers.file.param.allowed.paths`. A reference to a provider
-that nobody knows stays as it is, as in Kafka: not everything that looks like a reference is one.
+Every worker has the providers `file`, `env` and `dir` (or `directory`). `config.providers` adds more, or the same with
+settings: `config.providers.file.class`, `config.providers.file.param.allowed.paths`. A reference to an unknown provider
+stays as it is, as in Kafka: it may be ordinary text.
 """
 
 from __future__ import annotations
@@ -26,17 +25,17 @@ if TYPE_CHECKING:
 __all__ = ["HIDDEN", "Mask", "MaskFilter", "hide_in_logs", "make_providers", "resolve"]
 
 HIDDEN = "********"
-# Kafka's own: a provider, an optional path, a key without brackets.
+# Kafka's syntax: a provider, an optional path, a key without brackets.
 REFERENCE = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")
-# Values may refer to further values, but not without end.
+# Values may contain references, up to this depth.
 DEPTH_MAX = 4
-# What is shorter than this occurs in ordinary text all the time.
+# Shorter values are common in ordinary text and are not masked.
 MASKED_LENGTH_MIN = 4
 MASKED_MAX = 10_000
 
 
 class Mask:
-    """The values that were filled in so far, and a way to hide them in text."""
+    """Hides the values of secrets in text."""
 
     def __init__(self) -> None:
         self._values: set[str] = set()
@@ -47,14 +46,14 @@ class Mask:
                 self._values.add(value)
 
     def hide(self, text: str) -> str:
-        """The text without any of the values. Longer ones first: one may be a part of another."""
+        """The text without the values. Longer values go first, because a value may be part of another."""
         for value in sorted(self._values, key=len, reverse=True):
             text = text.replace(value, HIDDEN)
         return text
 
 
 class MaskFilter(logging.Filter):
-    """Hides the values of a mask in everything that is logged through the handler it is added to."""
+    """Hides the values of a mask in the records of a log handler."""
 
     def __init__(self, mask: Mask) -> None:
         super().__init__()
@@ -66,13 +65,13 @@ class MaskFilter(logging.Filter):
         if hidden != message:
             record.msg, record.args = hidden, ()
         if record.exc_info:
-            # Another handler may have written the trace already, and left it here for the next.
+            # Another handler may have formatted the trace already and cached it in the record.
             record.exc_text = self._mask.hide(record.exc_text or logging.Formatter().formatException(record.exc_info))
         return True
 
 
 def hide_in_logs(mask: Mask) -> Callable[[], None]:
-    """Hides the values of a mask in all that this process logs; what is returned ends that."""
+    """Hides the values of a mask in all logs of this process, until the returned function is called."""
     added = [(handler, MaskFilter(mask)) for handler in logging.getLogger().handlers]
     for handler, one in added:
         handler.addFilter(one)
@@ -85,7 +84,7 @@ def hide_in_logs(mask: Mask) -> Callable[[], None]:
 
 
 def make_providers(config: Mapping[str, str], plugins: Plugins | None = None) -> dict[str, ConfigProvider]:
-    """The providers of a worker, by the names under which references ask for them."""
+    """The providers of a worker, by the names that references use."""
     providers: dict[str, ConfigProvider] = {
         "file": FileConfigProvider(),
         "env": EnvVarConfigProvider(),
@@ -98,10 +97,10 @@ def make_providers(config: Mapping[str, str], plugins: Plugins | None = None) ->
         provider = providers.get(name)
         if wanted is not None:
             if plugins is None:
-                raise ConnectError(f"{prefix}class cannot be looked for here")
+                raise ConnectError(f"{prefix}class is not supported here")
             provider = plugins.make(wanted, ConfigProvider)  # type: ignore[type-abstract]
         if provider is None:
-            raise ConnectError(f"{prefix}class is missing: there is no provider called {name}")
+            raise ConnectError(f"{prefix}class is missing: there is no provider {name}")
         parameters = prefix + "param."
         given = {key.removeprefix(parameters): text for key, text in config.items() if key.startswith(parameters)}
         provider.configure(given)
@@ -112,7 +111,7 @@ def make_providers(config: Mapping[str, str], plugins: Plugins | None = None) ->
 def resolve(
     config: Mapping[str, str], providers: Mapping[str, ConfigProvider], mask: Mask | None = None
 ) -> dict[str, str]:
-    """The configuration with the values that its references stand for."""
+    """The configuration with references replaced by their values."""
     return {key: _resolved(key, text, providers, mask) for key, text in config.items()}
 
 
@@ -129,7 +128,7 @@ def _resolved(key: str, text: str, providers: Mapping[str, ConfigProvider], mask
             parts += [text[position : match.start()], value]
             position = match.end()
         text = "".join([*parts, text[position:]])
-    raise ConnectError(f"{key} refers to references more than {DEPTH_MAX} deep")
+    raise ConnectError(f"{key}: references are nested more than {DEPTH_MAX} deep")
 
 
 def _looked_up(key: str, match: re.Match[str], providers: Mapping[str, ConfigProvider]) -> str:
@@ -137,5 +136,5 @@ def _looked_up(key: str, match: re.Match[str], providers: Mapping[str, ConfigPro
     found = providers[name].get(path, [wanted])
     if wanted not in found:
         place = f"{name}:{path}" if path else name
-        raise ConnectError(f"{key} refers to {wanted} of {place}, where there is no such thing")
+        raise ConnectError(f"{key} refers to {wanted}, which does not exist in {place}")
     return found[wanted]

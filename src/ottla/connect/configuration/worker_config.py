@@ -1,7 +1,7 @@
-"""What a worker is told: the keys of a worker's properties file, with Kafka Connect's names and defaults.
+"""The keys of a worker's properties file, with Kafka Connect's names and defaults.
 
 Keys that begin with `spark.` go to the Spark session as they are; `producer.`, `consumer.` and `admin.` are prefixes
-for clients. What is not known is kept (`original`): plug-ins and converters have keys of their own.
+for clients. Unknown keys are kept in `original`, because plug-ins and converters have keys of their own.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class WorkerConfig:
             raise ConfigError("session.timeout.ms must be more than heartbeat.interval.ms.", name="session.timeout.ms")
 
     def client_settings(self, purpose: str = "") -> ClientSettings:
-        """How to reach the cluster. `purpose` names the client at the brokers."""
+        """The settings of a client. `purpose` becomes part of its client id."""
         base = ClientSettings(
             bootstrap_servers=parse_bootstrap(self.settings.text("bootstrap.servers"), option="bootstrap.servers")
         )
@@ -153,7 +153,7 @@ class WorkerConfig:
         )
 
     def listener(self) -> tuple[str, int]:
-        """The host and port of the REST interface; an empty host is every address."""
+        """The host and port of the REST interface; an empty host means all addresses."""
         given = self.settings.texts("listeners") or ["http://:8083"]
         address = urlsplit(given[0])
         if address.scheme.lower() != "http":
@@ -169,7 +169,7 @@ class WorkerConfig:
         }
 
     def topic_settings(self, store: str) -> dict[str, str]:
-        """`config.storage.x.y=z` → `x.y=z`: settings of a store's topic, but for those that the worker itself uses."""
+        """`config.storage.x.y=z` → `x.y=z`: settings of a store's topic, without the worker's own keys."""
         prefix = f"{store}.storage."
         own = {"topic", "partitions", "replication.factor"}
         return {
@@ -179,9 +179,9 @@ class WorkerConfig:
         }
 
     def converter_defaults(self, given: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
-        """The converters, with their settings, of a connector that names none in what is given.
+        """The worker's converters and their settings, for those that `given` does not configure.
 
-        One that it names gets its settings from the connector alone, as in Kafka.
+        A converter of the connector's own gets its settings from the connector alone, as in Kafka.
         """
         kinds = [kind for kind in ("key.converter", "value.converter", "header.converter") if not given.get(kind)]
         return {

@@ -1,4 +1,4 @@
-"""What the reconciler knows of a connector that it plans, and of a task that runs here."""
+"""The reconciler's state of a connector that it plans, and of a task on this worker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla.connect.control.states import TargetState, TaskId
 from ottla.connect.work.engine import RunningTask
 from ottla.model.errors import KafkaError
 
-__all__ = ["LocalTask", "LocalConnector", "may_pass"]
+__all__ = ["LocalTask", "LocalConnector", "is_temporary"]
 
 
 @dataclass(slots=True)
@@ -24,7 +24,7 @@ class LocalConnector:
     instance: Connector | None = None
     planning: bool = False
     planned_at: float = 0.0
-    # What it asks is away, such as a database that restarts: it is FAILED, and asked again until it is not.
+    # FAILED because of a temporary failure, such as a database that restarts: planning is retried until it works.
     waiting: bool = False
 
 
@@ -41,7 +41,7 @@ class LocalTask:
     restart: asyncio.TimerHandle | None = None
 
 
-def may_pass(error: Exception) -> bool:
-    """Whether a connector can be planned later: what a plug-in says of its side, and brokers that are away."""
+def is_temporary(error: Exception) -> bool:
+    """True for temporary failures of planning: those that a plug-in declares, and unavailable brokers."""
     away = isinstance(error, RetriableError | ClientError | TimeoutError)
     return error.code.retriable if isinstance(error, KafkaError) else away

@@ -1,12 +1,12 @@
-"""What runs on this worker: connectors and tasks are started, stopped and replaced until they are what they should be.
+"""Runs this worker's share: starts, stops and replaces connectors and tasks until they match the wanted state.
 
-`reconcile` compares what the config topic and the assignment ask for with what runs, and makes the difference. It is
-called after every change and changes nothing when nothing has changed, so that missed events do no harm. The connectors
-assigned to this worker are planned here: when a plan differs from what is stored, the new task configurations are
-stored, and every worker that runs one of those tasks sees the difference in its own next `reconcile`.
+`reconcile` compares the config topic and the assignment with the running connectors and tasks, and applies the
+difference. It runs after every change and is idempotent, so a missed event does no harm. This worker plans the
+connectors that are assigned to it. If a plan differs from the stored task configurations, the plan is stored, and every
+worker that runs one of those tasks sees the difference in its next `reconcile`.
 
-A failed task stays FAILED, with its trace, until somebody or its policy (`tasks.restart.max.attempts`) restarts it; a
-connector that could not be planned because a database or the brokers were away, until it can be.
+A failed task stays FAILED, with its trace, until a request or its policy (`tasks.restart.max.attempts`) restarts it. A
+connector whose planning failed because a database or the brokers were unavailable stays FAILED until it is planned.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ottla.client.errors import ClientError
 from ottla.connect.api import ConnectError, SourceConnector, Task
 from ottla.connect.configuration.worker_config import WorkerConfig
 from ottla.connect.control.distributed.assignor import Ownership
-from ottla.connect.control.local_work import LocalConnector, LocalTask, may_pass
+from ottla.connect.control.local_work import LocalConnector, LocalTask, is_temporary
 from ottla.connect.control.states import ConnectorState, RestartRequest, State, TargetState, TaskId, TopicUse
 from ottla.connect.control.stores.config import ConfigStore
 from ottla.connect.control.stores.status import StatusStore
@@ -36,10 +36,10 @@ __all__ = ["Resolver", "Reconciler"]
 logger = logging.getLogger(__name__)
 
 _RESTART_PAUSE_MS_MAX = 300_000
-# A task that ran for so long has its attempts back.
+# A task that ran for this long gets all of its restart attempts back.
 _HEALTHY_SECONDS = 600.0
 _PLAN_SECONDS = 5.0
-# How long a plan waits before it asks again for the end of what was before.
+# The interval between attempts to fence the tasks of the previous plan.
 _FENCE_SECONDS = 2.0
 
 Resolver = Callable[[Mapping[str, str]], dict[str, str]]
@@ -76,15 +76,15 @@ class Reconciler:
         self.generation = 0
         self.is_leader = False
 
-    # What is asked of this worker.
+    # Assignment.
 
     def assign_everything(self) -> None:
-        """A standalone worker does all there is."""
+        """A standalone worker runs all connectors and tasks."""
         self._everything = True
         self.is_leader = True
 
     async def assign(self, assignment: Ownership, generation: int, *, is_leader: bool) -> bool:
-        """Takes over an assignment; whether something had to be given up for it."""
+        """Applies an assignment. Returns True if the worker gave up connectors or tasks."""
         self.generation, self.is_leader = generation, is_leader
         given_up = bool(self.owned().connectors - assignment.connectors or self.owned().tasks - assignment.tasks)
         self._assigned = assignment
@@ -92,7 +92,7 @@ class Reconciler:
         return given_up
 
     async def lose_everything(self) -> None:
-        """Others have the work now: everything stops at once, and nothing is reported about it."""
+        """Stops everything without a status report: other workers own the work."""
         self._assigned = Ownership()
         self.is_leader = False
         async with self._lock:
@@ -101,7 +101,7 @@ class Reconciler:
             await asyncio.gather(*(self._end(task) for task in tasks))
 
     async def close(self) -> None:
-        """Stops everything and reports it as unassigned."""
+        """Stops everything and reports UNASSIGNED."""
         self._closing = True
         async with self._lock:
             tasks, self._tasks = list(self._tasks.values()), {}
@@ -119,19 +119,19 @@ class Reconciler:
         return Ownership(frozenset(self._connectors), frozenset(self._tasks))
 
     def progress(self, task: TaskId) -> dict[str, Any] | None:
-        """The progress of a task that runs here."""
+        """The progress of a task of this worker."""
         local = self._tasks.get(task)
         return None if local is None or local.running is None else local.running.progress.body()
 
     def local_tasks(self) -> dict[TaskId, tuple[State, dict[str, Any]]]:
-        """Tasks here with their progress, for metrics."""
+        """The tasks of this worker with their progress, for metrics."""
         found = {}
         for task, local in self._tasks.items():
             state = State.FAILED if local.failed else State.PAUSED if local.paused else State.RUNNING
             found[task] = (state, {} if local.running is None else local.running.progress.body())
         return found
 
-    # Restarting.
+    # Restarts.
 
     async def restart_connector(self, name: str) -> None:
         async with self._lock:
@@ -147,7 +147,7 @@ class Reconciler:
         await self.reconcile()
 
     async def restart_parts(self, request: RestartRequest) -> None:
-        """What a restart request of the config topic means for the parts that are here."""
+        """Restarts this worker's parts of a connector, as a record of the config topic asks."""
         state = self._status.connector(request.connector)
         if request.connector in self._connectors and _wanted(state, request):
             await self._report(request.connector, State.RESTARTING)
@@ -159,7 +159,7 @@ class Reconciler:
                     await self.restart_task(task)
         await self.reconcile()
 
-    # Making it so.
+    # Connectors.
 
     async def reconcile(self) -> None:
         async with self._lock:
@@ -171,7 +171,7 @@ class Reconciler:
             await self._reconcile_connectors(assigned)
             await self._reconcile_tasks(assigned)
             if self.is_leader:
-                await self._forget_the_gone()
+                await self._remove_stale_statuses()
 
     async def _reconcile_connectors(self, assigned: Ownership) -> None:
         state = self._store.state
@@ -194,7 +194,7 @@ class Reconciler:
             return
         running = LocalConnector(config, target, planning=True)
         self._connectors[name] = running
-        # Planning asks databases and the like: nothing else waits for it.
+        # Planning may query databases, so nothing waits for it.
         self._later(self._plan(name, running, again=False))
 
     async def _plan(self, name: str, running: LocalConnector, *, again: bool) -> None:
@@ -216,13 +216,13 @@ class Reconciler:
         except Exception as error:  # noqa: BLE001 - a plug-in may fail in any way
             if self._connectors.get(name) is not running:
                 return
-            if may_pass(error) and running.instance is not None:
+            if is_temporary(error) and running.instance is not None:
                 if running.waiting:
                     return
                 running.waiting = True
             else:
                 running.instance = None
-            logger.warning("connector %s failed: %s", name, self._hide(str(error)))
+            logger.warning("Connector %s failed: %s", name, self._hide(str(error)))
             await self._report(name, State.FAILED, trace=_trace(error), version=version)
         finally:
             running.planning = False
@@ -238,7 +238,7 @@ class Reconciler:
         if len(plans) > most:
             if resolved.get("tasks.max.enforce", "true").lower() == "true":
                 raise ConnectError(f"{name} planned {len(plans)} tasks, but tasks.max is {most}.")
-            logger.warning("%s planned %d tasks, but tasks.max is %d", name, len(plans), most)
+            logger.warning("Connector %s planned %d tasks, but tasks.max is %d", name, len(plans), most)
         configs = [self._stored_form(name, plan, running.config, resolved) for plan in plans]
         stored = self._store.state.tasks.get(name)
         if self._connectors.get(name) is not running or configs == stored:
@@ -246,17 +246,17 @@ class Reconciler:
         if isinstance(running.instance, SourceConnector):
             count = max(len(stored or ()), self._store.state.fencing.get(name, 0))
             if count:
-                await self._fence_forerunners(name, running, count)
+                await self._fence_previous_tasks(name, running, count)
                 if self._connectors.get(name) is not running:
                     return
             if count != len(configs):
                 await self._store.put_fencing(name, len(configs))
         await self._store.put_tasks(name, configs)
 
-    async def _fence_forerunners(self, name: str, running: LocalConnector, count: int) -> None:
-        """Tasks of the plan before may still be at work somewhere: they write nothing more, and only then others begin.
+    async def _fence_previous_tasks(self, name: str, running: LocalConnector, count: int) -> None:
+        """Fences the tasks of the previous plan, which may still run on other workers, before the new tasks start.
 
-        Where nobody can be asked at the moment, the plan waits: what two plans write would be there twice.
+        The plan waits while the cluster is unavailable: tasks of two plans would write records twice.
         """
         ids = [self._transactional_id(TaskId(name, each)) for each in range(count)]
         while self._connectors.get(name) is running:
@@ -265,7 +265,7 @@ class Reconciler:
             except (KafkaError, ClientError) as error:
                 if isinstance(error, KafkaError) and not error.code.retriable:
                     raise
-                logger.warning("the tasks of %s cannot be replaced yet: %s", name, error)
+                logger.warning("Fencing the previous tasks of connector %s failed and is tried again: %s", name, error)
                 await asyncio.sleep(_FENCE_SECONDS)
             else:
                 return
@@ -273,7 +273,7 @@ class Reconciler:
     def _stored_form(
         self, name: str, plan: Mapping[str, str], config: Mapping[str, str], resolved: Mapping[str, str]
     ) -> dict[str, str]:
-        """A task's configuration as it is stored: references where the connector's configuration has them."""
+        """A task's configuration as it is stored: with references instead of secrets."""
         kind = self._plugins.connector(config["connector.class"])
         stored = {
             key: config[key] if key in config and resolved.get(key) == text else text for key, text in plan.items()
@@ -292,7 +292,7 @@ class Reconciler:
         for local in gone:
             if local.id not in wanted and state.task_config(local.id) is not None:
                 await self._report(local.id, State.UNASSIGNED, safe=True)
-        # The topic may have said something else meanwhile: then the next round, which is due already, sees to it.
+        # The config topic may have changed during the stops. The next reconcile, which is due already, handles it.
         now = self._wanted_tasks(assigned)
         for task in sorted(each for each in wanted if now.get(each) == wanted[each]):
             paused = state.target(task.connector) is TargetState.PAUSED
@@ -304,7 +304,7 @@ class Reconciler:
                 (known.running.pause if paused else known.running.resume)()
 
     def _wanted_tasks(self, assigned: Ownership) -> dict[TaskId, tuple[Any, ...]]:
-        """The tasks that should run here, each with all that makes it this task and not another one."""
+        """The tasks that should run here, with a key of everything that requires a restart when it changes."""
         state = self._store.state
         wanted: dict[TaskId, tuple[Any, ...]] = {}
         for task in assigned.tasks:
@@ -359,8 +359,8 @@ class Reconciler:
         if local.running is not None and not local.failed:
             await local.running.stop(self._config.settings.integer("task.shutdown.graceful.timeout.ms"))
 
-    async def _forget_the_gone(self) -> None:
-        """The leader removes what is reported about connectors and tasks that are not there any more."""
+    async def _remove_stale_statuses(self) -> None:
+        """As leader, removes the statuses of deleted connectors and tasks."""
         state = self._store.state
         for name in self._status.connectors():
             if not state.contains(name):
@@ -373,10 +373,10 @@ class Reconciler:
             await self._status.remove_tasks(extra)
 
     def _fence_later(self, name: str) -> None:
-        """Ends the transactions of a connector that was deleted, where its worker is gone and cannot do so itself.
+        """Aborts open transactions of a deleted connector whose worker is dead, after a grace period.
 
-        Readers of committed data would stand still there until the time-out. A worker that lives has so much time to
-        end its tasks in good order.
+        Otherwise readers of committed data would wait for the transaction time-out. Living workers stop their tasks
+        within the grace period.
         """
         count = max([self._store.state.fencing.get(name, 0), *(number + 1 for number in self._status.tasks(name))])
         ids = [self._transactional_id(TaskId(name, number)) for number in range(count)]
@@ -385,13 +385,13 @@ class Reconciler:
             asyncio.get_running_loop().call_later(grace, lambda: self._later(self._fence_deleted(name, ids)))
 
     async def _fence_deleted(self, name: str, transactional_ids: list[str]) -> None:
-        # One that was created anew has fenced its forerunner by itself, and must not be fenced now.
+        # A connector of the same name that was created meanwhile has fenced the old tasks and must not be fenced.
         if not self._closing and not self._store.state.contains(name):
-            # Where it fails, the transactions' own time-out ends them.
+            # If it fails, the transaction time-out aborts them.
             with contextlib.suppress(KafkaError, ClientError):
                 await self._engine.fence(transactional_ids)
 
-    # What tasks report.
+    # Reports of tasks.
 
     def _is_current(self, local: LocalTask) -> bool:
         return self._tasks.get(local.id) is local
@@ -405,7 +405,7 @@ class Reconciler:
             return
         local.failed = True
         last = trace.strip().splitlines()[-1] if trace.strip() else ""
-        logger.warning("task %s failed: %s", local.id, self._hide(last))
+        logger.warning("Task %s failed: %s", local.id, self._hide(last))
         self._later(self._report(local.id, State.FAILED, trace=trace, version=local.version))
         config = self._store.state.connectors.get(local.id.connector) or {}
         allowed = int(config.get("tasks.restart.max.attempts") or 3)
@@ -450,7 +450,7 @@ class Reconciler:
         try:
             await self._status.put(what, report, safe=safe)
         except Exception:
-            logger.exception("%s of %s could not be reported", state.value, what)
+            logger.exception("Reporting %s of %s failed", state.value, what)
 
     def _later(self, work: Any) -> None:
         task = asyncio.ensure_future(work)
@@ -459,7 +459,7 @@ class Reconciler:
 
 
 class _Events:
-    """What one task reports, by the thread of the event loop."""
+    """The receiver of a task's reports, on the event loop."""
 
     def __init__(self, reconciler: Reconciler, local: LocalTask) -> None:
         self._reconciler = reconciler

@@ -1,4 +1,4 @@
-"""Requests that cannot be fulfilled, with the status that REST gives them."""
+"""Errors of requests, with their HTTP status."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class RequestError(Exception):
 
 
 class Elsewhere(Exception):
-    """Another worker has to answer: the leader, or the one that runs what the request is about."""
+    """Another worker has to answer: the leader, or the owner of the connector or task."""
 
     def __init__(self, url: str | None) -> None:
         super().__init__(f"the worker at {url} has to answer")

@@ -1,7 +1,6 @@
-"""The words of a Connect cluster: which connectors and tasks there are, what they should do, and what they do.
+"""The state of a Connect cluster: connectors and tasks, their target states, and their statuses.
 
-`ConfigState` is what the config topic says, replayed record by record; everything that a worker decides, it decides
-from this value and from its assignment.
+`ConfigState` is the config topic, replayed record by record. Workers decide from this value and their assignment alone.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ class TaskId(NamedTuple):
 
 
 class TargetState(enum.Enum):
-    """What a connector is asked to do."""
+    """The wanted state of a connector."""
 
     STARTED = "STARTED"
     PAUSED = "PAUSED"
@@ -31,7 +30,7 @@ class TargetState(enum.Enum):
 
 
 class State(enum.Enum):
-    """What a connector or a task does, as workers report it."""
+    """The actual state of a connector or task, as workers report it."""
 
     UNASSIGNED = "UNASSIGNED"
     RUNNING = "RUNNING"
@@ -54,7 +53,7 @@ class ConnectorState:
 
 
 class TopicUse(NamedTuple):
-    """A topic that a task has written to or read from, since when."""
+    """A topic that a task reads or writes, and since when."""
 
     topic: str
     connector: str
@@ -70,14 +69,14 @@ class RestartRequest(NamedTuple):
 
 @dataclass(slots=True)
 class ConfigState:
-    """Everything that the config topic says. Only the store changes it."""
+    """The replayed config topic. Only the store changes it."""
 
     connectors: dict[str, dict[str, str | None]] = field(default_factory=dict)
     targets: dict[str, TargetState] = field(default_factory=dict)
     tasks: dict[str, list[dict[str, str]]] = field(default_factory=dict)
-    # How many tasks of a source may still have a transaction under their id (`tasks-fencing-<name>`).
+    # The number of a source's tasks that may have open transactions (`tasks-fencing-<name>`).
     fencing: dict[str, int] = field(default_factory=dict)
-    # The offset of the last record that was read.
+    # The offset of the last replayed record.
     offset: int = -1
 
     def contains(self, connector: str) -> bool:
@@ -87,7 +86,7 @@ class ConfigState:
         return self.targets.get(connector, TargetState.STARTED)
 
     def config(self, connector: str) -> Mapping[str, str]:
-        """The configuration, without those that were set to nothing."""
+        """The configuration without null values."""
         return {name: text for name, text in self.connectors[connector].items() if text is not None}
 
     def task_ids(self, connector: str) -> list[TaskId]:

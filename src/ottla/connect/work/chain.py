@@ -1,4 +1,4 @@
-"""Converters, transforms and the policy for failures of one connector, put together from its configuration.
+"""Converters, transforms and error policy of one connector, made from its configuration.
 
 A source's rows go through the transforms and then to bytes; a sink's records become typed values and then go through
 the transforms. A failure is noted beside its record (`api.record_failures`) and evaluated once, at the end of the
@@ -58,7 +58,7 @@ class Step:
         condition = ~holds if self.negate else holds
         if isinstance(self.transform, ExpressionTransform):
             return self.transform.apply_where(frame, condition)
-        # A transform that knows only whole frames gets the part that is meant; the order of records may change.
+        # A transform of whole frames gets the selected records; the order of records may change.
         changed = self.transform.apply(frame.filter(condition))
         return changed.unionByName(frame.filter(~condition), allowMissingColumns=True)
 
@@ -97,7 +97,7 @@ class ConnectorChain:
         return self._decided(frame)
 
     def keeps(self, schema: StructType) -> bool:
-        """Whether rows of a source go to their topics with the very bytes that they have, and none of them can fail."""
+        """True if the chain changes no byte of a source's rows and none of them can fail."""
         converters = {"key": self.key, "value": self.value}
         return not self.steps and all(
             each.name in converters and converters[each.name].keeps(each.dataType.simpleString())
@@ -105,7 +105,7 @@ class ConnectorChain:
         )
 
     def needs(self, columns: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        """Which columns of a sink's topics are looked at when its writer looks at these; None is all of them."""
+        """The columns of a sink's topics that are read, given those that its writer reads; None means all."""
         return None if self.steps or self.policy.looks_at_failures else columns
 
     def sink(self, frame: DataFrame) -> ChainResult:
@@ -129,14 +129,14 @@ class ConnectorChain:
         return self._decided(frame)
 
     def release(self) -> None:
-        """What was kept of the last batch of a sink is needed no more."""
+        """Frees the cached records of the last batch."""
         if self._held is not None:
             self._held.unpersist()
             self._held = None
 
     @property
     def _reads_often(self) -> bool:
-        """Whether a batch is evaluated more than once: then it is kept, or the topics would be read each time."""
+        """True if a batch is evaluated more than once: caching it avoids reading the topics again."""
         looking = any(isinstance(each, ColumnConverter) and each.looks_at_batch for each in (self.key, self.value))
         return looking or self.policy.looks_at_failures
 
@@ -152,7 +152,7 @@ class ConnectorChain:
             " ", failure.getField("stage"), sql.lit("in"), failure.getField("plugin"), sql.lit("failed:"),
             failure.getField("message"),
         )  # fmt: skip
-        # raise_error has no type of its own; the condition is true for every record that is sound.
+        # raise_error has no type of its own. The condition is true for every record that has not failed.
         sound = sql.when(record_failures.sound(), sql.lit(True)).otherwise(sql.raise_error(complaint).cast("boolean"))
         return ChainResult(frame.filter(sound).drop(*extra))
 
@@ -167,7 +167,7 @@ class ConnectorChain:
 
 
 def build_chain(config: Mapping[str, str], plugins: Plugins, *, task: int = 0) -> ConnectorChain:
-    """The chain of a connector. `config` has the worker's converters where the connector names none."""
+    """The chain of a connector. `config` includes the worker's converters unless the connector has its own."""
     header = _converter(config, "header.converter", DEFAULT_HEADER_CONVERTER, plugins)
     return ConnectorChain(
         key=_converter(config, "key.converter", DEFAULT_CONVERTER, plugins),
@@ -209,5 +209,5 @@ def _steps(config: Mapping[str, str], plugins: Plugins, header: Converter) -> li
 
 
 def _under(config: Mapping[str, str], prefix: str) -> dict[str, str]:
-    """Settings below a prefix, without it."""
+    """The settings that begin with a prefix, without the prefix."""
     return {key.removeprefix(prefix): text for key, text in config.items() if key.startswith(prefix)}

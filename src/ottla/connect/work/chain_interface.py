@@ -15,37 +15,37 @@ __all__ = ["Chain", "ChainResult"]
 
 @dataclass(frozen=True, slots=True)
 class ChainResult:
-    """What came out of converters and transforms: rows to go on with, and rows that failed.
+    """The output of converters and transforms: good rows, and rows that failed.
 
-    `failed` is for the dead-letter topic: binary `key` and `value` as they were read, `headers` with the context of
-    the failure, when `errors.tolerance=all`; None where failures end the task.
+    `failed` holds the rows for the dead-letter topic: binary `key` and `value` as they were read, `headers` with the
+    context of the failure. It is None if there is no dead-letter topic, or if failures fail the task.
     """
 
     good: DataFrame
     failed: DataFrame | None = field(default=None)
-    # Logs what failed, and says how many that was; None where `errors.log.enable` does not ask for it.
+    # Logs the failed records and returns their number; None unless `errors.log.enable` is set.
     report: Callable[[], int] | None = field(default=None)
 
 
 class Chain(Protocol):
-    """Converters, transforms and the policy for failures of one connector, made by `ottla.connect.work.chain`."""
+    """Converters, transforms and error policy of one connector."""
 
     def source(self, frame: DataFrame) -> ChainResult:
-        """From what the reader gave to binary key and value: transforms, then converters."""
+        """Transforms, then converters: from the reader's rows to binary key and value."""
         ...
 
     def keeps(self, schema: StructType) -> bool:
-        """Whether rows of a source go to their topics with the very bytes that they have."""
+        """True if the chain changes no byte of a source's rows."""
         ...
 
     def sink(self, frame: DataFrame) -> ChainResult:
-        """From binary key and value to what the writer gets: converters, then transforms."""
+        """Converters, then transforms: from binary key and value to the writer's rows."""
         ...
 
     def needs(self, columns: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        """Which columns of a sink's topics are looked at, when its writer looks at these; None is all of them."""
+        """The columns of a sink's topics that are read, given those that its writer reads; None means all."""
         ...
 
     def release(self) -> None:
-        """The batch that `sink` was called for is written: what was kept of it may go."""
+        """Frees what was cached for the last call of `sink`: its batch is written."""
         ...

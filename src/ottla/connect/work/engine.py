@@ -1,7 +1,7 @@
-"""What runs tasks, seen from the worker that decides which ones run: the seam between control and Spark.
+"""The interface between control and Spark: an engine runs the tasks that the worker wants to run.
 
-A worker hands over a `TaskSpec` and gets a `RunningTask`; what happens to it comes back as events, on the event loop.
-The real engine (`spark_engine`) runs batches on Spark; tests of everything else use one that only remembers.
+A worker gives the engine a `TaskSpec` and gets a `RunningTask`; the engine reports by `TaskEvents` on the event loop.
+`spark_engine` runs batches on Spark. Tests of control use an engine that only records its calls.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ __all__ = ["Engine", "RunningTask", "TaskEvents", "TaskProgress", "TaskSpec"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSpec:
-    """Everything that is needed to run a task. Secrets are filled in, so it is never shown or stored."""
+    """Everything that is needed to run a task. It contains secrets, so it is never shown or stored."""
 
     task: Task
     connector: type[Connector]
-    # The connector's configuration, with the worker's converters where it names none.
+    # The connector's configuration, with the worker's converters unless it has its own.
     config: Mapping[str, str]
-    # The transactional id of a source's task, the same on every worker: who starts last fences the others.
+    # The transactional id of the task, the same on every worker: the latest start fences all earlier ones.
     transactional_id: str
     # The consumer group of a sink.
     group_id: str
@@ -32,7 +32,7 @@ class TaskSpec:
 
 @dataclass(slots=True)
 class TaskProgress:
-    """What a task has done since it was started here. Written by the task's thread, read by anybody."""
+    """Counters of a task since its start on this worker. The task's thread writes, any thread reads."""
 
     started_ms: int = field(default_factory=lambda: int(time.time() * 1000))
     batches: int = 0
@@ -46,7 +46,7 @@ class TaskProgress:
     lag: int | None = None
     last_error: str | None = None
     last_error_at_ms: int = 0
-    # Rates over the last minute, decayed.
+    # An exponentially decaying rate over the last minute.
     records_per_second: float = 0.0
 
     def on_batch(self, *, records: int, size: int, seconds: float, now: float | None = None) -> None:
@@ -86,45 +86,45 @@ class TaskProgress:
 
 
 class TaskEvents(Protocol):
-    """How a task reports. Called on the worker's event loop."""
+    """Reports of a task. Called on the worker's event loop."""
 
     def on_running(self) -> None:
-        """It works, for the first time or again after a pause."""
+        """The task runs, at its start or after a pause."""
 
     def on_paused(self) -> None:
-        """It waits to be resumed."""
+        """The task is paused."""
 
     def on_failed(self, trace: str) -> None:
-        """It has ended, and will do nothing more."""
+        """The task has ended with a failure."""
 
     def on_topic(self, topic: str) -> None:
-        """It has read or written a topic."""
+        """The task has read or written a topic."""
 
 
 class RunningTask(Protocol):
     @property
     def progress(self) -> TaskProgress:
-        """What it has done."""
+        """The task's counters."""
 
     def pause(self) -> None:
-        """To stop after the batch under way, and keep what it has open."""
+        """Pauses after the batch in progress; resources stay open."""
 
     def resume(self) -> None:
-        """To go on."""
+        """Ends a pause."""
 
     async def stop(self, timeout_ms: int) -> None:
-        """Ends it after the batch under way, or by force when that takes too long. No event follows."""
+        """Stops after the batch in progress, or by force after the time-out. No event follows."""
 
 
 class Engine(Protocol):
     async def start(self) -> None:
-        """Ready to run tasks; may take long."""
+        """Prepares to run tasks; may take seconds."""
 
     async def stop(self) -> None:
-        """The end."""
+        """Stops the engine."""
 
     def run(self, spec: TaskSpec, events: TaskEvents, *, paused: bool) -> RunningTask:
         """Starts a task and returns at once."""
 
     async def fence(self, transactional_ids: list[str]) -> None:
-        """Ends whatever other workers still do under these ids; raises KafkaError or ClientError if one is left."""
+        """Fences the producers of these ids on other workers. Raises KafkaError or ClientError if one remains."""

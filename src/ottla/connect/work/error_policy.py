@@ -1,8 +1,8 @@
-"""What a connector does about records that failed, as Kafka Connect's settings `errors.*` say it.
+"""The handling of records that failed, by Kafka Connect's settings `errors.*`.
 
-A record that failed in a converter or transform and is tolerated may be logged, and goes to the dead-letter topic as it
-was read, with headers that say where it came from and what happened, under the names that Kafka Connect's tools know.
-(Failures of a whole batch are tried again by `task_loop`.)
+A tolerated record that failed in a converter or transform is logged if configured, and goes to the dead-letter topic as
+it was read. Its headers describe its origin and the failure, under the names that Kafka Connect's tools expect.
+(`task_loop` retries failures of a whole batch.)
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 HEADER_PREFIX = "__connect.errors."
-# What a record was before anything was done to it.
+# The record as it was read, before converters and transforms.
 RAW_KEY, RAW_VALUE, RAW_HEADERS, RAW_TOPIC = "__key", "__value", "__headers", "__topic"
 LOGGED_MAX = 100
 
@@ -61,12 +61,12 @@ class ErrorPolicy:
 
     @property
     def looks_at_failures(self) -> bool:
-        """Whether anybody wants to see records that failed; else they are dropped where they are found."""
+        """True if failed records are logged or sent to a topic; otherwise they are dropped."""
         return self.tolerates_all and (self.logs or bool(self.dead_letter_topic))
 
 
 def dead_letters(frame: DataFrame, policy: ErrorPolicy, *, connector: str, task: int) -> DataFrame:
-    """Records that failed, as they were read, for the dead-letter topic."""
+    """The failed records as they were read, for the dead-letter topic."""
     headers = sql.coalesce(sql.col(RAW_HEADERS), sql.array().cast("array<struct<key:string,value:binary>>"))
     if policy.dead_letter_headers:
         failure = sql.col(FAILURE)
@@ -97,7 +97,7 @@ def dead_letters(frame: DataFrame, policy: ErrorPolicy, *, connector: str, task:
 
 
 def log_failures(frame: DataFrame, policy: ErrorPolicy, *, connector: str, task: int) -> int:
-    """Logs records that failed, at most a hundred of a batch, and answers how many were logged."""
+    """Logs failed records, at most a hundred of a batch; returns the number of logged records."""
     place = [sql.col(name) for name in ("partition", "offset") if name in frame.columns]
     topic = [sql.col(RAW_TOPIC)] if RAW_TOPIC in frame.columns else []
     rows = frame.select(FAILURE, *topic, *place).limit(LOGGED_MAX + 1).collect()
@@ -108,9 +108,9 @@ def log_failures(frame: DataFrame, policy: ErrorPolicy, *, connector: str, task:
         if policy.logs_messages:
             where = ", of the record " + ", ".join(f"{name.strip('_')}={value}" for name, value in found.items())
         log.error(
-            "task %s-%d: %s failed in %s%s: %s", connector, task, failure["stage"], failure["plugin"], where,
+            "Task %s-%d: %s failed in %s%s: %s", connector, task, failure["stage"], failure["plugin"], where,
             failure["message"],
         )  # fmt: skip
     if len(rows) > LOGGED_MAX:
-        log.error("task %s-%d: more records of this batch failed", connector, task)
+        log.error("Task %s-%d: more records of this batch failed", connector, task)
     return min(len(rows), LOGGED_MAX)

@@ -1,9 +1,8 @@
-"""A task that one worker runs, whoever else thinks it does: opening its transactional id fences everybody before.
+"""A task that one worker at a time can run: opening its transactional id fences all previous owners.
 
-Sources write rows and offsets in transactions of that id, sinks note in them how far they are. So a task begins by
-taking itself over: it opens the id, and only then asks where it stands, because nobody else can move it any more. It
-does so once more whenever it is no longer `placed`: when something failed in a way that leaves open what the cluster
-has of it.
+Sources write rows and offsets in transactions of that id; sinks store their positions in them. A task therefore begins
+by taking over: it opens the id, and only then reads its position, which no other worker can move any more. It takes
+over again when it is not `placed`: after a failure that leaves its position in the cluster unknown.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ __all__ = ["FencedTask"]
 
 
 class FencedTask(TaskLoop):
-    # Whether it knows where it stands.
+    # True if the task's position is known.
     placed: bool = False
 
     def __init__(
@@ -40,24 +39,24 @@ class FencedTask(TaskLoop):
         self.chain = chain
         self.transactions = transactions
         self._is_current = is_current
-        # By this Spark finds the jobs of the task's thread, to cancel them.
+        # The tag by which Spark finds the jobs of this task to cancel them.
         self._tag = f"ottla-connect-{self.spec.task.id}"
 
     @abstractmethod
     def open_plugin(self) -> None:
-        """Opens what the connector made for this task; not again where that is done."""
+        """Opens the connector's reader or writer, unless it is open."""
 
     @abstractmethod
     def close_plugin(self) -> None:
-        """Closes it, if it was opened."""
+        """Closes the reader or writer, if it is open."""
 
     @abstractmethod
     def find_place(self) -> None:
-        """Where the task stands, in the cluster and in whatever it writes to."""
+        """Reads the task's position from the cluster and from the target."""
 
     @property
     def is_current(self) -> bool:
-        """Whether this worker still wants this task, and not a later one of the same name."""
+        """True if this is the worker's present run of the task."""
         return self._is_current(self)
 
     def open(self) -> None:
@@ -73,7 +72,7 @@ class FencedTask(TaskLoop):
         self.spark.interruptTag(self._tag)
 
     def take_over(self) -> None:
-        """Fences whoever had the task before, and finds where it was."""
+        """Fences the previous owner of the task, and reads the task's position."""
         self.wait_for(self.transactions.open())
         if not self.is_current:
             raise StoppedError

@@ -1,10 +1,9 @@
-"""What a batch is in Spark: the functions that run in executors, and the frames around them.
+"""A batch as Spark jobs: the functions that run in executors, and the frames around them.
 
-A batch begins with `spark.range`, one number for each piece of work, and `mapInArrow`: the function finds its piece by
-the number. That is a plain plan which starts no process of its own for a query, so that many small batches of many
-tasks cost little.
+A batch begins with `spark.range`, one number for each piece of work, and `mapInArrow`: the function looks its piece up
+by the number. Such a plan starts no process for a query, so many small batches of many tasks cost little.
 
-Everything here is found by name in the executors: what crosses the border is values.
+Executors import these functions by name; only values travel to them.
 """
 
 from __future__ import annotations
@@ -53,9 +52,9 @@ __all__ = [
 ]
 
 _WRITTEN = "topics string, records bigint, bytes bigint"
-# In place of the number of records: the first column says why there is none.
+# Instead of a number of records: the first column has the error.
 _FAILED = -1
-# The same for an attempt that came to no end, of which there is nothing to say.
+# Instead of a number of records: an earlier attempt of the Spark task was lost, for an unknown reason.
 _LOST = -2
 _ROWS_MAX = 65_536
 _LOAD = "ottla.connect.load"
@@ -63,7 +62,7 @@ _LOAD = "ottla.connect.load"
 
 @dataclass(frozen=True, slots=True)
 class ConnectorReference:
-    """A connector's class, so that another process can find it."""
+    """A connector's class by name, for executors."""
 
     module: str
     name: str
@@ -87,7 +86,7 @@ class ConnectorReference:
 
 @dataclass(frozen=True, slots=True)
 class SourcePiece:
-    """A source partition, and from where to where it is read."""
+    """A range of a source partition."""
 
     partition: SourcePartition
     start: SourceOffset | None
@@ -96,7 +95,7 @@ class SourcePiece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreationRule:
-    """How topics are created that match (KIP-158)."""
+    """Settings of new topics whose names match (KIP-158)."""
 
     include: tuple[str, ...] = (".*",)
     exclude: tuple[str, ...] = ()
@@ -112,7 +111,7 @@ class CreationRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTarget:
-    """Where rows go, and in whose transaction; without one they are written at least once."""
+    """The cluster and the transaction for rows; without a transaction rows are written at least once."""
 
     client: ClientSettings
     transactional_id: str | None = None
@@ -129,11 +128,11 @@ class Written:
     topics: tuple[str, ...]
 
 
-# What changes from batch to batch, while the plan stays: it travels with the job as a local property.
+# The part of a cached plan that changes with every batch travels with the job, as a local property.
 
 
 def carry(spark: SparkSession, pieces: Sequence[Sequence[SourcePiece]], target: WriteTarget) -> None:
-    """For the jobs that this thread starts next: the pieces of each frame, and where rows go."""
+    """Sets the pieces of each frame and the target for the next jobs of this thread."""
     load = base64.b64encode(pickle.dumps((tuple(tuple(each) for each in pieces), target))).decode()
     spark.sparkContext.setLocalProperty(_LOAD, load)
 
@@ -160,7 +159,7 @@ def read_source(
     frame: int,
     count: int,
 ) -> DataFrame:
-    """The rows of `count` pieces that have one schema, a Spark task for each; which ones is what the job carries."""
+    """The rows of `count` pieces of the same schema, in one Spark task each. The job carries the pieces."""
     from pyspark.sql.types import StructType
 
     wanted = StructType.fromDDL(schema) if isinstance(schema, str) else schema
@@ -198,7 +197,7 @@ def _read_pieces(
 
 
 def _conforming(rows: pyarrow.RecordBatch, wanted: pyarrow.Schema) -> Iterator[pyarrow.RecordBatch]:
-    """Spark compares types to the letter; a reader may give any that can be cast."""
+    """Casts the reader's types to the wanted schema, because Spark requires equal types."""
     import pyarrow
 
     if rows.schema != wanted:
@@ -218,9 +217,9 @@ def read_topics(
     topic_ids: Mapping[str, str],
     columns: Sequence[str] | None = None,
 ) -> DataFrame:
-    """The records of offset ranges, a Spark task for each, with the columns of the source `ottla`, or these of them.
+    """The records of offset ranges, in one Spark task each, with the given columns of the source `ottla` or all.
 
-    What Python gives to Spark goes row by row through the JVM, column by column: what nobody looks at stays here.
+    Every column costs time on its way from Python through the JVM, so unused columns are left out.
     """
     from pyspark.sql.types import StructType
 
@@ -253,22 +252,22 @@ def _read_ranges(
 
 
 def writing(frame: DataFrame, target: WriteTarget | None = None) -> DataFrame:
-    """A frame that, when it is collected, writes all rows in one Spark task; without a target to where the job says."""
+    """A frame that writes all rows in one Spark task when it is collected, to `target` or the job's target."""
     return frame.select(*outgoing_columns(frame)).coalesce(1).mapInArrow(partial(_write_rows, target), _WRITTEN)
 
 
 class LostAttemptError(ConnectError):
-    """Whoever wrote a batch is gone: with its machine, for want of memory, or because of what is in the batch."""
+    """The process that wrote a batch was lost: with its machine, out of memory, or because of the batch's data."""
 
 
 def write(frame: DataFrame) -> Written:
-    """Collects what `writing` made."""
+    """Runs the frame that `writing` made."""
     rows = frame.collect()
     for row in rows:
         if row.records == _FAILED:
             raise ConnectError(row.topics)
         if row.records == _LOST:
-            raise LostAttemptError("The process that wrote this batch has ended without a word.")
+            raise LostAttemptError("The process that wrote this batch ended without an error message.")
     topics = {topic for row in rows for topic in row.topics.split("\x00") if topic}
     return Written(
         records=sum(row.records for row in rows), bytes=sum(row.bytes for row in rows), topics=tuple(sorted(topics))
@@ -278,7 +277,7 @@ def write(frame: DataFrame) -> Written:
 def straight(
     spark: SparkSession, connector: ConnectorReference, task: Task, schema: StructType, *, count: int, topic: str
 ) -> DataFrame:
-    """What `writing` makes of `read_source`, for rows whose bytes are written as they are: they never leave Python."""
+    """`read_source` and `writing` in one function, for rows whose bytes do not change: they never leave Python."""
     function = partial(_write_straight, connector, task, schema.json(), topic)
     return spark.range(0, count, 1, 1).mapInArrow(function, _WRITTEN)
 
@@ -290,7 +289,7 @@ def _write_straight(
 
 
 def _as_bytes(batches: Iterator[pyarrow.RecordBatch], topic: str) -> Iterator[pyarrow.RecordBatch]:
-    """Text as the bytes that it is, without a copy, and where it goes."""
+    """Text as bytes, without a copy, and the topic column."""
     import pyarrow
 
     for rows in batches:
@@ -300,7 +299,7 @@ def _as_bytes(batches: Iterator[pyarrow.RecordBatch], topic: str) -> Iterator[py
 
 
 def _write_rows(given: WriteTarget | None, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-    """In a transaction, what fails is told instead of raised: Spark would try again, where only the driver may."""
+    """Writes rows. In a transaction errors are returned, not raised: Spark would retry, which only the driver may."""
     from pyspark import TaskContext
 
     target = given if given is not None else _carried()[1]
@@ -310,8 +309,8 @@ def _write_rows(given: WriteTarget | None, batches: Iterator[pyarrow.RecordBatch
     context = TaskContext.get()
     try:
         if context is not None and context.attemptNumber() > 0:
-            # It would write under the sequence numbers of the first attempt, which was lost or got no rows. What still
-            # fails where rows come from fails here again, and says why; all else may have passed.
+            # A second attempt would use the sequence numbers of the first, which was lost or got no rows. If reading
+            # the rows still fails, that error is reported; otherwise the cause is unknown.
             _drain(batches)
             yield _result("", _LOST, 0)
             return
@@ -372,7 +371,7 @@ def _drain(batches: Iterator[pyarrow.RecordBatch]) -> None:
 
 
 def _create_topic(client: Any, topic: str, rules: Sequence[CreationRule]) -> None:
-    """Creates a topic by the first rule that fits, where there is none; without a rule the brokers may do it."""
+    """Creates a missing topic by the first rule that matches; without a rule it is left to the brokers."""
     from ottla.client.admin.topics import NewTopic, Topics
     from ottla.model.errors import ErrorCode, KafkaError
 

@@ -1,4 +1,4 @@
-"""Rows of sources as they leave for their topics: which columns they may have, and where those without a topic go."""
+"""Rows of sources on their way to topics: their columns, and the topic of rows without one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["outgoing_columns", "together", "with_topic"]
 
-# Once converters have made bytes of keys and values.
+# The columns after the converters: keys and values are bytes.
 _TYPES = {
     "key": "binary",
     "value": "binary",
@@ -26,12 +26,12 @@ _TYPES = {
 
 
 def outgoing_columns(*frames: DataFrame) -> list[str]:
-    """The columns of a topic's records that any of these frames has."""
+    """The columns of records that at least one of the frames has."""
     return [name for name in _TYPES if any(name in frame.columns for frame in frames)]
 
 
 def with_topic(frame: DataFrame, config: Mapping[str, str]) -> DataFrame:
-    """Rows without a topic go to the one that the configuration names."""
+    """The frame with the configured topic for rows that have none."""
     named = config.get("topic")
     if "topic" in frame.columns:
         return frame if not named else frame.withColumn("topic", sql.coalesce(sql.col("topic"), sql.lit(named)))
@@ -41,10 +41,10 @@ def with_topic(frame: DataFrame, config: Mapping[str, str]) -> DataFrame:
 
 
 def together(frames: Sequence[DataFrame]) -> DataFrame:
-    """Frames of different sources as one, with the columns that any of them has.
+    """The union of frames, with the columns that at least one of them has.
 
-    Not with all that there could be: on their way to Python, Spark counts the bytes of a batch anew with every row, and
-    lists of structs, such as headers, cost it ten times what everything else does, even where they are null.
+    Unused columns are left out: on the way to Python, Spark counts the bytes of a batch again for every row, and lists
+    of structs, such as headers, cost ten times as much as all other columns, even if they are null.
     """
     wanted = outgoing_columns(*frames)
     parts = [

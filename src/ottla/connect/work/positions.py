@@ -1,12 +1,13 @@
-"""Where a sink's task stands: offsets of its consumer group, with a note of the batch that is being written.
+"""The position of a sink's task: offsets of its consumer group, with a note about the batch in progress.
 
-Before a batch is written its ranges are noted in the metadata of the group's offsets, which stay where they are; after
-it they move on. So whoever runs the task next, on whatever machine, finds either no batch under way or exactly the one
-that was, with its id. Both steps are transactions of the task's own id: a worker that lost the task cannot take either.
+Before a batch is written, its ranges are stored in the metadata of the group's offsets, which do not move. After the
+write the offsets move to the end of the ranges. The next run of the task, on any machine, therefore sees either no
+batch in progress or exactly the interrupted one, with its id. Both steps are transactions of the task's transactional
+id, so a fenced worker can take neither.
 
-The note is small JSON in every partition's metadata: `b` the batch's id, `e` the epoch of the ids, `t` the task, `i`
-the id of the topic, and `n` the end of the range while the batch is under way. A topic that was deleted and made again
-has another id: how far the first was read says nothing of it.
+The note is a small JSON object in the metadata of every partition: `b` the batch's id, `e` the epoch of the ids, `t`
+the task, `i` the topic id, and `n` the end of the range while the batch is in progress. A topic that was deleted and
+created again has a new topic id, and positions in the old topic do not apply to it.
 """
 
 from __future__ import annotations
@@ -23,27 +24,27 @@ from ottla.model.ids import TopicPartition
 
 __all__ = ["Standing", "committed_note", "share_of", "standing_of", "started_note"]
 
-# Brokers that know no ids, and groups that were noted without them.
+# Stands for a topic id of brokers without topic ids, and of notes without one.
 UNKNOWN: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """What a group's offsets say about a task."""
+    """The position of a task, from its group's offsets."""
 
     positions: Mapping[TopicPartition, int]
-    # The batch that was being written when somebody stopped, if there was one.
+    # The ranges of the interrupted batch, if there is one.
     unfinished: tuple[OffsetRange, ...]
-    # Of the unfinished batch, or of the next one.
+    # The id of the interrupted batch, or of the next batch.
     batch_id: int
-    # None: no batch has been counted yet.
+    # None before the first batch.
     epoch: str | None
-    # Partitions of topics that are others than those that were read.
-    made_again: frozenset[TopicPartition] = frozenset()
+    # Partitions of topics that were deleted and created again since they were read.
+    recreated: frozenset[TopicPartition] = frozenset()
 
 
 def share_of(partitions: Iterable[TopicPartition], *, task: int, count: int) -> list[TopicPartition]:
-    """The partitions of one of a connector's tasks: always the same ones, whatever other topics come and go."""
+    """The partitions of a task. They do not change when other topics come and go."""
     return sorted(one for one in partitions if (zlib.crc32(one.topic.encode()) + one.partition) % count == task)
 
 
@@ -78,14 +79,14 @@ def standing_of(
     task: int,
     topic_ids: Mapping[str, str] = UNKNOWN,
 ) -> Standing:
-    """`committed` is everything that the group has, `mine` are the task's partitions, `topic_ids` those of now."""
+    """`committed` are all offsets of the group, `mine` the task's partitions, `topic_ids` the present topic ids."""
     notes = {one: _read(each.metadata) for one, each in committed.items()}
     owned = set(mine)
     last, epoch = -1, None
     for note in notes.values():
         if note is not None and int(note["b"]) > last:
             last, epoch = int(note["b"]), str(note["e"])
-    # One by one: of a topic that was made again some partitions may have been read since, and others not.
+    # By partition: some partitions of a new topic may have been read already.
     void = {one for one, note in notes.items() if note and _differ(note.get("i"), topic_ids.get(one.topic))}
     under_way = {
         one: note
@@ -97,7 +98,7 @@ def standing_of(
     if under_way:
         newest = max(int(note["b"]) for note in under_way.values())
         batch = {one: note for one, note in under_way.items() if int(note["b"]) == newest}
-        # Of a batch that was divided otherwise only a part would be here: that is another batch.
+        # A batch of another division of partitions is not repeated: this task has only a part of it.
         if set(batch) <= owned:
             ranges = tuple(
                 OffsetRange(one.topic, one.partition, committed[one].offset, int(note["n"]))
@@ -105,12 +106,12 @@ def standing_of(
             )
             batch_id, epoch = newest, str(next(iter(batch.values()))["e"])
     positions = {one: committed[one].offset for one in owned if one in committed and one not in void}
-    made_again = frozenset(void & owned)
-    return Standing(positions=positions, unfinished=ranges, batch_id=batch_id, epoch=epoch, made_again=made_again)
+    recreated = frozenset(void & owned)
+    return Standing(positions=positions, unfinished=ranges, batch_id=batch_id, epoch=epoch, recreated=recreated)
 
 
 def _differ(noted: object, current: str | None) -> bool:
-    """Whether both are known, and are not the same."""
+    """True if both ids are known and differ."""
     return bool(noted and current) and noted != current
 
 

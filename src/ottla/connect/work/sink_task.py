@@ -1,6 +1,6 @@
 """A sink's task: offset ranges of its topics, decoded and transformed, handed to the writer batch by batch.
 
-The theory of what is noted when is in `positions`; that of what a writer may rely on in `api`.
+`positions` explains what is stored when; `ottla.connect.api` what a writer may rely on.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ __all__ = ["SinkTask"]
 
 logger = logging.getLogger(__name__)
 
-# How often topics are looked for that match a pattern, and partitions that came.
+# The interval of looking for new topics and partitions.
 _TOPICS_SECONDS = 5.0
-# For how long a log must end too early to be believed: a leader of yesterday may say so.
+# A log must be too short for this long before its end is believed: a stale leader may report an old end.
 _CUT_OFF_SECONDS = 5.0
 
 
@@ -58,17 +58,17 @@ class SinkTask(FencedTask):
         self._dead_letters = dead_letters
         self._writer: SinkWriter | None = None
         self._positions: dict[TopicPartition, int] = {}
-        # Logs that end before the position: since when that is seen, and where they ended then.
+        # Logs that end before the position: since when, and their end at that time.
         self._cut_off: dict[TopicPartition, tuple[float, int]] = {}
         self._unfinished: tuple[OffsetRange, ...] = ()
         self._batch_id = 0
         self._epoch = ""
         self._partitions: list[TopicPartition] = []
-        # The batch whose failed records are in the dead letter queue.
+        # The batch whose failed records are in the dead-letter topic already.
         self._set_aside: tuple[str, int, Sequence[OffsetRange]] | None = None
         self._topic_ids: dict[str, str] = {}
-        # Partitions of topics that were made again, of which the target may still keep offsets.
-        self._made_again: set[TopicPartition] = set()
+        # Partitions of topics that were created again; the target may still store offsets of the deleted topics.
+        self._recreated: set[TopicPartition] = set()
         self._looked_at = 0.0
         self._read_committed = client_options.get("isolation.level", "read_committed") == "read_committed"
 
@@ -99,7 +99,7 @@ class SinkTask(FencedTask):
         batch = Batch(id=self._batch_id, epoch=self._epoch, ranges=ranges, task=self.spec.task)
         counted = {"batch_id": batch.id, "epoch": batch.epoch, "task": self.spec.task.number}
         note = {**counted, "topic_ids": self._topic_ids}
-        self._forget_what_was_made_again()
+        self._forget_recreated_partitions()
         if not again:
             self.wait_for(self._note(started_note(ranges, **note)))  # type: ignore[arg-type]
             self._unfinished = ranges
@@ -123,7 +123,7 @@ class SinkTask(FencedTask):
         frame = read_topics(self.spark, self._client_options, batch.ranges, self._topic_ids, columns)
         try:
             result = self.chain.sink(frame)
-            # First, for what a writer has kept is not read again; and once, however often the writer has to try.
+            # Before the write, because a written batch is not read again; and once, however often the write is retried.
             this = (batch.epoch, batch.id, batch.ranges)
             if result.failed is not None and self._set_aside != this:
                 written = write(writing(result.failed, self._dead_letters))
@@ -135,30 +135,30 @@ class SinkTask(FencedTask):
         finally:
             self.chain.release()
 
-    def _forget_what_was_made_again(self) -> None:
-        """Before a batch of the new topic is noted: from then on nothing tells that there was another."""
+    def _forget_recreated_partitions(self) -> None:
+        """Voids offsets in the target. The first stored batch of a new topic hides that the topic has changed."""
         assert self._writer is not None
-        if self._made_again:
-            self._writer.forget(sorted(self._made_again))
-            self._made_again.clear()
+        if self._recreated:
+            self._writer.forget(sorted(self._recreated))
+            self._recreated.clear()
 
-    # Where it stands.
+    # Positions.
 
     async def _find_positions(self, stored: Mapping[TopicPartition, int]) -> None:
         await self._find_partitions()
         committed = await Groups(self._cluster).offsets(self.spec.group_id, stable=True)
         standing = standing_of(committed, self._partitions, task=self.spec.task.number, topic_ids=self._topic_ids)
-        self._tell_made_again(standing.made_again)
-        stored = {one: offset for one, offset in stored.items() if one not in self._made_again}
+        self._tell_recreated(standing.recreated)
+        stored = {one: offset for one, offset in stored.items() if one not in self._recreated}
         self._positions = {**standing.positions, **stored}
         self._batch_id = standing.batch_id
-        # A counting that never was before: no target has seen its names.
+        # A new epoch: no target has seen a batch of it.
         self._epoch = standing.epoch or f"{int(time.time() * 1000):x}"
         self._unfinished = ()
         kept = any(TopicPartition(one.topic, one.partition) in stored for one in standing.unfinished)
         if standing.unfinished and not kept:
             self._unfinished = standing.unfinished
-            logger.info("task %s finishes batch %d, which was under way", self.spec.task.id, standing.batch_id)
+            logger.info("Task %s repeats batch %d, which was in progress", self.spec.task.id, standing.batch_id)
         elif standing.unfinished:
             self._batch_id += 1
 
@@ -181,17 +181,17 @@ class SinkTask(FencedTask):
         self._looked_at = time.monotonic()
 
     def _know_topic(self, name: str, topic_id: str) -> None:
-        """A topic that was deleted and made again is another one: how far the first was read says nothing of it."""
+        """A topic that was deleted and created again is a new topic: positions in the old one do not apply."""
         if self._topic_ids.get(name, topic_id) != topic_id:
-            self._tell_made_again([one for one in self._positions if one.topic == name])
+            self._tell_recreated([one for one in self._positions if one.topic == name])
             self._positions = {one: offset for one, offset in self._positions.items() if one.topic != name}
         self._topic_ids[name] = topic_id
 
-    def _tell_made_again(self, partitions: Iterable[TopicPartition]) -> None:
+    def _tell_recreated(self, partitions: Iterable[TopicPartition]) -> None:
         for one in sorted(partitions):
-            self._made_again.add(one)
+            self._recreated.add(one)
             text = f"{one} is of a topic that was deleted and made again; it is read as a new one"
-            logger.warning("task %s: %s", self.spec.task.id, text)
+            logger.warning("Task %s: %s", self.spec.task.id, text)
             self.progress.on_error(text)
 
     async def _plan(self, limit: ReadLimit) -> tuple[OffsetRange, ...]:
@@ -215,9 +215,9 @@ class SinkTask(FencedTask):
         return tuple(OffsetRange(one.topic, one.partition, lags[one].start, until[one]) for one in sorted(lags))
 
     async def _go_back_where_cut_off(self, offsets: Offsets, ends: Mapping[TopicPartition, int]) -> None:
-        """A leader that had not all of a log gives offsets anew that were read before: they are to be read again."""
+        """Moves positions back to the end of a truncated log: its leader assigns those offsets to new records."""
         behind = [one for one, end in ends.items() if end < self._positions[one]]
-        # An open transaction hides the end from who reads committed records: that is no loss.
+        # An open transaction hides the end of the log from readers of committed records; that is no truncation.
         found = await offsets.numbers(behind, LATEST) if behind else {}
         now, seen = time.monotonic(), self._cut_off
         self._cut_off = {one: seen.get(one, (now, end)) for one, end in found.items() if end < self._positions[one]}
@@ -226,7 +226,7 @@ class SinkTask(FencedTask):
                 text = (
                     f"{one}: the log ends before offset {self._positions[one]}, to which it was read; reading at {end}"
                 )
-                logger.warning("task %s: %s", self.spec.task.id, text)
+                logger.warning("Task %s: %s", self.spec.task.id, text)
                 self.progress.on_error(text)
                 self._positions[one] = end
 
@@ -236,7 +236,7 @@ class SinkTask(FencedTask):
             lag = lags[one]
             if first > lag.start:
                 text = f"{one}: offsets {lag.start} to {first - 1} were deleted before they were read"
-                logger.warning("task %s: %s", self.spec.task.id, text)
+                logger.warning("Task %s: %s", self.spec.task.id, text)
                 self.progress.on_error(text)
                 self._positions[one] = first
                 lags[one] = Lag(first, lag.end)
@@ -247,6 +247,6 @@ class SinkTask(FencedTask):
             await self.transactions.send_offsets(self.spec.group_id, offsets)  # type: ignore[arg-type]
             await self.transactions.commit()
         except BaseException:
-            # A batch that cannot be noted begins by taking the task over anew, unless somebody else has it.
+            # After a failure here the next batch opens the transactional id again, unless another worker has fenced it.
             await self.transactions.give_up()
             raise

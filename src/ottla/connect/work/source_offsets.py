@@ -33,29 +33,29 @@ def offset_record(
 
 
 class OffsetStore:
-    """The reading half; subclasses say where offsets are."""
+    """The offsets of all sources, read. Subclasses know where they are stored."""
 
-    # The topic to which tasks write their offsets, in their transactions; None where `put` is used instead.
+    # The topic to which tasks write their offsets in transactions; None if they use `put` instead.
     topic: str | None = None
 
     def __init__(self) -> None:
         self._offsets: dict[str, dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {}
 
     async def start(self) -> None:
-        """Everything that is stored is known when this returns."""
+        """Returns when all stored offsets have been read."""
 
     async def stop(self) -> None:
-        """The end."""
+        """Stops reading."""
 
     async def refresh(self) -> None:
-        """What is committed by now is known when this returns."""
+        """Returns when all offsets that are committed by now have been read."""
 
     async def put(self, connector: str, offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]) -> None:
         """Stores offsets outside of a task's transaction."""
         raise NotImplementedError
 
     def of(self, connector: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        """Source partitions and their offsets, those of one connector."""
+        """The source partitions of a connector with their offsets."""
         return list(self._offsets.get(connector, {}).values())
 
     def get(self, connector: str, partition: SourcePartition) -> dict[str, Any] | None:
@@ -67,7 +67,7 @@ class OffsetStore:
             connector, partition = json.loads(key)
             offset = None if value is None else json.loads(value)
         except (ValueError, TypeError):
-            logger.warning("an offset is not in Connect's format; it is skipped: %r", key[:200])
+            logger.warning("A record of the offset store is not in Connect's format and is skipped: key %r", key[:200])
             return
         if not isinstance(partition, dict):
             return

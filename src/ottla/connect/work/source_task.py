@@ -1,7 +1,7 @@
 """A source's task: read ranges, transform, convert, and write rows and offsets in one transaction.
 
-Where a batch begins is what the offset store says, nothing else: there is no checkpoint beside it. So a batch whose
-transaction did not commit never was, and the next one, here or on another worker, begins at the same place.
+A batch begins at the offsets of the offset store; there is no other checkpoint. A batch whose transaction was not
+committed leaves no trace, and the next batch begins at the same offsets, on this worker or another.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SourceTask"]
 
-# Plans that are kept: for each combination of schemas and numbers of pieces that occurs.
+# Cached plans, one for each combination of schemas and numbers of pieces.
 _PLANS_MAX = 16
 
 
@@ -97,7 +97,7 @@ class SourceTask(FencedTask):
                 raise StoppedError
             self.wait_for(self._commit(pieces, wrote=written.records > 0))
         except BaseException:
-            # Where aborting fails too, the next batch begins by taking the task over anew.
+            # If the abort fails as well, the next batch begins by opening the transactional id again.
             self.placed = False
             self.placed = self.wait_for(self.transactions.give_up())
             raise
@@ -135,7 +135,7 @@ class SourceTask(FencedTask):
         return written
 
     def _planned(self, groups: list[tuple[str | StructType, list[SourcePiece]]]) -> _Plan:
-        """The way of rows from readers to topics. Making it costs more than running it, so it is kept."""
+        """The plan that moves rows from readers to topics. Making it costs more than running it, so it is cached."""
         direct = self._straight(groups)
         if direct is not None:
             return _Plan(direct, ())
@@ -149,7 +149,7 @@ class SourceTask(FencedTask):
         return _Plan(writing(together(parts)), tuple(reports))
 
     def _straight(self, groups: list[tuple[str | StructType, list[SourcePiece]]]) -> DataFrame | None:
-        """The short way, for text and bytes that nobody changes; None where there is something to do."""
+        """The plan without transforms and conversions, for text and bytes; None if they are needed."""
         from pyspark.sql.types import StructType
 
         topic = self.spec.config.get("topic")

@@ -1,7 +1,7 @@
 """The engine: one Spark session for all tasks of a worker, a thread for each task.
 
-Spark's jobs of many tasks share the session's cores fairly. What a task needs of the cluster it asks on the worker's
-event loop, through the connections that are there already; only rows travel between Spark's executors and the brokers.
+The Spark jobs of all tasks share the session's cores fairly. A task sends its requests to the cluster through the
+worker's event loop and its open connections; only rows travel between Spark's executors and the brokers.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["SparkEngine", "creation_rules"]
 logger = logging.getLogger(__name__)
 
 _SESSION_ATTEMPTS = 3
-# Settings of producers that sources may have (`producer.`, `producer.override.`) and the sink of rows knows.
+# Settings of producers (`producer.`, `producer.override.`) that sources may have and the writer of rows supports.
 _PRODUCER_KEYS = (
     "compression.type",
     "compression.level",
@@ -98,7 +98,7 @@ class SparkEngine:
             try:
                 await producer.init_transactions()
             except (KafkaError, ClientError) as error:
-                logger.warning("%s could not be fenced: %s", each, error)
+                logger.warning("Fencing %s failed: %s", each, error)
                 failure = error
             finally:
                 await producer.close()
@@ -115,13 +115,13 @@ class SparkEngine:
                     f"connect-{self._config.group_id}",
                     master=settings.text_or_none("spark.master"),
                     remote=settings.text_or_none("spark.remote"),
-                    # Tasks share the cores fairly, whoever was first.
+                    # Tasks share the cores fairly, whichever job came first.
                     settings={"spark.scheduler.mode": "FAIR", **self._config.spark_settings()},
                 )
             except Exception:
                 if attempt == _SESSION_ATTEMPTS - 1:
                     raise
-                logger.exception("Spark did not start; trying again")
+                logger.exception("Starting Spark failed; it is tried again")
         raise AssertionError("not reached")
 
     def _source(self, start: TaskStart) -> SourceTask:
@@ -190,11 +190,11 @@ class SparkEngine:
         )
 
     def _is_current(self, task: TaskLoop) -> bool:
-        """Whether a task is the one that runs here under its name, and is wanted."""
+        """True if the task is the present run of its name and is not being stopped."""
         return self._running.get(task.spec.task.id) is task and not task.is_stopping
 
     def _with_defaults(self, spec: TaskSpec) -> TaskSpec:
-        """What the worker says where the connector says nothing."""
+        """The specification with the worker's defaults for settings that the connector does not have."""
         settings = self._config.settings
         defaults = {
             name: str(settings.integer(name))

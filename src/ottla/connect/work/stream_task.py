@@ -1,8 +1,8 @@
-"""A source that Spark can stream already: a streaming query whose rows go to topics exactly once.
+"""A task of a source that is a streaming query of Spark: its rows go to topics exactly once.
 
-Spark keeps the offsets of such a source in the query's checkpoint directory (`checkpoint.location`, a directory for
-each task below it). A worker that takes the task over goes on where it was if it reaches that directory. The batches'
-marks in the cluster (`spark/sink`) keep a batch from being written twice.
+Spark keeps the offsets of such a source in the query's checkpoint directory (below `checkpoint.location`, one directory
+for each task). A worker that takes the task over continues there if it reaches that directory. Markers of batches in
+the cluster (`spark/sink`) prevent a batch from being written twice.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class StreamTask(TaskLoop):
         self._seen = -1
 
     def open(self) -> None:
-        """The query is started by the first batch, so that a task that begins paused has none."""
+        """The first batch starts the query, so that a task that starts paused has none."""
 
     def batch(self, limit: ReadLimit) -> bool:
         if self._query is None:
@@ -69,8 +69,8 @@ class StreamTask(TaskLoop):
     def _start(self) -> StreamingQuery:
         connector = self.spec.connector()
         assert isinstance(connector, SourceConnector)
-        # Spark looks for data sources in the session of the thread, and this thread has none yet: making a frame of
-        # Python's rows is what sets it.
+        # Spark looks for data sources in the session of the current thread, which has none yet. Making a frame from
+        # Python rows sets it.
         self._spark.createDataFrame([], "nothing int")
         stream = connector.stream(self.spec.task, self._spark)
         if stream is None:
@@ -103,7 +103,7 @@ class StreamTask(TaskLoop):
 
 
 def _stop_left_behind(spark: SparkSession, name: str) -> None:
-    """Ends the query of an earlier run of the task, which took too long to stop: Spark allows one of a name."""
+    """Stops the query of an earlier run of the task that took too long to stop: query names are unique."""
     for query in spark.streams.active:
         if query.name == name:
             query.stop()

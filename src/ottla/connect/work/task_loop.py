@@ -1,13 +1,13 @@
-"""The life of a task, whatever it does: batch after batch in a thread of its own, until it is told to stop.
+"""The life of a task of any kind: batch after batch in a thread of its own, until the task is stopped.
 
-A subclass says how to open, what a batch is, and how to close. Everything else is here: the trigger, pausing, trying
-again, reporting, and the end. `batch` does nothing when there is nothing to do and says so; then the loop waits for the
-next trigger, so that an idle task costs a question in a second.
+A subclass implements `open`, `batch` and `close`. This module has the rest: trigger, pause, retries, reports and the
+end. `batch` returns False if there is no data. The loop then waits for the next trigger, so an idle task costs one
+query per trigger interval.
 
-What fails ends the task, with three exceptions. A `RetriableError`, or brokers that are away, is tried again for as
-long as the task lives, with growing pauses: a database that restarts is no reason to call somebody. A batch whose
-process was lost is tried again a few times: a process may be lost for any reason, but a batch that costs each one is
-the reason itself. And `errors.retry.timeout` says for how long anything else is tried again.
+A failure ends the task, with three exceptions. A `RetriableError`, or brokers that are unavailable, are retried for the
+life of the task, with growing pauses: the restart of a database needs no operator. A batch whose process was lost is
+retried a few times: a process may be lost for any reason, but a batch that loses every process is the cause itself.
+All other failures are retried for `errors.retry.timeout`.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _RETRY_SECONDS_FIRST = 0.3
-# So often one batch may lose the process that writes it.
+# A batch may lose the process that writes it so many times.
 LOST_ATTEMPTS_MAX = 3
-# The cluster does not answer at the moment.
+# Errors that mean that the cluster is unavailable.
 _AWAY = (ClusterUnreachable, ConnectionLost, TimedOut)
 
 
 class StoppedError(Exception):
-    """The task is being stopped: what was under way is given up."""
+    """The task is being stopped: the batch in progress is given up."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskStart:
-    """What every task is started with: what it is, whom it tells, the worker's event loop."""
+    """The arguments of every task: its specification, the receiver of its events, the worker's event loop."""
 
     spec: TaskSpec
     events: TaskEvents
@@ -68,28 +68,28 @@ class TaskLoop(ABC):
         self._ended = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name=f"task-{self.spec.task.id}", daemon=True)
 
-    # What a kind of task does, in its thread.
+    # For subclasses to implement. Called by the task's thread.
 
     @abstractmethod
     def open(self) -> None:
-        """Everything that is needed for the first batch."""
+        """Prepares the first batch."""
 
     @abstractmethod
     def batch(self, limit: ReadLimit) -> bool:
-        """One batch; False when there was nothing to do."""
+        """Runs one batch; returns False if there was no data."""
 
     @abstractmethod
     def close(self) -> None:
-        """After the last batch, or after a failure."""
+        """Called after the last batch, or after a failure."""
 
     def on_pause(self) -> None:  # noqa: B027 - most tasks keep everything open
-        """A pause begins."""
+        """Called at the beginning of a pause."""
 
     @abstractmethod
     def cancel(self) -> None:
         """Called from outside when a batch takes too long to stop."""
 
-    # What the worker asks for, on the event loop.
+    # Called by the worker, on the event loop.
 
     def start(self) -> None:
         self._thread.start()
@@ -112,14 +112,14 @@ class TaskLoop(ABC):
             async with asyncio.timeout(timeout_ms / 1000):
                 await self._ended.wait()
         except TimeoutError:
-            logger.warning("task %s takes too long to stop; its batch is cancelled", self.spec.task.id)
+            logger.warning("Task %s takes too long to stop; its batch is cancelled", self.spec.task.id)
             await asyncio.to_thread(self.cancel)
             try:
                 async with asyncio.timeout(timeout_ms / 1000):
                     await self._ended.wait()
             except TimeoutError:
-                # It can do no harm: whoever runs the task next has fenced it.
-                logger.warning("task %s is left behind", self.spec.task.id)
+                # It can write nothing more: the next run of the task fences it.
+                logger.warning("Task %s did not stop in time; its thread is abandoned", self.spec.task.id)
 
     # For subclasses.
 
@@ -128,7 +128,7 @@ class TaskLoop(ABC):
         return self._stopping
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        """Runs something on the worker's event loop and waits for it."""
+        """Runs a coroutine on the worker's event loop and waits for its result."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def used_topic(self, topic: str) -> None:
@@ -148,14 +148,14 @@ class TaskLoop(ABC):
             self._work()
         except StoppedError:
             pass
-        except BaseException as error:  # noqa: BLE001 - whatever ends a task becomes its trace
+        except BaseException as error:  # noqa: BLE001 - every failure becomes the trace of the task
             if not self._stopping:
                 failure = "".join(traceback.format_exception(error))
                 self.progress.on_error(_sentence(error))
         try:
             self.close()
         except Exception:
-            logger.exception("task %s could not be closed cleanly", self.spec.task.id)
+            logger.exception("Closing task %s failed", self.spec.task.id)
         self._tell(self._ended.set)
         if failure is not None:
             text = failure
@@ -173,7 +173,7 @@ class TaskLoop(ABC):
             began = time.monotonic()
             worked = self._retrying(lambda: self.batch(limit))
             left = trigger - (time.monotonic() - began)
-            # After a batch there is often more: the next one is looked for at once, once the trigger allows.
+            # A batch is often followed by more data: the next batch starts as soon as the trigger allows.
             self._sleep(max(left, 0.0) if worked else max(left, trigger / 2))
 
     def _wait_while_paused(self) -> None:
@@ -182,7 +182,7 @@ class TaskLoop(ABC):
                 raise StoppedError
             if not self._paused:
                 return
-        # Without the lock, for it may take long, and whoever resumes or stops the task is the worker's event loop.
+        # Without the lock: it may take long, and the worker's event loop needs the lock to resume or stop the task.
         self.on_pause()
         self._tell(self._events.on_paused)
         with self._wake:
@@ -215,19 +215,17 @@ class TaskLoop(ABC):
                 spent_ms = (time.monotonic() - began) * 1000
                 if getattr(error, "is_final", False):
                     raise
-                may_pass = _is_retriable(error)
+                is_temporary = _is_retriable(error)
                 if isinstance(error, LostAttemptError):
                     lost += 1
-                    may_pass = lost < LOST_ATTEMPTS_MAX
-                if not may_pass and 0 <= timeout_ms <= spent_ms:
+                    is_temporary = lost < LOST_ATTEMPTS_MAX
+                if not is_temporary and 0 <= timeout_ms <= spent_ms:
                     if lost >= LOST_ATTEMPTS_MAX:
-                        raise LostAttemptError(
-                            f"This batch has cost the process that writes it {lost} times."
-                        ) from error
+                        raise LostAttemptError(f"The process that writes this batch was lost {lost} times.") from error
                     raise
                 self.progress.retries += 1
                 self.progress.on_error(_sentence(error))
-                logger.warning("task %s tries again in %.1f s: %s", self.spec.task.id, pause, _sentence(error))
+                logger.warning("Task %s retries its batch in %.1f s: %s", self.spec.task.id, pause, _sentence(error))
             self._sleep(pause)
             pause = min(pause * 2, pause_max)
 
@@ -236,12 +234,12 @@ class TaskLoop(ABC):
 
 
 def _is_retriable(error: BaseException) -> bool:
-    """What may pass by itself: what a plug-in says of its side, and a cluster that is away or busy on ours."""
+    """True for temporary failures: those that a plug-in declares, and those of an unavailable or busy cluster."""
     if isinstance(error, KafkaError):
         return error.code.retriable
     if isinstance(error, (RetriableError, *_AWAY)):
         return True
-    # From Spark's executors an exception comes as text.
+    # Exceptions of Spark's executors arrive as text.
     return any(f"{kind.__module__}.{kind.__name__}: " in str(error) for kind in (RetriableError, *_AWAY))
 
 

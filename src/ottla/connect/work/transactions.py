@@ -1,9 +1,9 @@
-"""Transactions of a task, held by the worker's driver and shared with whoever writes rows for it.
+"""Transactions of a task, held by the worker's driver and shared with the Spark task that writes the rows.
 
-The driver begins a transaction and ends it; in between a Spark task writes rows under the same producer id and epoch
-(`Producer.join_transaction`), and the driver adds the offsets. So a batch is visible as a whole, with its offsets, or
-not at all. The end of each transaction raises the epoch (KIP-890): what a straggler of the last batch still sends is
-refused. A worker that takes the task over fences all of this by asking for the transactional id anew.
+The driver begins and ends a transaction. In between a Spark task writes rows with the same producer id and epoch
+(`Producer.join_transaction`), and the driver adds the offsets. So a batch becomes visible as a whole, with its offsets,
+or not at all. The end of a transaction raises the epoch (KIP-890): brokers refuse late writes of a previous batch. A
+worker that takes the task over fences this worker by initialising the transactional id.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FENCED = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCod
 
 
 class FencedError(ConnectError):
-    """Another worker runs this task now. Trying again would take it away from there."""
+    """Another worker runs this task. A retry would fence that worker."""
 
     is_final = True
 
@@ -49,7 +49,7 @@ class TaskTransactions:
         return self._settings.transactional_id
 
     async def open(self) -> None:
-        """At first, fences whoever had the task before; later begins anew, unless somebody has fenced this one."""
+        """Fences the previous owner of the task; after a failure, recovers the producer unless it was fenced."""
         try:
             if self._producer is None:
                 producer = Producer(self._cluster, self._settings)
@@ -64,19 +64,19 @@ class TaskTransactions:
     async def begin(self) -> None:
         assert self._producer is not None
         if not self._fresh and not await self._producer.transactions_raise_epoch():
-            # An old cluster: only asking anew gives an epoch that stragglers do not have.
+            # An old cluster: only InitProducerId raises the epoch, so that late writes are refused.
             await self.open()
         self._fresh = False
         self._producer.begin_transaction()
         self._open = True
 
     def share(self) -> tuple[int, int]:
-        """Who a Spark task has to be, to write in this transaction."""
+        """The producer id and epoch with which a Spark task writes in this transaction."""
         assert self._producer is not None
         return self._producer.share_transaction()
 
     async def send(self, topic: str, records: Sequence[tuple[bytes, bytes | None]]) -> None:
-        """Records of the driver's own, acknowledged when this returns."""
+        """Writes records of the driver; returns when they are acknowledged."""
         assert self._producer is not None
         try:
             deliveries = [await self._producer.send(topic, value, key) for key, value in records]
@@ -101,7 +101,7 @@ class TaskTransactions:
             raise self._explained(error) from error
 
     async def abort(self) -> None:
-        """Makes everything since `begin` undone. A producer that cannot do that is replaced by the next `open`."""
+        """Aborts the transaction. If the producer fails to do so, the next `open` replaces it."""
         if self._producer is None or not self._open:
             return
         self._open = False
@@ -111,14 +111,14 @@ class TaskTransactions:
             raise self._explained(error) from error
 
     async def give_up(self) -> bool:
-        """`abort` after something else has failed, which is what is to be told; whether it is known to be undone.
+        """Aborts after another failure, without raising. Returns True if the transaction is known to be aborted.
 
-        Where the end of the transaction got no answer it may be committed by now, and then nothing can undo it.
+        A commit without an answer may have succeeded; then the transaction cannot be aborted any more.
         """
         try:
             await self.abort()
         except (KafkaError, ClientError) as error:
-            logger.info("%s: the transaction could not be aborted: %s", self.transactional_id, error)
+            logger.info("Transaction of %s was not aborted: %s", self.transactional_id, error)
             return False
         return True
 
@@ -131,7 +131,7 @@ class TaskTransactions:
                     await producer.abort_transaction()
                 await producer.close()
             except (KafkaError, ClientError):
-                # Whoever opens the id next ends what is open.
+                # The next `open` of the transactional id aborts it.
                 return
 
     def _explained(self, error: Exception) -> Exception:

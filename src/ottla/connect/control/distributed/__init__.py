@@ -1,1 +1,1 @@
-"""Workers that share their work: membership in a group, and the division of connectors and tasks among its members."""
+"""Distributed workers: membership in a group, and the assignment of connectors and tasks to its members."""

@@ -1,11 +1,11 @@
-"""Who does what: connectors and tasks divided among workers, with as little moving as possible.
+"""The assignment of connectors and tasks to workers, with as few moves as possible.
 
-The leader of the group calls `assign` with what each worker says it owns. Work stays where it is while that is fair;
-a worker that has more than its share gives the rest up first, and only in the next round, when it has said that it no
-longer owns it, does somebody else get it: nothing runs twice because of a rebalance. Work whose worker is gone waits
-for it until `lost_until`, in case it is only restarted, and is then given to whoever has least.
+The leader of the group calls `assign` with the work that every worker owns. Work stays with its owner while the shares
+are fair. A worker with more than its share first gives up the rest; another worker gets it in the next round, when the
+first one does not own it any more: a rebalance never runs work twice. Work of a lost worker waits until `lost_until`,
+because the worker may only be restarting, and then goes to the workers with the least work.
 
-Connectors and tasks are counted apart, so that both are spread.
+Connectors and tasks are counted separately, so that both are spread.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Work = TypeVar("Work", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """What a worker runs, or is to run."""
+    """Connectors and tasks of a worker."""
 
     connectors: frozenset[str] = frozenset()
     tasks: frozenset[TaskId] = frozenset()
@@ -34,12 +34,12 @@ Assignment = Ownership
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """The result of a round."""
+    """The result of an assignment round."""
 
     assignments: Mapping[str, Assignment]
-    # Whether another round must follow, because somebody has to give work up first.
+    # True if another round must follow, because a worker has to give up work first.
     unfinished: bool
-    # Work that waits for a worker to come back.
+    # Work that waits for its lost worker.
     delayed: Ownership
 
 
@@ -50,7 +50,7 @@ def assign(
     tasks: Collection[TaskId],
     lost: Ownership = Ownership(),  # noqa: B008 - it is frozen
 ) -> Division:
-    """Divides all work. `lost` is what must not be given to anybody yet."""
+    """Assigns all work except `lost`, which waits for its worker."""
     connector_shares = _divide({member: has.connectors for member, has in owned.items()}, connectors, lost.connectors)
     task_shares = _divide({member: has.tasks for member, has in owned.items()}, tasks, lost.tasks)
     assignments = {member: Assignment(connector_shares[member], task_shares[member]) for member in owned}
@@ -68,7 +68,7 @@ def _divide(
 ) -> dict[str, frozenset[Work]]:
     members = sorted(owned)
     wanted = sorted(set(work), key=str)
-    # Of two that both say they own something, the first keeps it; both are told, and the other stops.
+    # If two workers claim the same work, the first keeps it and the other one stops it.
     keeps: dict[str, list[Work]] = {member: [] for member in members}
     owner: dict[Work, str] = {}
     claimed: set[Work] = set()
@@ -83,7 +83,7 @@ def _divide(
     for member in members:
         keeps[member] = [one for one in keeps[member] if one not in claimed]
     free = [one for one in wanted if one not in owner and one not in lost]
-    # A fair share is the same for all, but for one: those who have most now may have the one more.
+    # Fair shares differ by at most one. The workers with the most work get the larger shares.
     total = len(wanted) - len([one for one in wanted if one in lost and one not in owner])
     least, more = divmod(total, max(len(members), 1))
     by_load = sorted(members, key=lambda member: (-len(keeps[member]), member))

@@ -1,11 +1,11 @@
-"""A worker that was killed and is back: its group still has a member at the same address, which cannot be alive.
+"""Removes the dead member of a worker that was killed and started again at the same address.
 
-Its listener has that address now, so whoever had it before is gone. Without a word of it the group would wait for the
-dead member until its session ends, and all work with it. The new worker tells the group instead, once it waits in the
-group itself: a group that is left by its last member begins anew and waits for others to come.
+The new worker listens on that address, so the old member must be dead. Without its removal the group would wait for the
+end of its session before any work is assigned. The new worker removes the old member while its own join is pending: a
+group without members would start from scratch and wait for more members to come.
 
-Nothing depends on this. If somebody else lives at that address after all (two machines that both call themselves
-localhost), they are asked to join again, once.
+Correctness does not depend on this. If a living worker has the same address (two machines that are both called
+localhost), it has to join again once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["dead_members", "remove_members"]
 
 
 async def dead_members(cluster: Cluster, group_id: str, *, protocol: str, url: str) -> list[str]:
-    """The members of a group that say to be at our own address; asked before we are one of them."""
+    """The members of a group at this worker's address. Called before the worker joins."""
     response = await cluster.ask_coordinator(
         cluster.GROUP,
         group_id,
@@ -34,7 +34,7 @@ async def dead_members(cluster: Cluster, group_id: str, *, protocol: str, url: s
     if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
         return []
     check(group.error_code, group.error_message)
-    # While a group is being divided it does not tell what its members said.
+    # During a rebalance the group does not tell the metadata of its members.
     if group.protocol_data != protocol:
         return []
     return [member.member_id for member in group.members if _url_of(bytes(member.member_metadata)) == url]
@@ -42,7 +42,7 @@ async def dead_members(cluster: Cluster, group_id: str, *, protocol: str, url: s
 
 async def remove_members(cluster: Cluster, group_id: str, member_ids: Sequence[str]) -> None:
     members = [MemberIdentity(member_id=each, reason="another worker has its address") for each in member_ids]
-    # Not over the connection on which a join waits for its answer: brokers answer in order.
+    # Not on the connection where a JoinGroup waits: brokers answer in order.
     response = await cluster.ask_coordinator(
         cluster.GROUP, group_id, LeaveGroupRequest(group_id=group_id, members=members)
     )

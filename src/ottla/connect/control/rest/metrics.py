@@ -1,6 +1,6 @@
-"""`GET /metrics`: what this worker and its tasks do, as Prometheus reads it.
+"""`GET /metrics`: metrics of this worker and its tasks for Prometheus.
 
-Names follow Kafka Connect's own metrics where there is one of the same meaning.
+Names follow Kafka Connect's metrics of the same meaning, where there are any.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["metrics_page"]
 
-# Name, kind, what it says, and where it is in a task's progress.
+# Name, kind, help text, and the path in a task's progress.
 _TASK_METRICS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("records_total", "counter", "Records moved since the task started here.", ("records",)),
     ("bytes_total", "counter", "Bytes moved since the task started here.", ("bytes",)),

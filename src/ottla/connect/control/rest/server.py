@@ -1,10 +1,10 @@
 """The REST interface: Kafka Connect's paths, bodies and status codes, on aiohttp.
 
-`routes` is the whole interface as a table. Handlers translate between HTTP and `Herder` and decide nothing; whatever a
-herder raises becomes `{"error_code": ..., "message": ...}`. A request that another worker has to answer is passed on to
-it, at most twice, as in Kafka: `forward` counts the hops (absent, then true, then false).
+`_routes` is the whole interface as a table. Handlers translate between HTTP and the herder's resources and decide
+nothing; exceptions become `{"error_code": ..., "message": ...}`. A request that another worker has to answer is
+forwarded, at most twice, as in Kafka: `forward` counts the hops (absent, then true, then false).
 
-What is not in Kafka Connect: `GET /connectors/{name}/tasks/{n}/progress` and `GET /metrics` (Prometheus).
+Kafka Connect does not have `GET /connectors/{name}/tasks/{n}/progress` and `GET /metrics` (Prometheus).
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ __all__ = ["RestServer"]
 logger = logging.getLogger(__name__)
 
 _FORWARD_SECONDS = 90
-# How long a change waits for the group to have a leader.
+# A change waits this long for the group to have a leader.
 _READY_SECONDS = 30
 _BODY_BYTES_MAX = 16 * 1024 * 1024
-# The version whose interface this is.
+# The version of Kafka Connect whose interface this is.
 VERSION = "4.3.1"
 COMMIT = "ottla"
 
@@ -42,7 +42,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class RestServer:
-    """Serves before the herder has started, so that `/health` can say so."""
+    """Serves requests before the herder has started, so that `/health` can report it."""
 
     def __init__(self, host: str, port: int, *, allow_origin: str = "", allow_methods: str = "") -> None:
         self._host = host
@@ -109,7 +109,7 @@ class RestServer:
             ("PUT", "/admin/loggers/{logger}", self._set_logger),
         ]
 
-    # Around every request.
+    # Every request.
 
     @web.middleware
     async def _around(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -133,18 +133,18 @@ class RestServer:
         return response
 
     async def _forward(self, request: web.Request, url: str | None) -> web.StreamResponse:
-        """Passes a request on to the worker that has to answer it."""
+        """Forwards a request to the worker that has to answer it."""
         hop = request.query.get("forward")
         if hop == "false":
-            return _error(409, "The worker that could answer was not found; work is being divided anew. Try again.")
+            return _error(409, "The worker that has to answer is unknown: a rebalance is in progress. Try again.")
         if url is None:
-            return _error(409, "There is no leader at the moment: the workers are dividing their work. Try again.")
+            return _error(409, "The group of workers has no leader: a rebalance is in progress. Try again.")
         assert self._session is not None
         query = {**request.query, "forward": "true" if hop is None else "false"}
         try:
             async with self._session.request(
                 request.method,
-                # As it was written: a name may have a slash or a question mark.
+                # The raw path, because a name may contain a slash or a question mark.
                 URL(url.rstrip("/") + request.rel_url.raw_path, encoded=True),
                 params=query,
                 data=await request.read(),
@@ -159,10 +159,10 @@ class RestServer:
                     content_type="application/json" if content else None,
                 )
         except (HttpClientError, TimeoutError) as error:
-            return _error(500, f"The request could not be passed on to {url}: {error}")
+            return _error(500, f"Forwarding the request to {url} failed: {error}")
 
     def _hidden(self, text: str) -> str:
-        """What plug-ins complain about may have been a secret."""
+        """Hides secrets: error messages of plug-ins may contain them."""
         return text if self._herder is None else self._herder.hide(text)
 
     def _at(self) -> Herder:
@@ -202,7 +202,7 @@ class RestServer:
                     elif expansion == "info":
                         expanded["info"] = herder.connectors.info(name)
             except RequestError:
-                # It was removed in this moment, or has just been created.
+                # The connector was deleted meanwhile, or has no status yet.
                 continue
             found[name] = expanded
         return _json(found)
@@ -315,7 +315,7 @@ class RestServer:
         try:
             given = config.get("connector.class")
             if given is not None and not plugins.is_same_connector(given, named):
-                raise bad_request(f"The configuration is one of {given}, but the request is about {named}.")
+                raise bad_request(f"The configuration is of {given}, but the request is about {named}.")
             return _json(await plugins.validate(config))
         except ConnectError as error:
             # Kafka answers with 500 here, where creating a connector is answered with 400.
@@ -333,7 +333,7 @@ class RestServer:
     async def _set_logger(self, request: web.Request) -> web.Response:
         name, level = request.match_info["logger"], (await _object(request)).get("level")
         if level is None:
-            raise bad_request("The request does not say which level.")
+            raise bad_request("The request has no level.")
         if request.query.get("scope", "worker").lower() == "cluster":
             await self._at().loggers.set_in_cluster(name, str(level))
             return web.Response(status=204)
@@ -382,7 +382,7 @@ async def _object(request: web.Request) -> dict[str, Any]:
 
 
 def _settings(value: dict[str, Any]) -> dict[str, str | None]:
-    """Settings are text; numbers and words of JSON are taken as their text, as Kafka does."""
+    """Settings as text. Numbers and booleans of JSON become their text, as in Kafka."""
     found: dict[str, str | None] = {}
     for key, each in value.items():
         if each is None or isinstance(each, str):
@@ -399,7 +399,7 @@ def _settings(value: dict[str, Any]) -> dict[str, str | None]:
 def _named(name: str, config: dict[str, str | None]) -> dict[str, str | None]:
     included = config.get("name")
     if included is not None and included != name:
-        raise bad_request(f"The configuration is one of {included}, but the request is about {name}.")
+        raise bad_request(f"The configuration is of {included}, but the request is about {name}.")
     config["name"] = name
     return config
 

@@ -1,9 +1,8 @@
-"""Configurations: what connectors there are, their tasks and target states, as records of the config topic.
+"""The store of connectors, task configurations and target states, as records of the config topic.
 
 The records are Kafka Connect's own, key and JSON value: `connector-<name>`, `task-<name>-<n>`, `commit-<name>` (which
 makes the task configurations before it count), `target-state-<name>`, `restart-connector-<name>`,
-`tasks-fencing-<name>` and `logger-cluster-<name>`. `replay` is the only place that changes the state, for a worker's
-own writes too.
+`tasks-fencing-<name>` and `logger-cluster-<name>`. Only `replay` changes the state, also for a worker's own writes.
 """
 
 from __future__ import annotations
@@ -25,20 +24,20 @@ Record = tuple[str, dict[str, Any] | None]
 
 
 class ConfigListener(Protocol):
-    """What a worker hears while the topic is replayed after its start."""
+    """Receives changes of the config topic after the start of the worker."""
 
     def on_change(self, connector: str) -> None:
-        """A connector was configured, reconfigured, removed or given another target state or tasks."""
+        """A connector was created, reconfigured or deleted, or its target state or tasks changed."""
 
     def on_restart(self, request: RestartRequest) -> None:
-        """Somebody wants parts of a connector restarted."""
+        """A request asks every worker to restart its parts of a connector."""
 
     def on_logger(self, name: str, level: str) -> None:
-        """A logger's level is to be set on every worker."""
+        """A request asks every worker to set the level of a logger."""
 
 
 class ConfigStore:
-    """The writing half, the same wherever records go; subclasses say where."""
+    """Writes configurations as records. Subclasses store the records."""
 
     def __init__(self) -> None:
         self.state = ConfigState()
@@ -46,13 +45,13 @@ class ConfigStore:
         self._pending: dict[str, dict[int, dict[str, str]]] = {}
 
     async def start(self) -> None:
-        """Everything that is stored has been replayed when this returns."""
+        """Returns when all stored records have been replayed."""
 
     async def stop(self) -> None:
-        """Nothing is heard after this."""
+        """Stops reading."""
 
     async def refresh(self, timeout_ms: int = 30_000) -> None:
-        """Everything that others have stored by now has been replayed when this returns."""
+        """Returns when all records that are stored by now have been replayed."""
 
     async def write(self, records: Sequence[Record]) -> None:
         """Stores records and replays them before it returns."""
@@ -105,7 +104,7 @@ class ConfigStore:
 
 
 class MemoryConfigStore(ConfigStore):
-    """For a standalone worker: what its command line and its REST interface say lives as long as it does."""
+    """The store of a standalone worker: configurations live as long as the worker."""
 
     async def write(self, records: Sequence[Record]) -> None:
         for key, value in records:
@@ -140,7 +139,7 @@ class TopicConfigStore(ConfigStore):
             key = (record.key or b"").decode()
             value = None if record.value is None else json.loads(record.value)
         except ValueError:
-            logger.warning("a record of the config topic at offset %d is not JSON; it is skipped", record.offset)
+            logger.warning("The record at offset %d of the config topic is not JSON and is skipped", record.offset)
             self.state.offset = record.offset
             return
         self._replay(key, value, record.offset)
@@ -150,7 +149,7 @@ _KINDS = ("connector", "target-state", "commit", "task", "tasks-fencing", "resta
 
 
 def _kind_of(key: str) -> tuple[str, str]:
-    """`connector-a` → (connector, a). The longest kind that fits: names may have dashes, kinds have some too."""
+    """`connector-a` → (connector, a). The longest kind wins, because names and kinds may contain dashes."""
     fitting = [kind for kind in _KINDS if key.startswith(kind + "-")]
     if not fitting:
         return "", key
@@ -165,7 +164,7 @@ def replay(
     value: dict[str, Any] | None,
     offset: int,
 ) -> None:
-    """What one record changes. `pending` holds the task configurations that no commit has followed yet."""
+    """Applies a record. `pending` holds task configurations whose commit record has not come yet."""
     state.offset = offset
     kind, name = _kind_of(key)
     if kind == "connector":
@@ -194,14 +193,14 @@ def _replay_commit(
     configs = dict(enumerate(state.tasks.get(connector, [])))
     configs.update(pending.pop(connector, {}))
     if any(number not in configs for number in range(count)):
-        # Compaction took some of them: the connector has no tasks until it is planned again.
-        logger.warning("the tasks of %s are incomplete in the config topic; they will be planned again", connector)
+        # Compaction has removed some of them: the connector has no tasks until it is planned again.
+        logger.warning("Tasks of connector %s are missing in the config topic; it is planned again", connector)
         state.tasks[connector] = []
         return
     state.tasks[connector] = [configs[number] for number in range(count)]
 
 
 def _target_value(target: TargetState) -> dict[str, str]:
-    # Workers that know nothing of STOPPED read the older field.
+    # Older workers, which do not support STOPPED, read the older field.
     older = TargetState.PAUSED if target is TargetState.STOPPED else target
     return {"state": older.value, "state.v2": target.value}

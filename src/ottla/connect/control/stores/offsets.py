@@ -38,11 +38,11 @@ class TopicOffsetStore(OffsetStore):
             await self._log.read_to_end(settled=True)
         except TimeoutError:
             raise TimedOut(
-                f"A transaction in {self.topic} is open, and what was committed after it cannot be read before it ends."
+                f"An open transaction in {self.topic} hides later offsets; try again when it has ended."
             ) from None
 
     async def put(self, connector: str, offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]) -> None:
-        # The topic and its compaction know a source partition by the bytes of its key: those of its last offset.
+        # Partitioning and compaction of the topic compare keys as bytes, so the key of the last offset is used again.
         known = self._offsets.get(connector, {})
         pairs = [(known.get(partition_key(partition), (partition,))[0], offset) for partition, offset in offsets]
         await self._log.send([offset_record(connector, partition, offset) for partition, offset in pairs])

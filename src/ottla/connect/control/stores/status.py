@@ -1,8 +1,8 @@
-"""What connectors and tasks do, and which topics they use, as records of the status topic.
+"""The store of statuses of connectors and tasks, and of the topics that they use, as records of the status topic.
 
 Kafka Connect's own records: `status-connector-<name>`, `status-task-<name>-<n>`,
-`status-topic-<topic>:connector-<name>`. Every worker reads them all, so that each can answer for the whole cluster. A
-worker that gives up a task writes UNASSIGNED only while nobody else has reported about it since (`safe`).
+`status-topic-<topic>:connector-<name>`. Every worker reads all records, so it can answer for the whole cluster. A
+worker that gives up a task writes UNASSIGNED only if no other worker has reported about the task since (`safe`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TASK, _CONNECTOR, _TOPIC, _USED_BY = "status-task-", "status-connector-", "stat
 
 
 class StatusStore:
-    """The same for every place; subclasses say where records go."""
+    """Writes and reads statuses. Subclasses store the records."""
 
     def __init__(self) -> None:
         self._connectors: dict[str, ConnectorState] = {}
@@ -32,10 +32,10 @@ class StatusStore:
         self._topics: dict[str, dict[str, TopicUse]] = {}
 
     async def start(self) -> None:
-        """Everything that is stored is known when this returns."""
+        """Returns when all stored records have been read."""
 
     async def stop(self) -> None:
-        """The end."""
+        """Stops reading."""
 
     async def write(self, records: Sequence[tuple[str, dict[str, Any] | None]]) -> None:
         """Stores and replays records."""
@@ -61,7 +61,7 @@ class StatusStore:
     # Writing.
 
     async def put(self, what: str | TaskId, state: ConnectorState, *, safe: bool = False) -> None:
-        """Reports about a connector (a name) or a task."""
+        """Stores the status of a connector (a name) or a task."""
         known = self.connector(what) if isinstance(what, str) else self.task(what)
         if safe and known is not None and not _may_replace(known, state):
             return
@@ -69,7 +69,7 @@ class StatusStore:
         await self.write([(key, None if state.state is State.DESTROYED else _value(state))])
 
     async def remove(self, connector: str) -> None:
-        """Forgets a connector and its tasks."""
+        """Removes the statuses of a connector and its tasks."""
         records: list[tuple[str, dict[str, Any] | None]] = [
             (f"{_TASK}{connector}-{number}", None) for number in self.tasks(connector)
         ]
@@ -141,7 +141,7 @@ class TopicStatusStore(StatusStore):
         await self._log.stop()
 
     async def write(self, records: Sequence[tuple[str, dict[str, Any] | None]]) -> None:
-        # Known here at once; what others write in between comes from the topic, in the topic's order.
+        # Applied at once; records of other workers are applied in the order of the topic.
         for key, value in records:
             self._replay(key, value)
         await self._log.send(
@@ -155,7 +155,7 @@ class TopicStatusStore(StatusStore):
         try:
             self._replay((record.key or b"").decode(), None if record.value is None else json.loads(record.value))
         except (ValueError, KeyError):
-            logger.warning("a record of the status topic at offset %d cannot be read; it is skipped", record.offset)
+            logger.warning("The record at offset %d of the status topic is not readable and is skipped", record.offset)
 
 
 def _may_replace(known: ConnectorState, state: ConnectorState) -> bool:

@@ -1,7 +1,7 @@
-"""A compacted topic as a replicated map: everybody reads all of it, and whoever writes waits to read its own record.
+"""A compacted topic as a replicated map: every worker reads all of it, and a writer waits until it reads its record.
 
-`send` returns when the brokers have acknowledged; `read_to_end` returns when everything that was in the topic when it
-was asked has gone through `on_record`. Together they give a worker its own writes, and those of others as of now.
+`send` returns when the brokers have acknowledged. `read_to_end` returns when all records that were in the topic at the
+time of the call have gone through `on_record`. Together they give a worker its own writes and those of other workers.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class TopicLog:
         self._failure: Exception | None = None
 
     async def start(self) -> None:
-        """Creates the topic where there is none, and reads it to its end."""
+        """Creates the topic if it is missing, and reads it to its end."""
         self._cluster = Cluster(self._settings)
         await self._create()
         self._producer = Producer(self._cluster, ProducerSettings(linger_ms=0))
-        # A connection pool of its own: its fetches wait long.
+        # It has its own connection pool, because its fetches wait long.
         reading = ConsumerSettings(read_committed=True, max_poll_records=10_000, auto_offset_reset="earliest")
         self._consumer = Consumer(self._settings, reading)
         await self._consumer.assign(await self._consumer.partitions(self.topic))
@@ -80,16 +80,16 @@ class TopicLog:
             await self._cluster.close()
 
     async def send(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
-        """Writes records and waits until all of them are acknowledged; raises what went wrong."""
+        """Writes records and returns when all are acknowledged. Raises the first error."""
         assert self._producer is not None, "the store was not started"
         deliveries = [await self._producer.send(self.topic, value, key) for key, value in records]
         for delivery in deliveries:
             await delivery
 
     async def read_to_end(self, timeout_ms: int = 30_000, *, settled: bool = False) -> None:
-        """Returns when everything that can be read of the topic now has been handed out.
+        """Returns when all records that are readable now have been handed to `on_record`.
 
-        What was committed behind a transaction that is still open cannot: `settled` waits for the end of all that are
+        Records behind an open transaction are not readable. `settled` waits for the end of all transactions that are
         open now.
         """
         assert self._consumer is not None, "the store was not started"
@@ -123,10 +123,10 @@ class TopicLog:
                 for record in await self._consumer.poll(_POLL_MS):
                     self._on_record(record)
             except (ClientError, KafkaError) as error:
-                logger.warning("%s cannot be read at the moment: %s", self.topic, error)
+                logger.warning("Reading %s failed and is tried again: %s", self.topic, error)
                 await asyncio.sleep(0.5)
             except Exception as error:
-                # A record that cannot be replayed is a defect: whoever waits is told.
+                # A record that fails to replay is a defect; waiting readers get the error.
                 self._failure = error
                 self._progress.set()
                 raise
