@@ -7,18 +7,22 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.apis import CONTROLLER_HANDLERS, envelope
+from ottla.broker.apis import CONTROLLER_HANDLERS, envelope, load
 from ottla.broker.authorization import AllowAll, Operation
 from ottla.broker.context import ConnectionContext, ListenerInfo, Principal, RequestContext
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.remote_controller import RemoteController, decode_principal, encode_principal
 from ottla.broker.statistics import NodeStatistics
+from ottla.metadata.controller import ControllerContext
+from ottla.metadata.controller.decisions import DECISIONS
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.quorum.observer import ControllerAddresses
+from ottla.wire.api import API_SPECS, ApiKey
 from ottla.wire.codec import MalformedMessage, decode, encode
 from ottla.wire.framing import request_parts
 from ottla.wire.message import Message
+from ottla.wire.messages import alter_configs, incremental_alter_configs
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
@@ -240,3 +244,30 @@ def test_principals_come_back_as_they_went() -> None:
     assert (principal.type, principal.name) == ("User", "jörg")
     with pytest.raises(MalformedMessage):
         decode_principal(memoryview(b"\0"))
+
+
+@pytest.mark.parametrize("api_key", DECISIONS, ids=lambda api_key: ApiKey(api_key).name.lower())
+def test_a_controllers_listener_asks_only_the_controller_of_its_node(node: ControllerNode, api_key: int) -> None:
+    asked: list[tuple[Any, ControllerContext]] = []
+
+    class Controller:
+        def ask(self, request: Any, context: ControllerContext) -> Deferred[Any]:
+            asked.append((request, context))
+            return Deferred()
+
+    node.broker.controller = Controller()
+    spec = CONTROLLER_HANDLERS[api_key]
+    request: Any = API_SPECS[ApiKey(api_key)].request_class()
+    # Without resources these two are answered without the controller.
+    if isinstance(request, alter_configs.AlterConfigsRequest):
+        request.resources = [alter_configs.AlterConfigsResource(resource_type=2, resource_name="t")]
+    elif isinstance(request, incremental_alter_configs.IncrementalAlterConfigsRequest):
+        request.resources = [incremental_alter_configs.AlterConfigsResource(resource_type=2, resource_name="t")]
+    connection = ConnectionContext(
+        listener=listener(is_controller=True), client_host="10.0.0.9", client_port=5, connection_id="c-7"
+    )
+    context = RequestContext(api_key, spec.max_version, 1, None, connection, 0)
+    load(api_key, spec).handle(request, context, node.broker)
+    ((_, told),) = asked
+    assert told.is_local_only
+    assert told.connection_id == "c-7"
