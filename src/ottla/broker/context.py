@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from ottla.broker.authorization import AllowAll, Authorizer, DecisionCache, Operation, ResourceType
 from ottla.metadata.controller import Caller, ControllerContext
 from ottla.model.addresses import address_bytes
+from ottla.wire.connection.server import CloseConnection
 
 if TYPE_CHECKING:
     from ottla.broker.quotas.clients import MutationQuota
@@ -30,14 +31,6 @@ __all__ = [
     "RequestContext",
     "Unlimited",
 ]
-
-
-class CloseConnection(Exception):
-    """Ends the connection a request came on; the sentence goes to the log.
-
-    Raised (or failed with) where the protocol has no answer to give: an unknown API or version, a malformed frame, and
-    a produce request with acks=0 that failed, whose client learns of the failure in no other way.
-    """
 
 
 @dataclass(frozen=True, slots=True)

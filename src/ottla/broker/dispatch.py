@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.apis import HANDLERS, HandlerSpec, load
 from ottla.broker.context import CloseConnection, ConnectionContext, RequestContext
 from ottla.broker.pending import Part, PendingResponse, ResponseWaiter
+from ottla.broker.pipelining import NO_API, STARTS_BEHIND
 from ottla.broker.request_log import DEBUG, REQUEST_LOGGER
 from ottla.broker.route import Route
 from ottla.model.deferred import Deferred
@@ -119,6 +120,14 @@ class Dispatcher:
         if started:
             return route.answer_timed(response, context, request, seconds, len(frame))
         return route.encode(response, context, request)
+
+    def starts_behind(self, api_key: int) -> frozenset[int]:
+        """The APIs whose unanswered requests do not keep a request of this API from being started."""
+        return STARTS_BEHIND.get(api_key, NO_API)
+
+    def answered(self, parts: list[Part], connection: ConnectionContext) -> PendingResponse:
+        """The place of an answer that is ready but waits for an earlier one of its connection."""
+        return PendingResponse.answered(parts, now=self._monotonic(), statistics=connection.last_statistics)
 
     def _begin_in_slices(
         self, frame: memoryview, body_position: int, route: Route, context: RequestContext, waiter: ResponseWaiter

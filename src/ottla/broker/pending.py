@@ -88,8 +88,8 @@ class PendingResponse:
         self._route, self._request = route, request
 
     def left(self, now: float) -> None:
-        """Goes to the socket; `now` may be a little behind the clock, being that of the loop's turn."""
-        if self.statistics is not None:
+        """The answer is queued for sending; `now` may be a little behind the clock, being that of the loop's turn."""
+        if self.statistics is not None and self.ready_since:
             self.statistics.count_queue_wait(max(now - self.ready_since, 0.0), self.weight)
 
     def __call__(self, deferred: Deferred[Any]) -> None:

@@ -1,9 +1,8 @@
-"""One connection to one node: frames out, frames in, answers matched by correlation id.
+"""One connection to one node, on an asyncio transport.
 
-The receiving side reads the four bytes of a frame's size, then straight into a buffer of exactly that size, so that
-the record batches of a fetch are not copied on their way to whoever asked: they stay slices of that buffer. Requests
-are pipelined. An answer that does not come in time ends the connection, as with Kafka's own clients, since answers
-come in order and everything behind it is late as well.
+Framing, version negotiation and the order of responses are the machine's (`ottla.wire.connection.client`); the record
+batches of a large response are received in place and stay slices of its buffer. A response that does not come in time
+ends the connection, as with Kafka's own clients: responses come in order, so everything behind it is late, too.
 
 `Connector` is the seam for TLS and SASL: it makes the transport, and may talk on it before the first request.
 """
@@ -17,38 +16,88 @@ from typing import Any, cast
 from ottla import __version__
 from ottla.client.errors import ConnectionLost, RequestUnsupported
 from ottla.client.measures import RequestMeasures
-from ottla.model.errors import ErrorCode
 from ottla.wire.api import API_SPECS, ApiKey, ApiSpec
-from ottla.wire.codec import MalformedMessage, decode
-from ottla.wire.framing import request_parts
+from ottla.wire.connection.buffers import ReceiveBuffers
+from ottla.wire.connection.client import VERSION_MAX, ClientConnection
 from ottla.wire.message import Message
-from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from ottla.wire.peers import Endpoint
-from ottla.wire.primitives import skip_tags
+from ottla.wire.messages.api_versions import ApiVersionsResponse
+from ottla.wire.peers import Endpoint, PeerUnreachable, PeerUnsupported
 
 __all__ = ["Connection", "Connector", "connect_plaintext", "open_connection"]
 
 Connector = Callable[["Connection"], Awaitable[None]]
 
 _SOFTWARE_NAME = "ottla"
-_VERSION_MAX = 32767
+# Receive buffers that a connection keeps for the next response.
+_LARGE_BUFFERS_MAX = 2
+
+# Requests on one connection; the producer and the consumer have far lower limits of their own.
+_REQUESTS_WAITING_MAX = 100_000
 
 
 class _Asked:
-    __slots__ = ("future", "sent", "spec", "timer", "version")
+    """A request on its way, and the future of its response."""
+
+    __slots__ = (
+        "api_version",
+        "correlation_id",
+        "future",
+        "is_answered",
+        "measures",
+        "request",
+        "sent",
+        "spec",
+        "time",
+        "timer",
+        "version_max",
+    )
 
     def __init__(
-        self, future: asyncio.Future[Any], spec: ApiSpec, version: int, timer: asyncio.TimerHandle | None, sent: float
+        self,
+        request: Message,
+        spec: ApiSpec,
+        version_max: int,
+        *,
+        future: asyncio.Future[Any],
+        is_answered: bool,
+        measures: RequestMeasures,
+        time: Callable[[], float],
     ) -> None:
-        self.future = future
+        self.request = request
         self.spec = spec
-        self.version = version
-        self.timer = timer
-        self.sent = sent
+        self.version_max = version_max
+        self.api_version = -1
+        self.correlation_id = 0
+        self.is_answered = is_answered
+        self.future = future
+        self.timer: asyncio.TimerHandle | None = None
+        self.measures = measures
+        self.time = time
+        self.sent = time()
+
+    def finish(self, response: Any) -> None:
+        self._cancel_timer()
+        self.measures.responses += 1
+        self.measures.latency_seconds += self.time() - self.sent
+        if not self.future.done():
+            self.future.set_result(response)
+
+    def fail(self, error: PeerUnreachable) -> None:
+        self._cancel_timer()
+        if not self.future.done():
+            failure = RequestUnsupported if isinstance(error, PeerUnsupported) else ConnectionLost
+            self.future.set_exception(failure(str(error)))
+
+    def _cancel_timer(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
 
 
 class Connection(asyncio.BufferedProtocol):
-    """Made by `open_connection`; `closed` once it cannot be used any more."""
+    """Drives the machine `ottla.wire.connection.client` on an asyncio transport.
+
+    Made by `open_connection`; `closed` once it cannot be used any more.
+    """
 
     def __init__(
         self, endpoint: Endpoint, *, client_id: str, response_bytes_max: int, measures: RequestMeasures
@@ -56,49 +105,74 @@ class Connection(asyncio.BufferedProtocol):
         self.endpoint = endpoint
         self.client_id = client_id
         self.closed = False
-        self.versions: dict[int, tuple[int, int]] = {}
-        # Finalized features by name and level, as the node told when the connection was made.
-        self.features: dict[str, int] = {}
-        self.api_versions: ApiVersionsResponse | None = None
-        self._response_bytes_max = response_bytes_max
+        self._machine = ClientConnection(
+            str(endpoint),
+            client_id=client_id,
+            software=(_SOFTWARE_NAME, __version__),
+            response_bytes_max=response_bytes_max,
+            waiting_max=_REQUESTS_WAITING_MAX,
+            buffers=ReceiveBuffers(buffers_max=_LARGE_BUFFERS_MAX),
+        )
         self._measures = measures
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._asked: dict[int, _Asked] = {}
-        self._correlation_id = 0
-        self._size = bytearray(4)
-        self._frame: bytearray | None = None
-        self._filled = 0
+        self._negotiated: asyncio.Future[None] = self._loop.create_future()
         self._writable = asyncio.Event()
         self._writable.set()
 
     @property
     def in_flight(self) -> int:
-        return len(self._asked)
+        return self._machine.waiting
 
-    def version_of(self, spec: ApiSpec, version_max: int = _VERSION_MAX) -> int:
-        """The highest version that both sides speak."""
-        theirs = self.versions.get(spec.key)
-        if theirs is None:
-            raise RequestUnsupported(
-                f"{self.endpoint} does not support {spec.name}; it may be older than this command."
-            )
-        version = min(spec.request_max_version, theirs[1], version_max)
-        if version < max(spec.schema_min_version, theirs[0]):
-            raise RequestUnsupported(
-                f"{self.endpoint} speaks {spec.name} in versions {theirs[0]} to {theirs[1]}, none of which can be used."
-            )
-        return version
+    @property
+    def api_versions(self) -> ApiVersionsResponse | None:
+        """What the node answered when the connection was made."""
+        return self._machine.api_versions
+
+    @property
+    def features(self) -> dict[str, int]:
+        """Finalized features by name and level, as the node told when the connection was made."""
+        response = self._machine.api_versions
+        rows = [] if response is None else response.finalized_features
+        return {feature.name: feature.max_version_level for feature in rows}
+
+    def version_of(self, spec: ApiSpec, version_max: int = VERSION_MAX) -> int:
+        """The highest version that both sides speak; raises RequestUnsupported."""
+        try:
+            return self._machine.version_for(spec, version_max)
+        except PeerUnsupported as error:
+            raise RequestUnsupported(str(error)) from None
 
     def post(
-        self, request: Message, *, timeout_ms: int, version_max: int = _VERSION_MAX, answered: bool = True
+        self, request: Message, *, timeout_ms: int, version_max: int = VERSION_MAX, answered: bool = True
     ) -> asyncio.Future[Any]:
         """Sends at once, without waiting for room; the future has the response, or fails with ConnectionLost."""
         spec = API_SPECS[ApiKey(request.API_KEY)]
-        return self._post(request, spec, self.version_of(spec, version_max), timeout_ms, answered)
+        self.version_of(spec, version_max)
+        future: asyncio.Future[Any] = self._loop.create_future()
+        if self.closed or self._transport is None:
+            future.set_exception(ConnectionLost(f"{self.endpoint}: the connection is closed"))
+            return future
+        asked = _Asked(
+            request,
+            spec,
+            version_max,
+            future=future,
+            is_answered=answered,
+            measures=self._measures,
+            time=self._loop.time,
+        )
+        if answered:
+            seconds = timeout_ms / 1000
+            asked.timer = self._loop.call_later(seconds, self.close, f"no answer to {spec.name} within {timeout_ms} ms")
+        self._machine.send(asked)
+        if not answered and not future.done():
+            future.set_result(None)
+        self._write()
+        return future
 
-    async def ask(self, request: Message, *, timeout_ms: int, version_max: int = _VERSION_MAX) -> Any:
-        """Waits until what was sent before has left, sends, and waits for the response."""
+    async def ask(self, request: Message, *, timeout_ms: int, version_max: int = VERSION_MAX) -> Any:
+        """Waits until earlier requests have left, sends, and waits for the response."""
         if not self._writable.is_set():
             await self._writable.wait()
         return await self.post(request, timeout_ms=timeout_ms, version_max=version_max)
@@ -113,21 +187,11 @@ class Connection(asyncio.BufferedProtocol):
         except TimeoutError:
             self.close(f"nothing has left within {timeout_ms} ms")
 
-    async def negotiate(self, *, timeout_ms: int) -> None:
-        """Learns which versions the node speaks (KIP-35); a node that knows only old ones is asked in the oldest."""
-        spec = API_SPECS[ApiKey.API_VERSIONS]
-        request = ApiVersionsRequest(client_software_name=_SOFTWARE_NAME, client_software_version=__version__)
-        response: ApiVersionsResponse
-        response = await self._post(request, spec, spec.request_max_version, timeout_ms, True)
-        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
-            theirs = {api.api_key: api.max_version for api in response.api_keys}
-            version = min(theirs.get(ApiKey.API_VERSIONS, 0), spec.request_max_version)
-            response = await self._post(request, spec, version, timeout_ms, True)
-        if response.error_code != 0:
-            raise ConnectionLost(f"{self.endpoint} refuses to say which requests it knows ({response.error_code}).")
-        self.api_versions = response
-        self.versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
-        self.features = {feature.name: feature.max_version_level for feature in response.finalized_features}
+    async def negotiate(self) -> None:
+        """Learns which versions the node speaks (KIP-35); raises ConnectionLost."""
+        self._machine.open()
+        self._write()
+        await self._negotiated
 
     def close(self, reason: str = "the connection was closed") -> None:
         if self.closed:
@@ -135,17 +199,16 @@ class Connection(asyncio.BufferedProtocol):
         self.closed = True
         self._writable.set()
         if self._transport is not None:
-            if self._asked:
+            if self._machine.waiting:
                 self._transport.abort()
             else:
                 # What was sent without asking for an answer (acks=0) still leaves.
                 self._transport.close()
-        asked, self._asked = self._asked, {}
-        for one in asked.values():
-            if one.timer is not None:
-                one.timer.cancel()
-            if not one.future.done():
-                one.future.set_exception(ConnectionLost(f"{self.endpoint}: {reason}"))
+        self._machine.fail(reason)
+        if not self._negotiated.done():
+            self._negotiated.set_exception(ConnectionLost(f"{self.endpoint}: {reason}"))
+            # `negotiate` may not have been called.
+            self._negotiated.exception()
 
     # What the transport calls.
 
@@ -163,76 +226,32 @@ class Connection(asyncio.BufferedProtocol):
         self._writable.set()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
-        target = self._size if self._frame is None else self._frame
-        return memoryview(target)[self._filled :]
+        return self._machine.frames.targets()[0]
 
     def buffer_updated(self, nbytes: int) -> None:
         if self.closed:
-            # What still comes until the transport has ended is nobody's.
+            # Bytes that arrive until the transport has ended belong to no request.
             return
-        self._filled += nbytes
-        if self._frame is None:
-            if self._filled < 4:
-                return
-            size = int.from_bytes(self._size, "big", signed=True)
-            self._filled = 0
-            if not 4 <= size <= self._response_bytes_max:
-                self.close(f"an answer claims {size} bytes; is this a Kafka port?")
-                return
-            self._frame = bytearray(size)
-        elif self._filled == len(self._frame):
-            frame, self._frame, self._filled = self._frame, None, 0
-            self._on_frame(memoryview(frame))
+        machine = self._machine
+        self._measures.response_bytes += nbytes
+        machine.received(nbytes)
+        if machine.close_reason is not None:
+            self.close(machine.close_reason)
+            return
+        if machine.is_open and not self._negotiated.done():
+            self._negotiated.set_result(None)
+        self._write()
 
     def eof_received(self) -> bool:
         return False
 
-    def _post(
-        self, request: Message, spec: ApiSpec, version: int, timeout_ms: int, answered: bool
-    ) -> asyncio.Future[Any]:
-        future: asyncio.Future[Any] = self._loop.create_future()
-        if self.closed or self._transport is None:
-            future.set_exception(ConnectionLost(f"{self.endpoint}: the connection is closed"))
-            return future
-        correlation_id = self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
-        parts = request_parts(spec.key, version, correlation_id, self.client_id, request)
-        if answered:
-            seconds = timeout_ms / 1000
-            timer = self._loop.call_later(seconds, self.close, f"no answer to {spec.name} within {timeout_ms} ms")
-            self._asked[correlation_id] = _Asked(future, spec, version, timer, self._loop.time())
-        else:
-            future.set_result(None)
-        self._measures.requests += 1
-        self._measures.request_bytes += sum(map(len, parts))
-        self._transport.writelines(parts)  # type: ignore[arg-type]
-        return future
-
-    def _on_frame(self, frame: memoryview) -> None:
-        asked = self._asked.pop(int.from_bytes(frame[:4], "big"), None)
-        if asked is None:
-            self.close("an answer came that nobody asked for")
-            return
-        if asked.timer is not None:
-            asked.timer.cancel()
-        self._measures.responses += 1
-        self._measures.response_bytes += len(frame)
-        self._measures.latency_seconds += self._loop.time() - asked.sent
-        if asked.future.done():
-            return
-        spec, version, position = asked.spec, asked.version, 4
-        try:
-            if spec.response_header_version(version):
-                position = skip_tags(frame, 5, frame[4], len(frame)) if frame[4] else 5
-            elif spec.key is ApiKey.API_VERSIONS and bytes(frame[4:6]) == b"\0\x23":
-                # Whoever does not know the version answers in the oldest one (KIP-511).
-                version = 0
-            response, _ = decode(spec.response_class, frame, version, position)
-        except (MalformedMessage, IndexError) as error:
-            asked.future.set_exception(
-                ConnectionLost(f"{self.endpoint}: the answer to {spec.name} is damaged: {error}")
-            )
-            return
-        asked.future.set_result(response)
+    def _write(self) -> None:
+        outgoing = self._machine.outgoing
+        if outgoing.parts and self._transport is not None:
+            self._measures.requests += 1
+            self._measures.request_bytes += outgoing.unsent_bytes
+            self._transport.writelines(list(outgoing.parts))  # type: ignore[arg-type]
+            outgoing.clear()
 
 
 async def connect_plaintext(connection: Connection) -> None:
@@ -257,7 +276,7 @@ async def open_connection(
     try:
         async with asyncio.timeout(timeout_ms / 1000):
             await connector(connection)
-            await connection.negotiate(timeout_ms=timeout_ms)
+            await connection.negotiate()
     except TimeoutError:
         connection.close()
         raise ConnectionLost(f"{endpoint}: no connection within {timeout_ms} ms") from None

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.context import ConnectionContext, ListenerInfo
 from ottla.host.admission import Admission
-from ottla.host.connection import Connection, ConnectionSettings, FrameHandler, SharedReadState
+from ottla.host.connection import Connection, SharedReadState
 from ottla.host.logs import RateLimit
 from ottla.host.loopback import is_loopback, send_without_pacing
+from ottla.wire.connection.server import ConnectionLimits, Handler
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -110,12 +111,12 @@ class Listener:
         loop: EventLoop,
         world: World,
         broker: Broker,
-        dispatcher: FrameHandler,
+        dispatcher: Handler,
         bound_socket: socket.socket,
         info: ListenerInfo,
         admission: Admission,
         shared: SharedReadState,
-        settings: ConnectionSettings,
+        limits: ConnectionLimits,
         options: SocketOptions,
         idle_ms_max: int,
     ) -> None:
@@ -128,7 +129,7 @@ class Listener:
         self._is_local = is_loopback(bound_socket)
         self._admission = admission
         self._shared = shared
-        self._settings = settings
+        self._limits = limits
         self._options = options
         self._idle_seconds_max = idle_ms_max / 1000 if idle_ms_max >= 0 else None
         self._connections: set[Connection] = set()
@@ -275,7 +276,7 @@ class Listener:
                 dispatcher=self._dispatcher,
                 owner=self,
                 shared=self._shared,
-                settings=self._settings,
+                limits=self._limits,
             )
         )
 
@@ -303,5 +304,5 @@ class Listener:
             logger.debug("closed the connection %s: it was idle", connection.context.connection_id)
             connection.close()
         if not self._connections:
-            self._shared.large_buffers.clear()
+            self._shared.buffers.large.clear()
         self._plan_sweep()

@@ -26,7 +26,7 @@ from ottla.broker.dispatch import Dispatcher
 from ottla.broker.lifecycle import NodeLifecycle, StartError
 from ottla.host.admission import Admission
 from ottla.host.clock import SystemClock
-from ottla.host.connection import ConnectionSettings, SharedReadState
+from ottla.host.connection import SharedReadState
 from ottla.host.files import OsFiles, raise_open_files_limit
 from ottla.host.followed_limits import FollowedLimits
 from ottla.host.listener import BindError, Listener, SocketOptions, bind
@@ -40,6 +40,7 @@ from ottla.model.config import BrokerConfig, Endpoint
 from ottla.model.config.columns import LONG_MAX
 from ottla.model.deferred import Deferred
 from ottla.model.ports import World
+from ottla.wire.connection.server import ConnectionLimits
 
 __all__ = ["NodeProcess", "StartError", "address"]
 
@@ -280,7 +281,7 @@ class NodeProcess:
     def _open_listeners(self, broker: Broker, dispatcher: Dispatcher, *, are_controllers: bool) -> None:
         config = self._config
         admission = self._new_admission(broker, are_controllers=are_controllers)
-        settings = ConnectionSettings(
+        limits = ConnectionLimits(
             request_bytes_max=config.socket_request_max_bytes,
             requests_unanswered_max=config.queued_max_requests,
             unsent_bytes_max=UNSENT_BYTES_MAX,
@@ -297,7 +298,7 @@ class NodeProcess:
                 info=info,
                 admission=admission,
                 shared=self._shared,
-                settings=settings,
+                limits=limits,
                 options=self._options,
                 idle_ms_max=config.connections_max_idle_ms,
             )

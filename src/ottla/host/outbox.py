@@ -14,12 +14,11 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
-from ottla.broker.pending import Part
 from ottla.model.deferred import Deferred
 from ottla.model.ports import File, FileRegion, World
+from ottla.wire.connection.outgoing import Outgoing
 
 if TYPE_CHECKING:
     from ottla.host.loop import EventLoop
@@ -60,11 +59,13 @@ class OutboxOwner(Protocol):
 
 
 class Outbox:
+    """Moves the bytes of an `Outgoing` queue to a socket."""
+
     __slots__ = (
         "_closed",
         "_fd",
-        "_has_regions",
         "_loop",
+        "_outgoing",
         "_owner",
         "_parts",
         "_region_sent",
@@ -74,19 +75,24 @@ class Outbox:
         "_waiting_for_writable",
         "_waiting_since",
         "_world",
-        "unsent_bytes",
     )
 
-    def __init__(self, *, loop: EventLoop, world: World, connected_socket: socket.socket, owner: OutboxOwner) -> None:
+    def __init__(
+        self,
+        *,
+        loop: EventLoop,
+        world: World,
+        connected_socket: socket.socket,
+        outgoing: Outgoing,
+        owner: OutboxOwner,
+    ) -> None:
         self._loop = loop
         self._world = world
         self._socket = connected_socket
         self._fd = connected_socket.fileno()
         self._owner = owner
-        self._parts: deque[Part] = deque()
-        # Bytes in memory; regions of files do not count.
-        self.unsent_bytes = 0
-        self._has_regions = False
+        self._outgoing = outgoing
+        self._parts = outgoing.parts
         # Of the large region at the head of the queue: what is sent, and up to where its file is known to be in memory.
         self._region_sent = 0
         self._region_warm_until = -1
@@ -95,24 +101,8 @@ class Outbox:
         self._waiting_for_disk = False
         self._closed = False
 
-    @property
-    def is_empty(self) -> bool:
-        return not self._parts
-
-    def put(self, parts: list[Part]) -> None:
-        """Queues an answer; `flush` sends it."""
-        for part in parts:
-            size = len(part)
-            if size == 0:
-                continue
-            if isinstance(part, FileRegion):
-                self._has_regions = True
-            else:
-                self.unsent_bytes += size
-            self._parts.append(part)
-
     def flush(self) -> bool:
-        """Writes as much as the socket takes; whether that was everything. What is left goes out by itself."""
+        """Writes as much as the socket accepts. True if that was everything; the rest leaves without another call."""
         if self._waiting_for_writable or self._waiting_for_disk:
             return False
         return self._flush()
@@ -120,7 +110,6 @@ class Outbox:
     def close(self) -> None:
         self._closed = True
         self._stop_waiting_for_writable()
-        self._parts.clear()
 
     def _flush(self) -> bool:
         parts = self._parts
@@ -146,7 +135,7 @@ class Outbox:
         except OSError:
             self._owner.outbox_failed(None)
             return False
-        self._has_regions = False
+        self._outgoing.has_regions = False
         self._stop_waiting_for_writable()
         return True
 
@@ -177,21 +166,21 @@ class Outbox:
 
     def _send_buffers(self) -> int:
         """One send of the buffers at the head of the queue; 0 when it has to wait for the disk."""
-        parts = self._parts
+        outgoing, parts = self._outgoing, self._parts
         first = parts[0]
         if len(parts) == 1 and not isinstance(first, FileRegion):
             sent = self._socket.send(first)
-            self.unsent_bytes -= sent
+            outgoing.unsent_bytes -= sent
             if sent == len(first):
                 parts.popleft()
             else:
                 parts[0] = memoryview(first)[sent:]
             return sent
-        if not self._has_regions and self.unsent_bytes <= JOINED_MAX:
+        if not outgoing.has_regions and outgoing.unsent_bytes <= JOINED_MAX:
             # Copying a few small answers together is cheaper than telling the kernel about each of them.
             joined = b"".join(parts)  # type: ignore[arg-type]
             sent = self._socket.send(joined)
-            self.unsent_bytes -= sent
+            outgoing.unsent_bytes -= sent
             parts.clear()
             if sent < len(joined):
                 parts.append(memoryview(joined)[sent:])
@@ -200,21 +189,8 @@ class Outbox:
         if not buffers:
             return 0
         sent = self._socket.sendmsg(buffers, (), flags)
-        self.unsent_bytes -= sent
-        self._forget(sent)
+        outgoing.sent(sent)
         return sent
-
-    def _forget(self, sent: int) -> None:
-        """Takes so many bytes off the head of the queue."""
-        parts = self._parts
-        while sent:
-            head = parts[0]
-            assert not isinstance(head, FileRegion)
-            if sent < len(head):
-                parts[0] = memoryview(head)[sent:]
-                return
-            sent -= len(head)
-            parts.popleft()
 
     def _gather(self) -> tuple[list[bytes | bytearray | memoryview], int]:
         """The buffers at the head of the queue, small regions read in; MSG_MORE when a sendfile follows them."""
@@ -230,7 +206,7 @@ class Outbox:
                         self._read_on_worker(part)
                     return buffers, 0
                 self._parts[index] = data
-                self.unsent_bytes += len(data)
+                self._outgoing.unsent_bytes += len(data)
                 buffers.append(data)
             else:
                 buffers.append(part)
@@ -249,8 +225,7 @@ class Outbox:
             if deferred.error is not None or len(deferred.result()) < len(region):
                 self._owner.outbox_failed(f"cannot read {region}: {deferred.error or 'the file is shorter'}")
                 return
-            self._parts[0] = deferred.result()
-            self.unsent_bytes += len(region)
+            self._outgoing.replace_first(deferred.result())
             self._go_on()
 
         self._waiting_for_disk = True

@@ -1,10 +1,8 @@
-"""Connections from this node to others.
+"""Connections from this node to others: sockets that drive the machine `ottla.wire.connection.client`.
 
-A connection is opened by the first request for its endpoint and purpose, asks ApiVersions first so that both sides may
-be of different releases, then sends what waited meanwhile. Requests are pipelined and answers are matched in order.
-When anything goes wrong, every request under way fails and the connection is forgotten: the next request opens a new
-one. There is no retry here, because only the asker knows whether asking again makes sense. Host names are resolved on a
-worker, for a name server may take its time.
+A connection is opened by the first request for its endpoint and purpose. When anything goes wrong, every request that
+waits on it fails, and the next request opens a new connection. Host names are resolved on a worker, because a name
+server may be slow.
 """
 
 from __future__ import annotations
@@ -12,35 +10,31 @@ from __future__ import annotations
 import errno
 import logging
 import socket
-import struct
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, cast
 
-from ottla.host.buffers import LARGE_SIZE_MIN, SCRATCH_SIZE, LargeBuffers
+from ottla import __version__
 from ottla.host.loop import EventLoop
 from ottla.model.deferred import Deferred
 from ottla.model.ports import Timer, Workers
 from ottla.replica.fetcher_pool import PURPOSE as REPLICA_FETCH
-from ottla.wire.api import API_SPECS, ApiKey, ApiSpec
-from ottla.wire.codec import MalformedMessage, UnsupportedVersion, decode
-from ottla.wire.framing import request_parts
+from ottla.wire.api import API_SPECS, ApiSpec
+from ottla.wire.connection.buffers import ReceiveBuffers
+from ottla.wire.connection.client import ClientConnection
 from ottla.wire.message import Message
-from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.peers import AskedRequest, Endpoint, PeerUnreachable
 
 __all__ = ["PeerConnections", "PeerSettings"]
 
 logger = logging.getLogger("ottla.host.peers")
 
-_SIZE = struct.Struct(">i")
-_API_VERSIONS_VERSION = 3
+# A response is handled before the next is received; several are incomplete at a time where there are several leaders.
 _LARGE_BUFFERS_MAX = 4
 
-# By number: to make a member of an enumeration of it costs more than to find it.
+# By number: to make a member of an enumeration of a number costs more than the lookup.
 _SPECS = cast(Mapping[int, ApiSpec], API_SPECS)
 
-# A peer that does not take what we send is a peer that is gone: nothing here sends many small requests.
+# A peer with so many unanswered requests takes nothing any more: nodes send few requests, and wait for most of them.
 REQUESTS_WAITING_MAX = 1000
 
 
@@ -54,21 +48,8 @@ class PeerSettings(NamedTuple):
     replica_receive_buffer_bytes: int = -1
 
 
-class _ReceiveBuffers:
-    """Where responses are received; shared by all connections."""
-
-    __slots__ = ("large", "scratch", "scratch_head")
-
-    def __init__(self) -> None:
-        # Small responses, and the beginnings of larger ones.
-        self.scratch = memoryview(bytearray(SCRATCH_SIZE))
-        self.scratch_head = self.scratch[: _SIZE.size]
-        # A response is done with before the next is looked at; several are begun where there are several leaders.
-        self.large = LargeBuffers(buffers_max=_LARGE_BUFFERS_MAX)
-
-
 class _PeerConnection:
-    """One socket: connecting, then asking for versions, then open, then closed."""
+    """One socket: connecting, then open, then closed."""
 
     def __init__(
         self,
@@ -80,30 +61,22 @@ class _PeerConnection:
         workers: Workers | None,
         setup_timeout_ms: int,
         receive_buffer_bytes: int,
-        buffers: _ReceiveBuffers,
+        buffers: ReceiveBuffers,
     ) -> None:
         self._loop = loop
         self.endpoint = endpoint
-        self._client_id = client_id
-        self._response_bytes_max = response_bytes_max
         self._forget = forget
-        self._versions: dict[int, tuple[int, int]] | None = None
-        self._unsent: deque[AskedRequest] = deque()
-        self._unanswered: deque[AskedRequest] = deque()
-        self._outgoing = bytearray()
-        self._buffers = buffers
+        self._machine = ClientConnection(
+            str(endpoint),
+            client_id=client_id,
+            software=("ottla", __version__),
+            response_bytes_max=response_bytes_max,
+            waiting_max=REQUESTS_WAITING_MAX,
+            buffers=buffers,
+        )
         self._receive_buffer_bytes = receive_buffer_bytes
-        # A response of which a part is here, or not even its whole size.
-        self._frame: memoryview | None = None
-        self._frame_filled = 0
-        # The size of that response, or of the last one.
-        self._frame_size = 0
-        self._size_begun = b""
-        # Of the last request, and of the last response.
-        self._correlation_id = 0
-        self._answered_id = 0
         self._connected = False
-        self._writing = True
+        self._is_writing = False
         self._closed = False
         self._setup_timer: Timer | None = loop.call_later(
             setup_timeout_ms / 1000, self.close, f"not connected within {setup_timeout_ms} ms"
@@ -149,14 +122,9 @@ class _PeerConnection:
         if self._closed:
             asked.fail(PeerUnreachable(f"{self.endpoint} cannot be connected to"))
             return
-        if len(self._unsent) + len(self._unanswered) >= REQUESTS_WAITING_MAX:
-            asked.fail(PeerUnreachable(f"{self.endpoint} has {REQUESTS_WAITING_MAX} unanswered requests"))
-            return
         asked.timer = self._loop.call_later(timeout_ms / 1000, self.close, f"no answer within {timeout_ms} ms")
-        if self._versions is None:
-            self._unsent.append(asked)
-        else:
-            self._write_request(asked)
+        self._machine.send(asked)
+        self._flush()
 
     def close(self, reason: str) -> None:
         if self._closed:
@@ -169,17 +137,7 @@ class _PeerConnection:
             self._loop.remove_writer(fileno)
             self._socket.close()
         self._forget(self)
-        error = PeerUnreachable(f"{self.endpoint}: {reason}")
-        waiting = (*self._unanswered, *self._unsent)
-        self._unanswered.clear()
-        self._unsent.clear()
-        for asked in waiting:
-            try:
-                if not asked.deferred.done:
-                    asked.fail(error)
-            except Exception:
-                # A defect in what waited for one response is no reason to leave the others waiting for ever.
-                logger.exception("what waited for %s failed", self.endpoint)
+        self._machine.fail(reason)
 
     def _on_connected(self) -> None:
         assert self._socket is not None
@@ -190,160 +148,80 @@ class _PeerConnection:
         self._connected = True
         self._end_setup()
         self._loop.remove_writer(self._socket.fileno())
-        self._writing = False
         self._loop.add_reader(self._socket.fileno(), self._on_readable)
-        question: Deferred[Message] = Deferred()
-        question.when_done(self._on_versions)
-        asked = AskedRequest(
-            ApiVersionsRequest(client_software_name="ottla", client_software_version="1"),
-            API_SPECS[ApiKey.API_VERSIONS],
-            _API_VERSIONS_VERSION,
-            question,
-        )
-        asked.api_version = _API_VERSIONS_VERSION
-        self._write(asked)
+        self._machine.open()
+        self._flush()
 
     def _end_setup(self) -> None:
         if self._setup_timer is not None:
             self._setup_timer.cancel()
             self._setup_timer = None
 
-    def _on_versions(self, answer: Deferred[Message]) -> None:
-        if answer.error is not None:
-            return
-        response = cast(ApiVersionsResponse, answer.result())
-        self._versions = {row.api_key: (row.min_version, row.max_version) for row in response.api_keys}
-        while self._unsent and not self._closed:
-            self._write_request(self._unsent.popleft())
-
-    def _write_request(self, asked: AskedRequest) -> None:
-        assert self._versions is not None
-        spec = asked.spec
-        theirs = self._versions.get(int(spec.key))
-        if theirs is None:
-            asked.fail(PeerUnreachable(f"{self.endpoint} does not speak {spec.name}"))
-            return
-        version = min(asked.version_max, spec.schema_max_version, theirs[1])
-        if version < max(spec.schema_min_version, theirs[0]):
-            asked.fail(PeerUnreachable(f"{self.endpoint} speaks {spec.name} {theirs[0]}-{theirs[1]}, we do not"))
-            return
-        asked.api_version = version
-        try:
-            self._write(asked)
-        except UnsupportedVersion as error:
-            asked.fail(PeerUnreachable(f"{self.endpoint} speaks an older {spec.name}: {error}"))
-
-    def _write(self, asked: AskedRequest) -> None:
-        correlation_id = _following(self._correlation_id)
-        parts = request_parts(int(asked.spec.key), asked.api_version, correlation_id, self._client_id, asked.request)
-        self._correlation_id = correlation_id
-        for part in parts:
-            assert isinstance(part, bytes | bytearray | memoryview)
-            self._outgoing += part
-        self._unanswered.append(asked)
-        if not self._writing:
+    def _flush(self) -> None:
+        if self._connected and not self._is_writing and self._machine.outgoing.parts:
             self._on_writable()
 
     def _on_writable(self) -> None:
         assert self._socket is not None
+        outgoing = self._machine.outgoing
+        parts = outgoing.parts
         try:
-            sent = self._socket.send(self._outgoing)
+            while parts:
+                # A request has no regions of files.
+                data = parts[0] if len(parts) == 1 else b"".join(parts)  # type: ignore[arg-type]
+                outgoing.sent(self._socket.send(data))  # type: ignore[arg-type]
         except (BlockingIOError, InterruptedError):
-            sent = 0
+            pass
         except OSError as error:
             self.close(str(error))
             return
-        del self._outgoing[:sent]
-        if self._outgoing and not self._writing:
-            self._writing = True
+        if parts and not self._is_writing:
+            self._is_writing = True
             self._loop.add_writer(self._socket.fileno(), self._on_writable)
-        elif not self._outgoing and self._writing:
-            self._writing = False
+        elif not parts and self._is_writing:
+            self._is_writing = False
             self._loop.remove_writer(self._socket.fileno())
 
     def _on_readable(self) -> None:
         try:
-            self._read()
+            self._receive()
         except Exception:
-            # A defect in what waited for a response. What was received behind that is lost: whoever waits for it would
-            # otherwise be given the response to somebody else.
-            logger.exception("what waited for %s failed", self.endpoint)
+            # A defect in the callback of a response. What was received behind it is lost: a later request would get the
+            # response to another one.
+            logger.exception("a callback of a request to %s failed", self.endpoint)
             self.close("an internal error")
 
-    def _read(self) -> None:
-        if self._frame is None:
-            # After a large response another one is likely, and nothing of it should have to be copied.
-            buffers = self._buffers
-            into = buffers.scratch if self._frame_size < LARGE_SIZE_MIN else buffers.scratch_head
-            received = self._receive(into)
-            if received:
-                self._take_frames(into[:received])
-            if self._frame is None or self._frame_filled:
-                return
-            # Only its size was asked for; the rest has come with it, and needs no turn of its own.
-        frame = self._frame
-        self._frame_filled += self._receive(frame[self._frame_filled :])
-        if self._frame_filled == len(frame):
-            self._frame = None
-            self._on_response(frame)
-
-    def _receive(self, into: memoryview) -> int:
-        """How many bytes came: none when there are none yet, or when the connection has ended."""
+    def _receive(self) -> None:
         assert self._socket is not None
-        try:
-            received = self._socket.recv_into(into)
-        except (BlockingIOError, InterruptedError):
-            return 0
-        except OSError as error:
-            self.close(str(error))
-            return 0
-        if not received:
-            self.close("the peer closed the connection")
-        return received
-
-    def _take_frames(self, received: memoryview) -> None:
-        """Whole responses are answered; one that has only begun gets its place, and the rest is received into that."""
-        if self._size_begun:
-            received = memoryview(self._size_begun + received)
-            self._size_begun = b""
-        position = 0
-        while not self._closed and position < len(received):
-            if len(received) - position < _SIZE.size:
-                self._size_begun = bytes(received[position:])
+        machine = self._machine
+        frames = machine.frames
+        while True:
+            targets = frames.targets()
+            try:
+                if len(targets) == 1:
+                    received = self._socket.recv_into(targets[0])
+                else:
+                    received = self._socket.recvmsg_into(targets)[0]
+            except (BlockingIOError, InterruptedError):
                 return
-            (size,) = _SIZE.unpack_from(received, position)
-            if not 4 <= size <= self._response_bytes_max:
-                self.close(f"a response of {size} bytes")
+            except OSError as error:
+                self.close(str(error))
                 return
-            position += _SIZE.size
-            here = received[position : position + size]
-            # The frame gets bytes of its own: record bytes in it are kept and written to a log.
-            frame = memoryview(self._buffers.large.take(size))[:size]
-            frame[: len(here)] = here
-            self._frame_size = size
-            position += len(here)
-            if len(here) == size:
-                self._on_response(frame)
-            else:
-                self._frame, self._frame_filled = frame, len(here)
-
-    def _on_response(self, frame: memoryview) -> None:
-        if not self._unanswered:
-            self.close("a response nobody asked for")
-            return
-        self._answered_id = _following(self._answered_id)
-        if _SIZE.unpack_from(frame) != (self._answered_id,):
-            self.close("a response to another request")
-            return
-        asked = self._unanswered.popleft()
-        header_size = 5 if asked.spec.response_header_version(asked.api_version) else 4
-        try:
-            response, _ = decode(asked.spec.response_class, frame, asked.api_version, header_size)
-        except MalformedMessage as error:
-            asked.fail(PeerUnreachable(f"{self.endpoint}: malformed response: {error}"))
-            self.close("malformed response")
-            return
-        asked.finish(response)
+            # A view that is alive keeps the frame's buffer from being used for the next one.
+            del targets
+            if not received:
+                self.close("the peer closed the connection")
+                return
+            machine.received(received)
+            if machine.close_reason is not None:
+                self.close(machine.close_reason)
+                return
+            if self._closed:
+                return
+            self._flush()
+            if not frames.has_begun_frame:
+                return
+            # Only the size of a large frame was asked for. The rest has come with it and needs no turn of its own.
 
 
 class PeerConnections:
@@ -367,7 +245,7 @@ class PeerConnections:
         self._connections: dict[tuple[Endpoint, str], _PeerConnection] = {}
         # How long the next attempt may take, where the last one has failed.
         self._setup_timeouts_ms: dict[tuple[Endpoint, str], int] = {}
-        self._buffers = _ReceiveBuffers()
+        self._buffers = ReceiveBuffers(buffers_max=_LARGE_BUFFERS_MAX)
 
     def send(
         self, endpoint: Endpoint, request: Message, *, purpose: str, timeout_ms: int, version_max: int = 32767
@@ -419,10 +297,6 @@ class PeerConnections:
         if not connection.closed:
             self._connections[key] = connection
         return connection
-
-
-def _following(correlation_id: int) -> int:
-    return (correlation_id + 1) & 0x7FFFFFFF
 
 
 def _is_address(host: str) -> bool:

@@ -1,8 +1,8 @@
 """The port through which a node sends requests to other nodes and receives each response as a `Deferred`.
 
-`ottla.host` implements it on sockets, `ottla.sim` on its simulated network. The caller supplies the endpoint and a
-`purpose` and retries failed requests. The implementation keeps one connection per endpoint and purpose: responses
-arrive in request order, and a heartbeat must not wait behind a fetch that the other node has parked.
+`ottla.host` implements this on sockets, `ottla.sim` on its own network. The caller keeps the endpoint, chooses the
+`purpose` and repeats what failed. The implementation keeps one connection for each endpoint and purpose, because
+requests of one connection are handled one after another: a heartbeat must not wait behind a fetch that is parked.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ottla.model.ports import Timer
     from ottla.wire.api import ApiSpec
 
-__all__ = ["AskedRequest", "Endpoint", "PeerUnreachable", "Peers"]
+__all__ = ["AskedRequest", "Endpoint", "PeerUnreachable", "PeerUnsupported", "Peers"]
 
 
 class Endpoint(NamedTuple):
@@ -29,6 +29,10 @@ class Endpoint(NamedTuple):
 
 class PeerUnreachable(OSError):
     """There is no response: no connection, connection lost, time-out, or an API that the peer lacks. May be retried."""
+
+
+class PeerUnsupported(PeerUnreachable):
+    """The peer does not speak the API, or no version of it that this side speaks."""
 
 
 class Peers(Protocol):
@@ -44,14 +48,16 @@ class Peers(Protocol):
 class AskedRequest:
     """A request that waits to be sent or answered; used by implementations of `Peers`."""
 
-    __slots__ = ("api_version", "deferred", "request", "spec", "timer", "version_max")
+    __slots__ = ("api_version", "correlation_id", "deferred", "is_answered", "request", "spec", "timer", "version_max")
 
     def __init__(self, request: Message, spec: ApiSpec, version_max: int, deferred: Deferred[Message]) -> None:
         self.request = request
         self.spec = spec
         self.version_max = version_max
-        # Set when the request is sent.
+        # Both are chosen when the request is sent.
         self.api_version = -1
+        self.correlation_id = 0
+        self.is_answered = True
         self.deferred = deferred
         self.timer: Timer | None = None
 
@@ -63,4 +69,5 @@ class AskedRequest:
     def fail(self, error: PeerUnreachable) -> None:
         if self.timer is not None:
             self.timer.cancel()
-        self.deferred.fail(error)
+        if not self.deferred.done:
+            self.deferred.fail(error)

@@ -14,10 +14,11 @@ import pytest
 from ottla.broker.context import CloseConnection, ConnectionContext, ListenerInfo
 from ottla.broker.pending import Part, PendingResponse, ResponseWaiter
 from ottla.broker.statistics import ApiStatistics
-from ottla.host import connection as connection_module
-from ottla.host.connection import Connection, ConnectionSettings, SharedReadState
+from ottla.host.connection import Connection, SharedReadState
 from ottla.model.deferred import Deferred
 from ottla.model.ports import FileRegion, World
+from ottla.wire.connection import frames
+from ottla.wire.connection.server import ConnectionLimits
 
 LISTENER = ListenerInfo(
     name="PLAINTEXT",
@@ -45,6 +46,8 @@ class FakeDispatcher:
     def __init__(self) -> None:
         self.frames: list[memoryview] = []
         self.parked: list[Deferred[bytes]] = []
+        self.overlapping = frozenset([int.from_bytes(b"pa", "big")])
+        self.time = lambda: 0.0
         self.answers: dict[bytes, list[Part]] = {}
         # For how many seconds to be silent after these.
         self.mutes: dict[bytes, float] = {}
@@ -71,6 +74,14 @@ class FakeDispatcher:
             raise CloseConnection("it asked for it")
         return framed(request)
 
+    def starts_behind(self, api_key: int) -> frozenset[int]:
+        """Requests that are parked overlap with all that begin with a small letter, which is most of them here."""
+        first = chr(api_key >> 8)
+        return self.overlapping if first.islower() else frozenset()
+
+    def answered(self, parts: list[Part], connection: ConnectionContext) -> PendingResponse:
+        return PendingResponse.answered(parts, now=self.time(), statistics=connection.last_statistics)
+
 
 class Peer:
     """Both ends: ours under test, and the client's."""
@@ -85,6 +96,7 @@ class Peer:
         ours.setblocking(False)
         self.client.setblocking(False)
         self.dispatcher = FakeDispatcher()
+        self.dispatcher.time = loop.time
         self.closed_with: list[str | None] = []
         limits = {"request_bytes_max": 10_000_000, "requests_unanswered_max": 100, "unsent_bytes_max": 1_000_000}
         self.connection = Connection(
@@ -95,7 +107,7 @@ class Peer:
             dispatcher=self.dispatcher,
             owner=self,
             shared=SharedReadState(loop),
-            settings=ConnectionSettings(**{**limits, **settings}),
+            limits=ConnectionLimits(**{**limits, **settings}),
         )
 
     def connection_closed(self, connection: Connection, reason: str | None) -> None:
@@ -278,14 +290,14 @@ def test_an_impossible_size_closes_the_connection_after_what_was_answered(peer: 
 
 def test_a_large_frame_that_is_only_announced_costs_little(peer: Peer) -> None:
     peer.run(peer.loop.sock_sendall(peer.client, struct.pack(">i", 9_999_999) + b"beginning"))
-    peer.until(lambda: peer.connection._frame is not None)
-    assert len(peer.connection._frame) <= connection_module.FRAME_ALLOCATION_UNPROVEN
+    peer.until(lambda: peer.connection._machine.frames._frame is not None)
+    assert len(peer.connection._machine.frames._frame) <= frames.FRAME_ALLOCATION_UNPROVEN
     # Who has sent large frames before gets more at once, so that nothing of the next ones is copied.
     peer.run(peer.loop.sock_sendall(peer.client, bytes(9_999_999 - len(b"beginning"))))
     assert len(peer.receive()) == 9_999_999
     peer.run(peer.loop.sock_sendall(peer.client, struct.pack(">i", 9_999_999) + b"beginning"))
-    peer.until(lambda: peer.connection._frame is not None)
-    assert len(peer.connection._frame) == connection_module.FRAME_ALLOCATION_FIRST
+    peer.until(lambda: peer.connection._machine.frames._frame is not None)
+    assert len(peer.connection._machine.frames._frame) == frames.FRAME_ALLOCATION_FIRST
 
 
 def test_an_order_to_close_ends_the_connection_once_what_was_answered_is_sent(peer: Peer) -> None:
@@ -336,7 +348,7 @@ def test_a_slow_reader_holds_a_bounded_amount_of_answers(loop: asyncio.AbstractE
     for _ in range(50):
         peer.run(asyncio.sleep(0))
     assert len(peer.dispatcher.frames) < 50
-    assert peer.connection._outbox.unsent_bytes <= 150_004
+    assert peer.connection._machine.outgoing.unsent_bytes <= 150_004
     assert [peer.receive() for _ in range(100)] == [b"x" * 50_000] * 100
 
 
@@ -447,7 +459,7 @@ def test_small_answers_leave_in_pieces_when_the_socket_takes_no_more(
     requests = [b"%04d" % number * 75 for number in range(90)]
     peer.send(*requests)
     peer.until(lambda: len(peer.dispatcher.frames) == len(requests))
-    assert not peer.connection._outbox.is_empty
+    assert peer.connection._machine.outgoing.parts
     assert [peer.receive() for _ in requests] == requests
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from ottla.broker.context import ConnectionContext
 from ottla.broker.pending import ResponseWaiter
-from ottla.host import connection as connection_module
 from ottla.model.ports import World
+from ottla.wire.connection import server
 from tests.unit.host.test_connection import Peer, framed
 
 NewPeer = Callable[..., Peer]
@@ -120,7 +120,7 @@ def test_nothing_is_taken_for_a_request_any_more_while_the_last_answer_leaves(
 def test_reading_stops_at_the_limit_of_what_unanswered_requests_hold(
     peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection_module, "HELD_BYTES_MAX", 100)
+    monkeypatch.setattr(server, "HELD_BYTES_MAX", 100)
     requests = [b"park %04d" % number + bytes(21) for number in range(10)]
     peer.send(*requests)
     peer.until(lambda: len(peer.dispatcher.parked) == 4)
@@ -136,7 +136,7 @@ def test_reading_stops_at_the_limit_of_what_unanswered_requests_hold(
 def test_reading_stops_at_the_limit_of_answers_that_wait_for_others(
     peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection_module, "HELD_BYTES_MAX", 1000)
+    monkeypatch.setattr(server, "HELD_BYTES_MAX", 1000)
     peer.dispatcher.answers[b"a long answer"] = framed(bytes(496))
     peer.send(b"park one", *[b"a long answer"] * 5)
     peer.until(lambda: len(peer.dispatcher.frames) == 3)

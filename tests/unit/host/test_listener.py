@@ -17,10 +17,11 @@ from ottla.broker.context import ConnectionContext, ListenerInfo, Unlimited
 from ottla.broker.pending import Part, ResponseWaiter
 from ottla.broker.statistics import NodeStatistics
 from ottla.host.admission import Admission, AdmissionLimits
-from ottla.host.connection import ConnectionSettings, SharedReadState
+from ottla.host.connection import SharedReadState
 from ottla.host.listener import UNSENT_BYTES_MAX, BindError, Listener, SocketOptions, bind
 from ottla.host.logs import RateLimit
 from ottla.model.ports import World
+from ottla.wire.connection.server import ConnectionLimits
 
 
 class Echo:
@@ -63,7 +64,7 @@ class Served:
             info=info,
             admission=admission or Admission(AdmissionLimits()),
             shared=SharedReadState(self.loop),
-            settings=ConnectionSettings(request_bytes_max=1000, requests_unanswered_max=10, unsent_bytes_max=10_000),
+            limits=ConnectionLimits(request_bytes_max=1000, requests_unanswered_max=10, unsent_bytes_max=10_000),
             options=options,
             idle_ms_max=idle_ms_max,
         )

@@ -102,7 +102,7 @@ def test_what_is_set_for_sockets_reaches_them() -> None:
         broker: Any = SimpleNamespace(config=config, on_config_changed=[])
         node._open_listeners(broker, None, are_controllers=False)  # type: ignore[arg-type]
         (listener,) = node._listeners
-        assert (listener._settings.request_bytes_max, listener._settings.requests_unanswered_max) == (60_000, 9)
+        assert (listener._limits.request_bytes_max, listener._limits.requests_unanswered_max) == (60_000, 9)
         assert listener._idle_seconds_max == 3.0
         listener.stop_accepting()
 

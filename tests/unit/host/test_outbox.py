@@ -13,6 +13,7 @@ import pytest
 from ottla.host.files import OsFiles
 from ottla.host.outbox import GATHERED_BYTES_MAX, REGION_COPIED_MAX, REGION_RUN, Outbox
 from ottla.model.ports import FileRegion
+from ottla.wire.connection.outgoing import Outgoing
 
 PAGE = 4096
 
@@ -44,8 +45,9 @@ def test_what_is_not_in_memory_is_read_by_a_worker_though_its_ends_are(size: int
     world: Any = SimpleNamespace(workers=SimpleNamespace(submit=submit))
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        outbox = Outbox(loop=None, world=world, connected_socket=ours, owner=None)  # type: ignore[arg-type]
-        outbox.put([FileRegion(file, 0, size)])
+        outgoing = Outgoing()
+        outbox = Outbox(loop=None, world=world, connected_socket=ours, outgoing=outgoing, owner=None)  # type: ignore[arg-type]
+        outgoing.put([FileRegion(file, 0, size)])
         assert not outbox.flush()
     assert submitted == [(0, min(size, REGION_RUN))]
 
@@ -61,17 +63,18 @@ def test_small_regions_are_not_all_read_before_the_first_is_sent(tmp_path: Path)
     loop: Any = SimpleNamespace(
         add_writer=lambda *call: waiting.append(call), remove_writer=lambda *_: waiting.clear(), time=time.monotonic
     )
-    outbox = Outbox(loop=loop, world=None, connected_socket=ours, owner=owner)  # type: ignore[arg-type]
+    outgoing = Outgoing()
+    outbox = Outbox(loop=loop, world=None, connected_socket=ours, outgoing=outgoing, owner=owner)  # type: ignore[arg-type]
     count = 100
-    outbox.put([FileRegion(file, 0, REGION_COPIED_MAX) for _ in range(count)])
+    outgoing.put([FileRegion(file, 0, REGION_COPIED_MAX) for _ in range(count)])
     received = 0
     assert not outbox.flush()
     while received < count * REGION_COPIED_MAX:
-        assert outbox.unsent_bytes <= GATHERED_BYTES_MAX + REGION_COPIED_MAX
+        assert outgoing.unsent_bytes <= GATHERED_BYTES_MAX + REGION_COPIED_MAX
         received += len(theirs.recv(1 << 20))
         if waiting:
             outbox._flush()
-    assert outbox.is_empty
+    assert not outgoing.parts
     assert waits
     assert sum(waits) > 0, "how long the socket was waited for is told"
     ours.close()

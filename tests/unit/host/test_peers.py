@@ -201,7 +201,7 @@ def test_a_closed_port_and_an_unknown_api_are_unreachable() -> None:
             await finished(asked)
         from ottla.wire.messages.list_groups import ListGroupsRequest
 
-        with pytest.raises(PeerUnreachable, match="does not speak ListGroups"):
+        with pytest.raises(PeerUnreachable, match="does not support ListGroups"):
             await finished(peers.send(endpoint, ListGroupsRequest(), purpose="test", timeout_ms=5000))
 
     run(lambda _: HeartbeatResponse(), scenario)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ottla.host.buffers import BUFFERS_MAX, LARGE_SIZE_MAX, LARGE_SIZE_MIN, LargeBuffers
+from ottla.wire.connection.buffers import BUFFERS_MAX, LARGE_SIZE_MAX, LARGE_SIZE_MIN, LargeBuffers
 
 
 def test_a_buffer_is_reused_when_no_view_of_it_is_left() -> None:

@@ -1,0 +1,269 @@
+"""The asking end of a connection: versions are negotiated, requests go out, responses come back in order.
+
+The first request is ApiVersions, so that both ends may be of different releases (KIP-35, KIP-511). Requests that are
+sent before its response has come wait for it. Requests are pipelined; Kafka answers in request order, so a response
+belongs to the oldest unanswered request, and its correlation id must say so.
+
+When anything goes wrong, `fail` ends every request that waits. There is no retry here: only the asker knows whether a
+request may be repeated.
+
+A driver calls `open` once bytes can be sent, sends what `outgoing` has, feeds responses in (`frames.targets`,
+`received`), and closes the connection when `close_reason` is set. Timeouts are the driver's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from struct import Struct
+from typing import Any, Protocol
+
+from ottla.model.errors import ErrorCode
+from ottla.wire.api import API_SPECS, ApiKey, ApiSpec
+from ottla.wire.codec import MalformedMessage, UnsupportedVersion, decode
+from ottla.wire.connection.buffers import ReceiveBuffers
+from ottla.wire.connection.frames import FrameReader, FrameSizeError
+from ottla.wire.connection.outgoing import Outgoing
+from ottla.wire.framing import request_parts
+from ottla.wire.message import Message
+from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.peers import PeerUnreachable, PeerUnsupported
+from ottla.wire.primitives import skip_tags
+
+__all__ = ["VERSION_MAX", "Asked", "ClientConnection"]
+
+logger = logging.getLogger("ottla.wire.connection")
+
+_CORRELATION_ID = Struct(">i")
+_UNSUPPORTED_VERSION = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
+
+# A response begins with its correlation id.
+FRAME_SIZE_MIN = 4
+
+VERSION_MAX = 32767
+
+
+class Asked(Protocol):
+    """A request that waits to be sent or answered."""
+
+    request: Message
+    spec: ApiSpec
+    version_max: int
+    # Chosen when the request is sent.
+    api_version: int
+    correlation_id: int
+    # False for a produce request with acks=0.
+    is_answered: bool
+
+    def finish(self, response: Any) -> None:
+        """The response has come."""
+
+    def fail(self, error: PeerUnreachable) -> None:
+        """There will be no response."""
+
+
+class ClientConnection:
+    """One connection, without its socket. `name` is the endpoint, for error messages."""
+
+    __slots__ = (
+        "_client_id",
+        "_correlation_id",
+        "_name",
+        "_software",
+        "_unanswered",
+        "_unsent",
+        "_waiting_max",
+        "api_versions",
+        "close_reason",
+        "frames",
+        "outgoing",
+        "versions",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        client_id: str,
+        software: tuple[str, str],
+        response_bytes_max: int,
+        waiting_max: int,
+        buffers: ReceiveBuffers,
+    ) -> None:
+        self._name = name
+        self._client_id = client_id
+        # Name and version that the other end may show to its operators.
+        self._software = software
+        self._waiting_max = waiting_max
+        self.frames = FrameReader(buffers, size_min=FRAME_SIZE_MIN, size_max=response_bytes_max, is_trusted=True)
+        self.outgoing = Outgoing()
+        # Lowest and highest version by API key, once they are known; and the response that told them.
+        self.versions: dict[int, tuple[int, int]] | None = None
+        self.api_versions: ApiVersionsResponse | None = None
+        # Requests that wait for the versions, and requests that wait for their responses.
+        self._unsent: deque[Asked] = deque()
+        self._unanswered: deque[Asked] = deque()
+        # Of the last request.
+        self._correlation_id = 0
+        # Why the driver must close the connection, once it must.
+        self.close_reason: str | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """True once the versions are known: requests leave at once."""
+        return self.versions is not None
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait to be sent or answered."""
+        return len(self._unsent) + len(self._unanswered)
+
+    # -- requests --------------------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Bytes can be sent: asks for the versions of the other end."""
+        spec = API_SPECS[ApiKey.API_VERSIONS]
+        self._negotiate(spec, spec.request_max_version)
+
+    def send(self, asked: Asked) -> None:
+        """Queues a request for sending, or fails it. What failed before this call must not be sent."""
+        if self.waiting >= self._waiting_max:
+            asked.fail(PeerUnreachable(f"{self._name} has {self._waiting_max} unanswered requests"))
+        elif self.versions is None:
+            self._unsent.append(asked)
+        else:
+            self._send(asked)
+
+    def version_for(self, spec: ApiSpec, version_max: int = VERSION_MAX) -> int:
+        """The highest version that both ends speak; raises PeerUnsupported."""
+        assert self.versions is not None, "the versions are not known yet"
+        theirs = self.versions.get(spec.key)
+        if theirs is None:
+            raise PeerUnsupported(f"{self._name} does not support {spec.name}; it may be of an older release.")
+        version = min(spec.request_max_version, theirs[1], version_max)
+        if version < max(spec.schema_min_version, theirs[0]):
+            raise PeerUnsupported(
+                f"{self._name} speaks {spec.name} in versions {theirs[0]} to {theirs[1]}, none of which can be used."
+            )
+        return version
+
+    def fail(self, reason: str) -> None:
+        """The connection has ended: fails every request that waits."""
+        if self.close_reason is None:
+            self.close_reason = reason
+        error = PeerUnreachable(f"{self._name}: {reason}")
+        waiting = (*self._unanswered, *self._unsent)
+        self._unanswered.clear()
+        self._unsent.clear()
+        self.outgoing.clear()
+        for asked in waiting:
+            try:
+                asked.fail(error)
+            except Exception:
+                # A defect in the callback of one request must not leave the other requests waiting for ever.
+                logger.exception("a callback of a request to %s failed", self._name)
+
+    def _send(self, asked: Asked) -> None:
+        try:
+            asked.api_version = self.version_for(asked.spec, asked.version_max)
+            self._write(asked)
+        except PeerUnsupported as error:
+            asked.fail(error)
+        except UnsupportedVersion as error:
+            asked.fail(PeerUnsupported(f"{self._name} speaks an older {asked.spec.name}: {error}"))
+
+    def _write(self, asked: Asked) -> None:
+        correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        parts = request_parts(asked.spec.key, asked.api_version, correlation_id, self._client_id, asked.request)
+        asked.correlation_id = self._correlation_id = correlation_id
+        self.outgoing.put(parts)
+        if asked.is_answered:
+            self._unanswered.append(asked)
+
+    def _negotiate(self, spec: ApiSpec, version: int) -> None:
+        name, software_version = self._software
+        request = ApiVersionsRequest(client_software_name=name, client_software_version=software_version)
+        self._write(_Negotiation(self, request, spec, version))
+
+    def negotiated(self, response: ApiVersionsResponse, spec: ApiSpec) -> None:
+        """ApiVersions was answered. An end that knows only older versions is asked again in one of these."""
+        theirs = {row.api_key: (row.min_version, row.max_version) for row in response.api_keys}
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            highest = theirs.get(int(ApiKey.API_VERSIONS), (0, 0))[1]
+            self._negotiate(spec, min(highest, spec.request_max_version - 1))
+            return
+        if response.error_code:
+            self.close_reason = f"ApiVersions was answered with error {response.error_code}"
+            return
+        self.api_versions = response
+        self.versions = theirs
+        while self._unsent and self.close_reason is None:
+            self._send(self._unsent.popleft())
+
+    # -- responses -------------------------------------------------------------------------------------------------
+
+    def received(self, count: int) -> None:
+        """`count` bytes were received into `frames.targets()`: finishes the requests that they answer."""
+        frames = self.frames
+        frames.received(count)
+        try:
+            while self.close_reason is None:
+                frame = frames.next_frame()
+                if frame is None:
+                    break
+                self._on_response(frame)
+                # A view that is alive keeps the frame's buffer from being used for the next one.
+                del frame
+        except FrameSizeError as error:
+            self.close_reason = f"a response claims to have {error.size} bytes; is this a Kafka port?"
+        frames.retain()
+
+    def _on_response(self, frame: memoryview) -> None:
+        if not self._unanswered:
+            self.close_reason = "a response came that no request has asked for"
+            return
+        asked = self._unanswered[0]
+        (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
+        if correlation_id != asked.correlation_id:
+            self.close_reason = "a response came to another request than the oldest one"
+            return
+        self._unanswered.popleft()
+        try:
+            response = _decoded(asked, frame)
+        except (MalformedMessage, IndexError) as error:
+            asked.fail(PeerUnreachable(f"{self._name}: the response to {asked.spec.name} is malformed: {error}"))
+            self.close_reason = f"a malformed response to {asked.spec.name}"
+            return
+        asked.finish(response)
+
+
+class _Negotiation:
+    """The ApiVersions request with which a connection begins."""
+
+    __slots__ = ("_connection", "api_version", "correlation_id", "is_answered", "request", "spec", "version_max")
+
+    def __init__(self, connection: ClientConnection, request: Message, spec: ApiSpec, version: int) -> None:
+        self._connection = connection
+        self.request = request
+        self.spec = spec
+        self.version_max = version
+        self.api_version = version
+        self.correlation_id = 0
+        self.is_answered = True
+
+    def finish(self, response: ApiVersionsResponse) -> None:
+        self._connection.negotiated(response, self.spec)
+
+    def fail(self, error: PeerUnreachable) -> None:
+        """The connection ends, and with it the requests that wait for the versions."""
+
+
+def _decoded(asked: Asked, frame: memoryview) -> Any:
+    spec, version, position = asked.spec, asked.api_version, 4
+    if spec.response_header_version(version):
+        position = skip_tags(frame, 5, frame[4], len(frame)) if frame[4] else 5
+    elif spec.key is ApiKey.API_VERSIONS and frame[4:6] == _UNSUPPORTED_VERSION:
+        # An end that does not know the version answers in version 0 (KIP-511).
+        version = 0
+    response, _ = decode(spec.response_class, frame, version, position)
+    return response

@@ -1,0 +1,165 @@
+"""Cuts a stream of bytes into frames: four bytes of size, then so many bytes.
+
+A read goes into the scratch buffer that all connections of a loop share, and complete small frames are copied out of
+it. A frame that is not complete gets a buffer of its own, and further reads go straight into that buffer. After a large
+frame the next read asks for four bytes only, so the bytes of large frames are not copied at all.
+
+The size of a frame is checked before memory is allocated. On the serving end a buffer starts small and grows as the
+bytes arrive, so a client that announces 100 MB and sends nothing costs 64 KiB.
+
+A driver asks for `targets`, receives into them, reports `received`, and calls `next_frame` until it returns None. It
+then calls `retain`, because the scratch buffer belongs to the next connection.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from ottla.wire.connection.buffers import ReceiveBuffers
+
+__all__ = ["LARGE_FRAME_SIZE", "FrameReader", "FrameSizeError"]
+
+_SIZE = Struct(">i")
+_NOTHING = memoryview(b"")
+
+# From this size on, receiving in place saves more than the additional system call costs.
+LARGE_FRAME_SIZE = 32 * 1024
+
+# Where the peer is not trusted, the buffer of a frame begins with this much and doubles as its bytes arrive.
+FRAME_ALLOCATION_FIRST = 1024 * 1024
+
+# The same on a connection whose previous frame was small.
+FRAME_ALLOCATION_UNPROVEN = 64 * 1024
+
+
+class FrameSizeError(Exception):
+    """A frame announces an impossible size; the stream cannot be read any further."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"a frame of {size} bytes")
+        self.size = size
+
+
+class FrameReader:
+    """The receiving half of a connection."""
+
+    __slots__ = (
+        "_buffers",
+        "_data",
+        "_end",
+        "_filled",
+        "_frame",
+        "_is_trusted",
+        "_position",
+        "_size",
+        "_size_max",
+        "_size_min",
+    )
+
+    def __init__(self, buffers: ReceiveBuffers, *, size_min: int, size_max: int, is_trusted: bool) -> None:
+        self._buffers = buffers
+        self._size_min = size_min
+        self._size_max = size_max
+        # Whether a frame's announced size may be allocated at once: true where this end asked for the bytes.
+        self._is_trusted = is_trusted
+        # The incomplete frame, and how much of its buffer is filled.
+        self._frame: memoryview | None = None
+        self._filled = 0
+        # The size of the incomplete frame, or of the last complete one.
+        self._size = 0
+        # Bytes that are received but not cut into frames yet: `_data[_position:_end]`.
+        self._data = _NOTHING
+        self._position = 0
+        self._end = 0
+
+    @property
+    def has_begun_frame(self) -> bool:
+        """True if only the size of the next frame was received: its bytes are probably waiting in the socket."""
+        return self._frame is not None and not self._filled
+
+    @property
+    def unread_bytes(self) -> int:
+        """Bytes that were received and belong to no frame yet."""
+        return self._end - self._position
+
+    def targets(self) -> tuple[memoryview] | tuple[memoryview, memoryview]:
+        """The buffers for the next read, in this order."""
+        buffers = self._buffers
+        scratch = buffers.scratch if self._size < LARGE_FRAME_SIZE else buffers.head
+        frame = self._frame
+        if frame is None:
+            begun = self._end - self._position
+            if begun:
+                scratch[:begun] = self._data[self._position : self._end]
+                return (scratch[begun:],)
+            return (scratch,)
+        if len(frame) < self._size:
+            return (frame[self._filled :],)
+        # The end of this frame and the beginning of the next in one call.
+        return frame[self._filled :], scratch
+
+    def received(self, count: int) -> None:
+        """`count` bytes were received into the `targets`."""
+        frame = self._frame
+        if frame is None:
+            self._end = self._end - self._position + count
+            self._data, self._position = self._buffers.scratch, 0
+            return
+        filled = self._filled + count
+        room = len(frame)
+        if filled > room:
+            self._data, self._position, self._end = self._buffers.scratch, 0, filled - room
+            filled = room
+        self._filled = filled
+        if filled == room < self._size:
+            self._grow(frame)
+
+    def next_frame(self) -> memoryview | None:
+        """The next complete frame, in a writable buffer of its own; raises FrameSizeError."""
+        if self._frame is not None:
+            if self._filled < self._size:
+                return None
+            frame, self._frame = self._frame, None
+            return frame
+        position, end = self._position, self._end
+        if end - position < 4:
+            return None
+        data = self._data
+        (size,) = _SIZE.unpack_from(data, position)
+        if size < self._size_min or size > self._size_max:
+            raise FrameSizeError(size)
+        start = position + 4
+        after = start + size
+        if after > end:
+            self._begin(size, data[start:end])
+            self._position = end
+            return None
+        self._size, self._position = size, after
+        return memoryview(bytearray(data[start:after]))
+
+    def retain(self) -> None:
+        """Copies unread bytes out of the shared scratch buffer; they are read when `next_frame` is called again."""
+        position, end = self._position, self._end
+        if position == end:
+            self._data = _NOTHING
+        elif self._data is self._buffers.scratch or position:
+            self._data = memoryview(bytes(self._data[position:end]))
+        self._position, self._end = 0, end - position
+
+    def _begin(self, size: int, received: memoryview) -> None:
+        filled = len(received)
+        if self._is_trusted:
+            allocated = size
+        else:
+            limit = FRAME_ALLOCATION_FIRST if self._size >= LARGE_FRAME_SIZE else FRAME_ALLOCATION_UNPROVEN
+            allocated = max(min(size, limit), filled)
+        frame = memoryview(self._buffers.large.take(allocated))[:allocated]
+        frame[:filled] = received
+        self._frame, self._size, self._filled = frame, size, filled
+
+    def _grow(self, frame: memoryview) -> None:
+        """More room for a frame whose beginning has arrived: 1 MiB, then twice as much each time."""
+        allocated = min(self._size, max(2 * len(frame), FRAME_ALLOCATION_FIRST))
+        grown = memoryview(self._buffers.large.take(allocated))[:allocated]
+        grown[: len(frame)] = frame
+        self._frame = grown

@@ -1,0 +1,363 @@
+"""The serving end of a connection: requests in, answers out in request order.
+
+Starting. Kafka handles one request of a connection at a time. A client may rely on that: what a request sees is never
+older than what an earlier answer on the same connection showed. So a request is started when every earlier request
+of its connection has been answered. Until then it is *blocked*, and nothing behind it is read.
+
+The exception are APIs whose requests may overlap without a client being able to tell (`Handler.starts_behind`): a
+producer's pipeline of Produce requests is appended as it arrives and not one round trip at a time. The relation must be
+an equivalence: then the newest unanswered request alone decides whether the next one may start.
+
+Answering. A handler gives an answer at once, or an `Answer` that becomes ready later. Answers leave in request order.
+
+Back-pressure. Reading pauses at a blocked request, at too many unanswered requests or bytes of them, at too many unsent
+bytes, and while the client is muted for exceeding its quota. It resumes when half of that is gone. So a client that
+does not read its answers costs a bounded amount of memory.
+
+Ending. After a protocol error, or an order to close, nothing more is read; what was answered is still sent.
+
+A driver feeds bytes in (`frames.targets`, `received`), calls `collect_answers`, sends what `outgoing` has, and after
+each step looks at `is_paused`, `may_resume` and `is_finished`. `on_answer_ready` tells it that an answer became ready
+between two steps.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Container
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ottla.model.ports import FileRegion
+from ottla.wire.connection.buffers import ReceiveBuffers
+from ottla.wire.connection.frames import FrameReader, FrameSizeError
+from ottla.wire.connection.outgoing import Outgoing
+from ottla.wire.message import Part
+
+__all__ = [
+    "HELD_BYTES_MAX",
+    "Answer",
+    "CloseConnection",
+    "ConnectionLimits",
+    "Gate",
+    "Handler",
+    "ServerConnection",
+]
+
+# A request begins with API key, version and correlation id; a shorter frame is not Kafka's protocol.
+FRAME_SIZE_MIN = 8
+
+# Bytes of unanswered requests, and of answers that wait for an earlier one, that a connection may hold.
+HELD_BYTES_MAX = 32 * 1024 * 1024
+
+_NO_API = -1
+
+
+class CloseConnection(Exception):
+    """Ends the connection that a request came on; the sentence goes to the log.
+
+    Raised where the protocol has no answer: an unknown API or version, a malformed frame, and a failed produce request
+    with acks=0, whose client learns of the failure in no other way.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionLimits:
+    request_bytes_max: int
+    requests_unanswered_max: int
+    unsent_bytes_max: int
+
+
+class Answer(Protocol):
+    """The place of an answer in its connection's order: `ottla.broker.pending.PendingResponse`."""
+
+    ready: bool
+    # None once ready: the request has no answer (acks=0).
+    parts: list[Part] | None
+    close_reason: str | None
+    # What the connection holds in memory for it.
+    held_bytes: int
+
+    def left(self, now: float) -> None:
+        """The answer was queued for sending, at this time of the monotonic clock."""
+
+
+class Handler(Protocol):
+    """Answers requests: `ottla.broker.dispatch.Dispatcher`."""
+
+    def dispatch(self, frame: memoryview, connection: Any, waiter: Any) -> list[Part] | Any | None:
+        """The answer, an `Answer` that calls `waiter.response_ready()`, or None where the request has no answer.
+
+        Raises CloseConnection.
+        """
+
+    def starts_behind(self, api_key: int) -> Container[int]:
+        """The API keys whose unanswered requests do not keep a request of this API from being started."""
+
+    def answered(self, parts: list[Part], connection: Any) -> Any:
+        """An `Answer` that is ready, for an answer that waits for an earlier one."""
+
+
+class Gate(Protocol):
+    """Stands before the first request of a connection, until the client has proven who it is (SASL)."""
+
+    is_open: bool
+
+    def take(self, frame: memoryview, connection: Any) -> list[Part] | None:
+        """The gate's own answer, or None where the handler is to answer the frame. Raises CloseConnection."""
+
+
+class ServerConnection:
+    """One connection, without its socket."""
+
+    __slots__ = (
+        "_blocked",
+        "_context",
+        "_gate",
+        "_handler",
+        "_held_bytes",
+        "_is_muted",
+        "_is_stepping",
+        "_is_stopping",
+        "_limits",
+        "_newest_api_key",
+        "_on_answer_ready",
+        "_unanswered",
+        "close_reason",
+        "frames",
+        "is_paused",
+        "outgoing",
+    )
+
+    def __init__(
+        self,
+        *,
+        handler: Handler,
+        context: Any,
+        limits: ConnectionLimits,
+        buffers: ReceiveBuffers,
+        on_answer_ready: Callable[[], object],
+        outgoing: Outgoing | None = None,
+        gate: Gate | None = None,
+    ) -> None:
+        self._handler = handler
+        self._context = context
+        self._limits = limits
+        self._gate = gate
+        self._on_answer_ready = on_answer_ready
+        self.frames = FrameReader(buffers, size_min=FRAME_SIZE_MIN, size_max=limits.request_bytes_max, is_trusted=False)
+        self.outgoing = outgoing if outgoing is not None else Outgoing()
+        # Started requests without an answer, and answers that wait for them, in request order.
+        self._unanswered: deque[Any] = deque()
+        # The API key of the last of them that was started, where there are any.
+        self._newest_api_key = _NO_API
+        # A request that was received but may not be started yet.
+        self._blocked: memoryview | None = None
+        # What the frames of unanswered requests and the waiting answers hold in memory.
+        self._held_bytes = 0
+        # True if nothing more is to be read for now.
+        self.is_paused = False
+        self._is_muted = False
+        # True while requests are handled: an answer that becomes ready meanwhile is collected afterwards.
+        self._is_stepping = False
+        self._is_stopping = False
+        # Why the connection ends, once that is decided.
+        self.close_reason: str | None = None
+
+    # -- requests --------------------------------------------------------------------------------------------------
+
+    def received(self, count: int) -> None:
+        """`count` bytes were received into `frames.targets()`: starts the requests among them."""
+        self.frames.received(count)
+        self.take_frames()
+
+    def take_frames(self) -> None:
+        """Starts requests that were received, until one is blocked or a limit is reached."""
+        frames = self.frames
+        self._is_stepping = True
+        try:
+            while not self.is_paused:
+                frame = frames.next_frame()
+                if frame is None:
+                    break
+                if self._unanswered and not self._may_start(frame):
+                    self._blocked = frame
+                    self.is_paused = True
+                else:
+                    self._start(frame)
+                # A view that is alive keeps the frame's buffer from being used for the next one.
+                del frame
+        except FrameSizeError as error:
+            self._refuse_size(error.size)
+        finally:
+            self._is_stepping = False
+        frames.retain()
+
+    def collect_answers(self, now: float) -> None:
+        """Queues the answers that are ready for sending, in request order."""
+        unanswered = self._unanswered
+        while unanswered and unanswered[0].ready:
+            answer = unanswered.popleft()
+            self._held_bytes -= answer.held_bytes
+            if answer.close_reason is not None:
+                self._end(answer.close_reason)
+                return
+            answer.left(now)
+            if answer.parts is not None:
+                self.outgoing.put(answer.parts)
+
+    def response_ready(self) -> None:
+        """An answer became ready: called by the answer itself."""
+        if not self._is_stepping:
+            self._on_answer_ready()
+
+    def _may_start(self, frame: memoryview) -> bool:
+        """True if no client can tell that the request was started before earlier ones were answered."""
+        return self._newest_api_key in self._handler.starts_behind(frame[0] << 8 | frame[1])
+
+    def _start(self, frame: memoryview) -> None:
+        """Hands a request to the handler, and queues its answer or the place of its answer."""
+        try:
+            if self._gate is not None:
+                answer = self._pass_gate(self._gate, frame)
+            else:
+                answer = self._handler.dispatch(frame, self._context, self)
+        except CloseConnection as order:
+            self._end(str(order), keeps_answers=True)
+            return
+        if type(answer) is list:
+            if self._unanswered:
+                waiting = self._handler.answered(answer, self._context)
+                self._hold(waiting, sum([len(part) for part in answer if not isinstance(part, FileRegion)]))
+            else:
+                self.outgoing.put(answer)
+        elif answer is not None:
+            self._hold(answer, len(frame))
+            self._newest_api_key = frame[0] << 8 | frame[1]
+        limits = self._limits
+        if (
+            len(self._unanswered) >= limits.requests_unanswered_max
+            or self.outgoing.unsent_bytes >= limits.unsent_bytes_max
+            or self._held_bytes >= HELD_BYTES_MAX
+        ):
+            self.is_paused = True
+
+    def _pass_gate(self, gate: Gate, frame: memoryview) -> list[Part] | Any | None:
+        answer = gate.take(frame, self._context)
+        if gate.is_open:
+            self._gate = None
+        return self._handler.dispatch(frame, self._context, self) if answer is None else answer
+
+    def _hold(self, answer: Any, size_bytes: int) -> None:
+        answer.held_bytes = size_bytes
+        self._held_bytes += size_bytes
+        self._unanswered.append(answer)
+
+    # -- back-pressure ---------------------------------------------------------------------------------------------
+
+    @property
+    def unanswered(self) -> int:
+        """Started requests whose answers have not been queued for sending."""
+        return len(self._unanswered)
+
+    @property
+    def has_ready_answer(self) -> bool:
+        return bool(self._unanswered) and bool(self._unanswered[0].ready)
+
+    @property
+    def may_resume(self) -> bool:
+        """True if a paused connection may read again: half of what it was paused for is gone."""
+        limits = self._limits
+        return not (
+            (self._blocked is not None and self._unanswered and not self._may_start(self._blocked))
+            or 2 * len(self._unanswered) > limits.requests_unanswered_max
+            or 2 * self.outgoing.unsent_bytes > limits.unsent_bytes_max
+            or 2 * self._held_bytes > HELD_BYTES_MAX
+            or self._is_muted
+            or self.close_reason is not None
+            or self._is_stopping
+        )
+
+    def resume(self) -> None:
+        """Reads again, beginning with what was received before the pause. Only where `may_resume` is true.
+
+        To be called on a stack of its own and not where an answer has just become ready: it starts requests.
+        """
+        self.is_paused = False
+        blocked, self._blocked = self._blocked, None
+        if blocked is not None:
+            self._is_stepping = True
+            try:
+                self._start(blocked)
+            finally:
+                self._is_stepping = False
+            del blocked
+        if not self.is_paused:
+            self.take_frames()
+
+    def mute(self) -> None:
+        """Takes no further requests until `unmute`; requests that were started are answered (KIP-219)."""
+        self._is_muted = True
+        self.is_paused = True
+
+    def unmute(self) -> None:
+        self._is_muted = False
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Takes no further requests; requests that were started are answered. For the shutdown of a node."""
+        self._is_stopping = True
+        self.is_paused = True
+        self._blocked = None
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._is_stopping
+
+    @property
+    def is_ending(self) -> bool:
+        return self._is_stopping or self.close_reason is not None
+
+    @property
+    def is_finished(self) -> bool:
+        """True if the connection can be closed: it is ending, and everything that will be sent has been sent.
+
+        Unanswered requests are awaited when the node stops, not when the client broke the protocol.
+        """
+        if self.outgoing.parts or self._is_stepping:
+            return False
+        return self.close_reason is not None or (self._is_stopping and not self._unanswered)
+
+    def drop(self) -> None:
+        """The connection is closed: forgets everything that was received or waits to be sent."""
+        self._unanswered.clear()
+        self._blocked = None
+        self.outgoing.clear()
+        self.is_paused = True
+
+    def _end(self, reason: str, *, keeps_answers: bool = False) -> None:
+        if self.close_reason is None:
+            self.close_reason = reason
+        self.is_paused = True
+        self._blocked = None
+        if not keeps_answers:
+            self._unanswered.clear()
+            self._held_bytes = 0
+
+    def _refuse_size(self, size: int) -> None:
+        if size < FRAME_SIZE_MIN:
+            self._end(f"a request cannot have a size of {size} bytes", keeps_answers=True)
+        else:
+            maximum = self._limits.request_bytes_max
+            reason = f"a request of {size} bytes is larger than socket.request.max.bytes ({maximum})"
+            self._end(reason, keeps_answers=True)
+
+    def invariants(self) -> None:
+        """What must hold between two steps; for tests and the simulator."""
+        assert not self._is_stepping
+        assert self._held_bytes == sum(answer.held_bytes for answer in self._unanswered)
+        assert self._blocked is None or self.is_paused
+        assert self.close_reason is None or self.is_paused
+        assert len(self._unanswered) <= self._limits.requests_unanswered_max
+        assert self.outgoing.unsent_bytes >= 0
