@@ -14,11 +14,17 @@ from ottla.replica.partition import Partition
 from ottla.replica.producing import WaitingProduce
 from ottla.storage.log import PartitionLog
 from ottla.storage.producer_state import ProducerState
+from ottla.wire.connection.server import ServerConnection
 
 
 def answers_before_replication(patch: pytest.MonkeyPatch) -> None:
     """acks=all is answered as soon as the leader has the record."""
     patch.setattr(WaitingProduce, "wait_for_safety", lambda *_: None)
+
+
+def starts_requests_as_they_arrive(patch: pytest.MonkeyPatch) -> None:
+    """A request behind a waiting one is evaluated at once and answered later."""
+    patch.setattr(ServerConnection, "_may_start", lambda *_: True)
 
 
 def serves_beyond_the_high_watermark(patch: pytest.MonkeyPatch) -> None:

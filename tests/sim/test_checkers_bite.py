@@ -26,6 +26,11 @@ CASES: list[tuple[Callable[[pytest.MonkeyPatch], None], set[str], dict[str, obje
         {"reads last", "stable reads"},
         {"faults": ("slow links", "kill", "partition")},
     ),
+    (
+        broken_data_path.starts_requests_as_they_arrive,
+        {"answers of a connection never go back"},
+        {"pipelines": 2, "seconds": 6.0},
+    ),
     (broken_data_path.high_watermark_follows_any_follower, {"high watermark"}, {"faults": ("slow links",)}),
     (broken_data_path.ignores_sequence_numbers, {"idempotent writes"}, {"faults": ("connection resets", "freeze")}),
     (broken_data_path.follower_stamps_batches_itself, {"committed prefixes are equal"}, {"seconds": 3.0}),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ottla.sim.kernel import SECOND_US, Kernel
-from ottla.sim.network import Network, Socket
+from ottla.sim.network import WINDOW_BYTES, Network, Socket
 from ottla.sim.process import Process
 
 
@@ -14,10 +16,11 @@ class Pair:
         self.kernel = Kernel(7)
         self.network = Network(self.kernel)
         self.processes = {name: Process(self.kernel, name, on_defect=_raise) for name in "ab"}
-        self.arrived: dict[str, list[bytes]] = {"a": [], "b": []}
+        self.arrived: dict[str, bytes] = {"a": b"", "b": b""}
+        self.has_room: list[str] = []
         self.closed: dict[str, list[str]] = {"a": [], "b": []}
         self.sockets: dict[str, Socket] = {}
-        self.network.bind("b", 1, self.processes["b"]).open(lambda socket: self._take("b", socket), {})
+        self.network.bind("b", 1, self.processes["b"]).open(lambda socket: self._take("b", socket))
         self.network.connect(
             process=self.processes["a"],
             source="a",
@@ -30,7 +33,16 @@ class Pair:
 
     def _take(self, name: str, socket: Socket) -> None:
         self.sockets[name] = socket
-        socket.take_frames(self.arrived[name].append, self.closed[name].append)
+        socket.take(
+            on_readable=lambda: self._read(name),
+            on_writable=lambda: self.has_room.append(name),
+            on_closed=self.closed[name].append,
+        )
+
+    def _read(self, name: str) -> None:
+        buffer = bytearray(100)
+        count = self.sockets[name].recv_into(memoryview(buffer))
+        self.arrived[name] += buffer[:count]
 
     def run(self, seconds: float) -> None:
         self.kernel.run_until(self.kernel.now_us + round(seconds * SECOND_US))
@@ -40,40 +52,40 @@ def _raise(sentence: str, error: BaseException) -> None:
     raise AssertionError(sentence) from error
 
 
-def test_frames_arrive_whole_and_in_order() -> None:
+def test_bytes_arrive_in_order() -> None:
     pair = Pair()
     pair.network.link("a", "b").delay_us = (1, 1_000_000)
-    frames = [bytes([number]) for number in range(50)]
-    for frame in frames:
-        pair.sockets["a"].send(frame)
+    sent = [bytes([number]) * 3 for number in range(50)]
+    for data in sent:
+        pair.sockets["a"].send(data)
     pair.run(5)
-    assert pair.arrived["b"] == frames
+    assert pair.arrived["b"] == b"".join(sent)
 
 
-def test_a_blocked_direction_keeps_frames_and_the_other_does_not() -> None:
+def test_a_blocked_direction_keeps_bytes_and_the_other_does_not() -> None:
     pair = Pair()
     pair.network.block("a", "b")
     pair.sockets["a"].send(b"late")
     pair.sockets["b"].send(b"at once")
     pair.run(1)
-    assert (pair.arrived["a"], pair.arrived["b"]) == ([b"at once"], [])
+    assert (pair.arrived["a"], pair.arrived["b"]) == (b"at once", b"")
     pair.network.unblock("a", "b")
     pair.run(1)
-    assert pair.arrived["b"] == [b"late"]
+    assert pair.arrived["b"] == b"late"
 
 
 def test_what_was_kept_back_arrives_in_order_and_before_what_comes_later() -> None:
     pair = Pair()
     pair.network.link("a", "b").delay_us = (1, 1_000_000)
     pair.network.block("a", "b")
-    frames = [bytes([number]) for number in range(40)]
-    for frame in frames[:20]:
-        pair.sockets["a"].send(frame)
+    sent = [bytes([number]) * 3 for number in range(40)]
+    for data in sent[:20]:
+        pair.sockets["a"].send(data)
     pair.network.unblock("a", "b")
-    for frame in frames[20:]:
-        pair.sockets["a"].send(frame)
+    for data in sent[20:]:
+        pair.sockets["a"].send(data)
     pair.run(5)
-    assert pair.arrived["b"] == frames
+    assert pair.arrived["b"] == b"".join(sent)
 
 
 def test_who_waits_too_long_for_a_blocked_link_gives_up_alone() -> None:
@@ -111,7 +123,40 @@ def test_a_frozen_program_answers_when_it_is_resumed() -> None:
     pair.processes["b"].freeze()
     pair.sockets["a"].send(b"hello")
     pair.run(5)
-    assert pair.arrived["b"] == []
+    assert pair.arrived["b"] == b""
     pair.processes["b"].resume()
     pair.run(1)
-    assert pair.arrived["b"] == [b"hello"]
+    assert pair.arrived["b"] == b"hello"
+
+
+def test_a_sender_waits_for_a_receiver_that_does_not_read() -> None:
+    pair = Pair()
+    sender, receiver = pair.sockets["a"], pair.sockets["b"]
+    receiver.stall(True)
+    sent = 0
+    while (taken := sender.send(bytes(10_000))) == 10_000:
+        sent += taken
+    sent += taken
+    assert sent in WINDOW_BYTES
+    with pytest.raises(BlockingIOError):
+        sender.send(b"more")
+    pair.run(5)
+    assert (pair.arrived["b"], pair.has_room) == (b"", [])
+    receiver.stall(False)
+    pair.run(5)
+    assert len(pair.arrived["b"]) == sent
+    assert pair.has_room == ["a"]
+    assert sender.send(b"more") == 4
+
+
+def test_the_end_of_a_connection_is_noticed_when_everything_is_read() -> None:
+    pair = Pair()
+    pair.sockets["b"].read(False)
+    pair.sockets["a"].send(b"last words")
+    pair.sockets["a"].close()
+    pair.run(5)
+    assert pair.closed["b"] == []
+    pair.sockets["b"].read(True)
+    pair.run(5)
+    assert pair.arrived["b"] == b"last words"
+    assert pair.closed["b"] == ["the peer closed the connection"]

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import TYPE_CHECKING
 
-from ottla.broker.apis import CONTROLLER_HANDLERS, HANDLERS
 from ottla.broker.context import ListenerInfo
 from ottla.broker.controller_role import controller_dispatcher
 from ottla.broker.dispatch import Dispatcher
@@ -266,7 +265,7 @@ class _Run:
             if info.is_controller is are_controllers:
                 listener = SimListener(broker, dispatcher, info, on_request=self._on_request)
                 self._listeners.append(listener)
-                listener.open(bound, CONTROLLER_HANDLERS if are_controllers else HANDLERS)
+                listener.open(bound)
 
     def _on_request(self, api_key: int, client_host: str, moment: str) -> None:
         if self._node.on_request is not None:

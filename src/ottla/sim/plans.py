@@ -31,6 +31,8 @@ class Plan:
     min_insync_replicas: int = 2
     producers: int = 2
     readers: int = 1
+    # Clients that send requests of several APIs on one connection without waiting for answers.
+    pipelines: int = 0
     churns_topics: bool = True
     groups: int = 1
     # What a group may be: clients that only commit, or members of one of the protocols.
@@ -101,6 +103,7 @@ def plan_of(
         fault_pause_seconds=pause,
         settings=settings,
         topic_configs=(("internal.segment.bytes", random.choice(("2048", "20000"))),) if random.random() < 0.5 else (),
+        pipelines=random.choice((0, 1, 2)),
     )
 
 

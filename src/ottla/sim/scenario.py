@@ -15,6 +15,7 @@ from random import Random
 
 from ottla.model.ids import TopicPartition
 from ottla.sim.checkers.checker import Checker
+from ottla.sim.checkers.connections import ConnectionOrder
 from ottla.sim.checkers.delivery import Delivery, ReadsLast
 from ottla.sim.checkers.groups import CommittedOffsets, OneOwner
 from ottla.sim.checkers.healing import what_is_not_healed
@@ -33,6 +34,7 @@ from ottla.sim.workloads.copies import Copy
 from ottla.sim.workloads.groups import ClassicMember, ConsumerMember
 from ottla.sim.workloads.moves import Moves
 from ottla.sim.workloads.offsets import CommitOffsets
+from ottla.sim.workloads.pipelines import Pipelines
 from ottla.sim.workloads.produce import Produce
 from ottla.sim.workloads.read_committed import ReadCommitted
 from ottla.sim.workloads.topics import ChurnTopics, CreateTopics, partitions_of
@@ -52,6 +54,7 @@ CHECKERS: tuple[type[Checker], ...] = (
     OneOwner,
     CommittedOffsets,
     Transactions,
+    ConnectionOrder,
 )
 
 GROUP_KINDS: dict[str, type[ClassicMember] | type[ConsumerMember] | None] = {
@@ -257,6 +260,16 @@ class _Scenario:
                 max_wait_ms=random.choice((0, 100, 500)),
             )
             for number in range(plan.readers)
+        )
+        workloads.extend(
+            Pipelines(
+                stage,
+                f"pipelines-{number}",
+                random.choice(partitions),
+                requests_max=random.choice((4, 12)),
+                bytes_per_second=random.choice((0, 2_000)),
+            )
+            for number in range(plan.pipelines)
         )
         if plan.churns_topics:
             workloads.append(

@@ -1,25 +1,27 @@
-"""The serving end of a simulated connection: the twin of `ottla.host.connection`.
-
-Requests are handled as they arrive, however many are under way; answers leave in request order.
-"""
+"""The serving end of a simulated connection: drives the machine that real nodes use, `ottla.wire.connection.server`."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-from ottla.broker.apis import HandlerSpec
 from ottla.broker.context import CloseConnection, ConnectionContext, ListenerInfo
-from ottla.broker.pending import Part, PendingResponse
+from ottla.model.ports import FileRegion
 from ottla.sim.network import Listener, Socket
-from ottla.sim.peers import joined
+from ottla.wire.connection.buffers import ReceiveBuffers
+from ottla.wire.connection.outgoing import Outgoing
+from ottla.wire.connection.server import ConnectionLimits, ServerConnection
+from ottla.wire.message import Part
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.dispatch import Dispatcher
 
-__all__ = ["ServerConnection", "SimListener"]
+__all__ = ["SimConnection", "SimListener"]
+
+# Far lower than on real nodes, so that connections do pause.
+REQUESTS_UNANSWERED_MAX = 8
+UNSENT_BYTES_MAX = 32 * 1024
 
 
 class SimListener:
@@ -35,19 +37,27 @@ class SimListener:
     ) -> None:
         # Told the API key and the client's host when a request "arrives" and when it "is answered"; may kill the node.
         self.on_request = on_request
+        self.dispatcher = dispatcher
+        self.buffers = ReceiveBuffers()
+        self.limits = ConnectionLimits(
+            request_bytes_max=broker.config.socket_request_max_bytes,
+            requests_unanswered_max=REQUESTS_UNANSWERED_MAX,
+            unsent_bytes_max=UNSENT_BYTES_MAX,
+        )
         self._broker = broker
-        self._dispatcher = dispatcher
         self._info = info
         self._accepted = 0
-        self._connections: dict[ServerConnection, None] = {}
+        self._connections: dict[SimConnection, None] = {}
 
-    def open(self, listener: Listener, handlers: Mapping[int, HandlerSpec]) -> None:
-        versions = {key: (spec.min_version, spec.max_version) for key, spec in handlers.items()}
-        listener.open(self._on_accept, versions)
+    def open(self, listener: Listener) -> None:
+        listener.open(self._on_accept)
 
     @property
     def connections(self) -> int:
         return len(self._connections)
+
+    def now(self) -> float:
+        return self._broker.world.clock.monotonic()
 
     def stop_reading(self) -> None:
         for connection in list(self._connections):
@@ -57,7 +67,7 @@ class SimListener:
         for connection in list(self._connections):
             connection.close()
 
-    def forget(self, connection: ServerConnection) -> None:
+    def forget(self, connection: SimConnection) -> None:
         self._connections.pop(connection, None)
 
     def _on_accept(self, socket: Socket) -> None:
@@ -73,87 +83,177 @@ class SimListener:
             authorizer=self._broker.authorizer,
             quota=self._broker.quota,
         )
-        self._connections[ServerConnection(self, self._dispatcher, socket, context)] = None
+        self._connections[SimConnection(self, socket, context)] = None
 
 
-class ServerConnection:
-    def __init__(self, owner: SimListener, dispatcher: Dispatcher, socket: Socket, context: ConnectionContext) -> None:
+class SimConnection:
+    def __init__(self, owner: SimListener, socket: Socket, context: ConnectionContext) -> None:
         self._owner = owner
-        self._dispatcher = dispatcher
         self._socket = socket
         self._context = context
-        self._answers: deque[tuple[int, PendingResponse]] = deque()
+        self._tap = _Tap(owner, socket, context)
+        self._machine = ServerConnection(
+            handler=self._tap,
+            context=context,
+            limits=owner.limits,
+            buffers=owner.buffers,
+            on_answer_ready=self._plan,
+            outgoing=_TappedOutgoing(self._tap),
+        )
         self._is_planned = False
-        self._is_stopping = False
-        socket.take_frames(self._on_frame, self._on_closed)
-
-    def response_ready(self) -> None:
-        """A pending response got its bytes, or its order to close: called by the dispatcher."""
-        if not self._is_planned and not self._socket.is_closed:
-            self._is_planned = True
-            self._socket.process.plan(0, self._send_answers)
+        self._muted_until = 0.0
+        context.mute = self._mute
+        socket.take(on_readable=self._on_readable, on_writable=self._on_writable, on_closed=self._on_closed)
 
     def stop_reading(self) -> None:
-        self._is_stopping = True
-        if not self._answers:
-            self.close()
+        self._machine.stop()
+        # Perhaps in the middle of a request of this connection.
+        self._plan()
 
     def close(self) -> None:
-        self._answers.clear()
+        self._machine.drop()
         self._socket.close()
         self._owner.forget(self)
 
     def _on_closed(self, _reason: str) -> None:
-        self._answers.clear()
+        self._machine.drop()
         self._owner.forget(self)
         if self._context.on_closed is not None:
             self._context.on_closed()
 
-    def _on_frame(self, frame: bytes) -> None:
-        if self._is_stopping:
-            return
-        api_key = int.from_bytes(frame[:2], "big")
-        if self._tell(api_key, "arrives"):
-            return
-        try:
-            answer = self._dispatcher.dispatch(memoryview(bytearray(frame)), self._context, self)
-        except CloseConnection:
-            self.close()
-            return
-        if isinstance(answer, PendingResponse):
-            self._answers.append((api_key, answer))
-        elif answer is not None:
-            if self._answers:
-                self._answers.append((api_key, PendingResponse.answered(answer)))
-            else:
-                self._send(api_key, answer)
+    def _on_readable(self) -> None:
+        received = 0
+        for target in self._machine.frames.targets():
+            try:
+                count = self._socket.recv_into(target)
+            except BlockingIOError:
+                break
+            received += count
+            if count < len(target):
+                break
+        self._machine.received(received)
+        self._after_step()
 
-    def _send_answers(self) -> None:
+    def _on_writable(self) -> None:
+        self._after_step()
+
+    def _plan(self) -> None:
+        if not self._is_planned and not self._socket.is_closed:
+            self._is_planned = True
+            self._socket.process.plan(0, self._on_planned)
+
+    def _on_planned(self) -> None:
         self._is_planned = False
-        answers = self._answers
-        while answers and answers[0][1].ready and not self._socket.is_closed:
-            api_key, answer = answers.popleft()
-            if answer.close_reason is not None:
-                self.close()
-                return
-            if answer.parts is not None:
-                self._send(api_key, answer.parts)
-        if self._is_stopping and not answers:
+        if self._socket.is_closed:
+            return
+        self._after_step()
+        if self._machine.is_paused and self._machine.may_resume and not self._socket.is_closed:
+            self._machine.resume()
+            self._after_step()
+
+    def _after_step(self) -> None:
+        """Sends what is ready, then does what the machine asks for."""
+        machine, socket = self._machine, self._socket
+        if not socket.is_closed:
+            machine.collect_answers(self._owner.now())
+        self._send()
+        if socket.is_closed:
+            return
+        machine.invariants()
+        if machine.is_finished:
+            self.close()
+            return
+        if machine.is_paused and machine.may_resume:
+            self._plan()
+        if machine.is_paused:
+            self._tap.count("connection paused")
+        socket.read(not machine.is_paused)
+
+    def _send(self) -> None:
+        outgoing, socket = self._machine.outgoing, self._socket
+        try:
+            while outgoing.parts and not socket.is_closed:
+                first = outgoing.parts[0]
+                if isinstance(first, FileRegion):
+                    data = first.read()
+                    if len(data) < len(first):
+                        raise OSError(f"{first} ends before its announced length")
+                    outgoing.replace_first(data)
+                    continue
+                outgoing.sent(socket.send(_joined(outgoing)))
+        except BlockingIOError:
+            self._tap.count("send blocked")
+        except OSError:
+            # The client was promised bytes that cannot be read or sent: the stream cannot be continued.
             self.close()
 
-    def _tell(self, api_key: int, moment: str) -> bool:
-        """Whether that was the end of this node."""
+    def _mute(self, seconds: float) -> None:
+        until = self._owner.now() + seconds
+        if until > self._muted_until:
+            self._muted_until = until
+            self._machine.mute()
+            self._socket.read(False)
+            self._tap.count("connection muted")
+            self._socket.process.plan(round(seconds * 1e6) + 1, self._on_mute_over)
+
+    def _on_mute_over(self) -> None:
+        if self._owner.now() >= self._muted_until:
+            self._machine.unmute()
+            self._plan()
+
+
+class _Tap:
+    """The dispatcher, with a look at each request that arrives and each answer that leaves."""
+
+    def __init__(self, owner: SimListener, socket: Socket, context: ConnectionContext) -> None:
+        self._owner = owner
+        self._socket = socket
+        self._context = context
+        # The API keys of the requests under way, by correlation id.
+        self._api_keys: dict[bytes, int] = {}
+        self.starts_behind = owner.dispatcher.starts_behind
+        self.answered = owner.dispatcher.answered
+
+    def dispatch(self, frame: memoryview, connection: ConnectionContext, waiter: Any) -> Any:
+        api_key = int.from_bytes(frame[:2], "big")
+        self._api_keys[bytes(frame[4:8])] = api_key
+        self._tell(api_key, "arrives")
+        if self._socket.is_closed:
+            raise CloseConnection("the node has ended")
+        return self._owner.dispatcher.dispatch(frame, connection, waiter)
+
+    def is_answered(self, parts: list[Part]) -> bool:
+        """Whether the node is still there to send the answer."""
+        header = parts[0]
+        assert not isinstance(header, FileRegion)
+        self._tell(self._api_keys.pop(bytes(header[4:8])), "is answered")
+        return not self._socket.is_closed
+
+    def count(self, what: str) -> None:
+        self._socket.process.kernel.counts[what] += 1
+
+    def _tell(self, api_key: int, moment: str) -> None:
         if self._owner.on_request is not None:
             self._owner.on_request(api_key, self._context.client_host, moment)
-        return self._socket.is_closed
 
-    def _send(self, api_key: int, parts: list[Part]) -> None:
-        if self._tell(api_key, "is answered"):
-            return
-        try:
-            frame = joined(parts)
-        except OSError:
-            # The client was promised bytes that cannot be read: there is no way to go on in this stream.
-            self.close()
-            return
-        self._socket.send(frame)
+
+class _TappedOutgoing(Outgoing):
+    __slots__ = ("_tap",)
+
+    def __init__(self, tap: _Tap) -> None:
+        super().__init__()
+        self._tap = tap
+
+    def put(self, parts: list[Part]) -> None:
+        if self._tap.is_answered(parts):
+            super().put(parts)
+
+
+def _joined(outgoing: Outgoing) -> bytes:
+    """The buffers up to the next region."""
+    buffers: list[bytes | bytearray | memoryview] = []
+    for part in outgoing.parts:
+        if isinstance(part, FileRegion):
+            break
+        buffers.append(part)
+    return b"".join(buffers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ottla.sim.faults.fault import Fault
 
-__all__ = ["ConnectionResets", "OneWayPartition", "Partition", "SlowLinks"]
+__all__ = ["ConnectionResets", "OneWayPartition", "Partition", "SlowLinks", "SlowReaders"]
 
 
 class Partition(Fault):
@@ -73,3 +73,18 @@ class SlowLinks(Fault):
                 link.bytes_per_second = self.random.choice((0, 0, 100_000))
                 self.later((1.0, 15.0), network.restore_speed, source, target)
         self.kernel.trace("slow links")
+
+
+class SlowReaders(Fault):
+    """Some programs do not read from some of their connections for a while: their peers have to hold bytes back."""
+
+    name = "slow readers"
+
+    def strike(self) -> None:
+        network = self.cluster.network
+        sockets = [socket for host in network.host_names for socket in network.sockets_of(host)]
+        stalled = [socket for socket in sockets if self.random.random() < 0.3]
+        for socket in stalled:
+            socket.stall(True)
+            self.later((0.1, 8.0), socket.stall, False)
+        self.kernel.trace("slow readers", str(len(stalled)))

@@ -8,7 +8,7 @@ from random import Random
 from ottla.sim.cluster import SimCluster
 from ottla.sim.faults.disks import BitRot, FailingSync, FullDisk, SlowSync
 from ottla.sim.faults.fault import Fault
-from ottla.sim.faults.links import ConnectionResets, OneWayPartition, Partition, SlowLinks
+from ottla.sim.faults.links import ConnectionResets, OneWayPartition, Partition, SlowLinks, SlowReaders
 from ottla.sim.faults.processes import ClockJump, Freeze, Kill, KillAtWrite, PowerLoss, Restart
 from ottla.sim.kernel import SECOND_US
 
@@ -27,6 +27,7 @@ FAULTS: dict[str, type[Fault]] = {
         OneWayPartition,
         ConnectionResets,
         SlowLinks,
+        SlowReaders,
         FullDisk,
         FailingSync,
         SlowSync,
