@@ -92,11 +92,35 @@ def test_a_reader_that_stops_does_not_stop_the_writer(running: Cluster, client: 
 
 def test_pipelined_requests_are_answered_in_order(client: RawClient) -> None:
     topic = create_topic(client)
-    client.send(fetch_request(topic, {0: 0}, max_wait_ms=5_000), 12)
     for text in "abc":
         client.send(produce_request(topic, batch(text)), 9)
-    assert values(client.receive().responses[0].partitions[0].records)[:1] == ["a"]
+    client.send(fetch_request(topic, {0: 0}, max_wait_ms=5_000), 12)
     assert [client.receive().responses[0].partition_responses[0].base_offset for _ in range(3)] == [0, 1, 2]
+    assert values(client.receive().responses[0].partitions[0].records) == ["a", "b", "c"]
+
+
+def test_a_request_behind_a_waiting_fetch_sees_at_least_what_the_fetch_showed(
+    running: Cluster, client: RawClient
+) -> None:
+    topic = create_topic(client)
+    latest = ListOffsetsTopic(name=topic, partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])
+    client.send(fetch_request(topic, {0: 0}, max_wait_ms=WITHOUT_END_MS), 12)
+    client.send(ListOffsetsRequest(topics=[latest]), 7)
+    with RawClient(running.bootstrap) as other:
+        assert_waits(client, other)
+        other.call(produce_request(topic, batch("a")), 9)
+    assert client.receive().responses[0].partitions[0].high_watermark == 1
+    assert client.receive().topics[0].partitions[0].offset == 1
+
+
+def test_a_produce_request_behind_a_waiting_fetch_is_appended_when_its_turn_has_come(client: RawClient) -> None:
+    """As in Kafka: a client that wants to produce while it waits uses another connection."""
+    topic = create_topic(client)
+    client.send(fetch_request(topic, {0: 0}, max_wait_ms=100), 12)
+    client.send(produce_request(topic, batch("a")), 9)
+    fetched = client.receive().responses[0].partitions[0]
+    assert (fetched.high_watermark, values(fetched.records)) == (0, [])
+    assert client.receive().responses[0].partition_responses[0].base_offset == 0
 
 
 def test_acks_zero_is_not_answered(client: RawClient) -> None:

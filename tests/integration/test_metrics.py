@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -12,15 +14,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import ottla.testing
 from ottla.broker.metrics.table import METRICS
-from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from ottla.wire.messages.list_groups import ListGroupsRequest
 from ottla.wire.messages.metadata import MetadataRequest
 from tests.integration.cluster_calls import ask, broker_ids, create_topic, partitions_of, wait_until
+from tests.integration.data_path import batch, produce_request
 from tests.support.raw_client import RawClient
 
 SETTINGS = {
@@ -157,21 +158,30 @@ def test_an_idempotent_producer_asks_for_its_id_once(nodes: ottla.testing.Cluste
 
 
 def test_an_answer_behind_a_parked_one_waits_in_the_response_queue(nodes: ottla.testing.Cluster) -> None:
-    node = nodes.node(1)
-    create_topic(node, "quiet", assignments={0: [1]})
+    """Produce requests overlap: with acks=1 the second has its answer at once, the first waits for a replica."""
+    node, replica = nodes.node(1), nodes.node(2)
+    create_topic(node, "replicated", assignments={0: [1, 2]})
 
     def waited() -> float:
-        return value(scrape(node), "kafka_network_requestmetrics_responsequeuetimems_sum", request="ListGroups")
+        return value(scrape(node), "kafka_network_requestmetrics_responsequeuetimems_sum", request="Produce")
 
     with RawClient(node.address) as client:
-        client.call(ListGroupsRequest(), 4)
+
+        def is_led() -> bool:
+            answer = client.call(produce_request("replicated", batch("a")), 9).responses[0].partition_responses[0]
+            return answer.error_code == 0
+
+        wait_until(is_led, "the leader knows of its lead")
         before = waited()
-        asked = FetchTopic(topic="quiet", partitions=[FetchPartition(partition=0, partition_max_bytes=1000)])
-        client.send(FetchRequest(max_wait_ms=1500, min_bytes=1, max_bytes=1000, topics=[asked]), 12)
-        client.send(ListGroupsRequest(), 4)
-        client.receive()
-        client.receive()
-        # Most of the time that the fetch waits: this side may be slow between the two requests.
+        os.kill(replica.pid, signal.SIGSTOP)
+        try:
+            client.send(produce_request("replicated", batch("b"), acks=-1, timeout_ms=1500), 9)
+            client.send(produce_request("replicated", batch("c"), acks=1), 9)
+            client.receive()
+            client.receive()
+        finally:
+            os.kill(replica.pid, signal.SIGCONT)
+        # Most of the time that the first one waits: this side may be slow between the two requests.
         assert 200 < waited() - before < 60_000
 
 

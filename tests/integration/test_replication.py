@@ -18,9 +18,12 @@ from ottla.model.errors import ErrorCode
 from ottla.records.build import build_batch
 from ottla.records.record import Record
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.integration.cluster_calls import ask, broker_ids, create_topic, partitions_of, wait_until
+from tests.integration.data_path import batch, produce_request
+from tests.support.raw_client import RawClient
 
 SETTINGS = {
     # A process that is killed is missed after half of it; one that stands still for a second or two is not.
@@ -281,3 +284,18 @@ def _empty(directory: Path) -> None:
             shutil.rmtree(entry)
         else:
             entry.unlink()
+
+
+def test_the_end_of_a_partition_behind_an_unanswered_produce_request(nodes: ottla.testing.Cluster) -> None:
+    """The next request of a connection sees what acks=all has acknowledged, also when both were sent at once."""
+    create_topic(nodes.node(1), "seen", assignments={0: ALL})
+    leader = nodes.node(1)
+    latest = ListOffsetsTopic(name="seen", partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])
+    with RawClient(leader.address) as client:
+        for _ in range(20):
+            client.send(produce_request("seen", batch("a"), acks=-1), 9)
+            client.send(ListOffsetsRequest(topics=[latest]), 7)
+            produced = client.receive().responses[0].partition_responses[0]
+            listed = client.receive().topics[0].partitions[0]
+            assert (produced.error_code, listed.error_code) == (0, 0)
+            assert listed.offset == produced.base_offset + 1
