@@ -261,16 +261,7 @@ class _Scenario:
             )
             for number in range(plan.readers)
         )
-        workloads.extend(
-            Pipelines(
-                stage,
-                f"pipelines-{number}",
-                random.choice(partitions),
-                requests_max=random.choice((4, 12)),
-                bytes_per_second=random.choice((0, 2_000)),
-            )
-            for number in range(plan.pipelines)
-        )
+        workloads.extend(self._make_pipelines())
         if plan.churns_topics:
             workloads.append(
                 ChurnTopics(
@@ -302,6 +293,19 @@ class _Scenario:
             )
         workloads.extend(self._make_group_members())
         return workloads
+
+    def _make_pipelines(self) -> list[Workload]:
+        random = self._kernel.random_for("scenario, pipelines")
+        return [
+            Pipelines(
+                self._stage,
+                f"pipelines-{number}",
+                random.choice(self._stage.partitions),
+                requests_max=random.choice((4, 12)),
+                bytes_per_second=random.choice((0, 2_000)),
+            )
+            for number in range(self._plan.pipelines)
+        ]
 
     def _is_new(self, random: Random) -> bool:
         drawn = random.random() < 0.5

@@ -473,31 +473,3 @@ def test_a_region_beyond_the_end_of_its_file_closes_the_connection(
     peer.send(b"fetch it")
     peer.until(lambda: peer.closed_with)
     assert "segment" in str(peer.closed_with[0])
-
-
-def test_a_stopping_connection_takes_no_further_request(peer: Peer) -> None:
-    peer.send(b"park one", b"park two")
-    peer.until(lambda: len(peer.dispatcher.parked) == 2)
-    peer.connection.stop_reading()
-    peer.send(b"request three")
-    peer.dispatcher.parked[0].resolve(b"one")
-    assert peer.receive() == b"one"
-    for _ in range(10):
-        peer.run(asyncio.sleep(0))
-    assert len(peer.dispatcher.frames) == 2
-    peer.dispatcher.parked[1].resolve(b"two")
-    assert peer.receive() == b"two"
-
-
-def test_stopping_awaits_pending_answers_and_then_closes(peer: Peer) -> None:
-    peer.send(b"park one")
-    peer.until(lambda: peer.dispatcher.parked)
-    peer.connection.stop_reading()
-    peer.send(b"request two")
-    peer.run(asyncio.sleep(0))
-    assert not peer.connection.closed
-    peer.dispatcher.parked[0].resolve(b"one")
-    assert peer.receive() == b"one"
-    peer.until(lambda: peer.connection.closed)
-    assert len(peer.dispatcher.frames) == 1
-    assert peer.closed_with == [None]
