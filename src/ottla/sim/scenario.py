@@ -261,7 +261,6 @@ class _Scenario:
             )
             for number in range(plan.readers)
         )
-        workloads.extend(self._make_pipelines())
         if plan.churns_topics:
             workloads.append(
                 ChurnTopics(
@@ -291,8 +290,7 @@ class _Scenario:
                     pause_seconds=random.choice((0.5, 2.0)),
                 )
             )
-        workloads.extend(self._make_group_members())
-        return workloads
+        return [*workloads, *self._make_group_members(), *self._make_pipelines()]
 
     def _make_pipelines(self) -> list[Workload]:
         random = self._kernel.random_for("scenario, pipelines")
