@@ -1,8 +1,8 @@
-"""What a handler may know about a request besides its body.
+"""What a handler knows about a request besides its body.
 
-The part that is the same for every request of a connection (listener, principal, authorizer, quota, the client's
-address) lives in one `ConnectionContext`; a `RequestContext` adds the header's fields and is all a handler is given.
-It is made once per request, so it holds few slots and computes the rest when asked.
+A `ConnectionContext` holds what is the same for every request of a connection: listener, principal, authorizer, quotas,
+the client's address. A `RequestContext` adds the fields of the header. It is made for every request, so it has few
+slots and computes the rest on demand.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Whom a connection speaks for, e.g. `User:alice`."""
+    """The identity of a connection, for example `User:alice`."""
 
     type: str
     name: str
@@ -57,7 +57,7 @@ class ListenerInfo:
     port: int
     advertised_host: str
     advertised_port: int
-    # Whether it is one of controller.listener.names, where other nodes speak to the controller of this one.
+    # True for the listeners of controller.listener.names, on which other nodes reach this node's controller.
     is_controller: bool = False
 
 
@@ -84,16 +84,16 @@ class QuotaManager(Protocol):
         """
 
     def fetch_bytes_max(self, context: RequestContext) -> int | None:
-        """What may be fetched at once; None when there is no limit."""
+        """The size limit for one fetch; None without a quota."""
 
     def fetched(self, context: RequestContext, size_bytes: int) -> tuple[int, bool]:
-        """The throttle time for such an answer, in milliseconds, and whether it may be given with its records."""
+        """The throttle time in milliseconds for an answer of that size, and whether it may have its records."""
 
     def mutations(self, context: RequestContext, *, is_strict: bool) -> MutationQuota | None:
-        """What a request may change of topics; None when there is no limit."""
+        """The quota for changes of topics; None without a quota."""
 
     def connected(self, address: str) -> float:
-        """For how many seconds a new connection is to be held and then closed; 0 lets it in."""
+        """For how many seconds a new connection is held before it is closed; 0 accepts it."""
 
 
 class Unlimited:
@@ -129,7 +129,7 @@ class Unlimited:
 
 
 class ConnectionContext:
-    """What all requests of one connection share."""
+    """The part of a request's context that all requests of a connection share."""
 
     __slots__ = (
         "authorizer",
@@ -168,19 +168,19 @@ class ConnectionContext:
         # Made with the first shortcut that needs a decision of an authorizer. The principal and the address must not
         # change from then on.
         self.decisions: DecisionCache | None = None
-        # Where the connection's last request was counted, and where its answer's way out is.
+        # The counters of the connection's last request, and of the way of its answer to the client.
         self.last_statistics: ApiStatistics | None = None
-        # Stops reading for so many seconds: set by whoever reads.
+        # Stops reading for so many seconds. Set by the connection.
         self.mute: Callable[[float], object] | None = None
-        # Called when the connection is closed, unless a broken protocol or the end of this node is why.
+        # Called when the connection is closed, except after a protocol error and when this node stops.
         self.on_closed: Callable[[], object] | None = None
-        # KIP-511: learnt from the connection's ApiVersions request.
+        # KIP-511: from the connection's ApiVersions request.
         self.client_software_name = "unknown"
         self.client_software_version = "unknown"
 
 
 class RequestContext:
-    """One request's header, when it came, and the connection it came on."""
+    """The header of a request, the time of its arrival, and its connection."""
 
     __slots__ = ("api_key", "api_version", "client_id", "connection", "correlation_id", "received_ms")
 
@@ -221,7 +221,7 @@ class RequestContext:
         return self.connection.quota
 
     def allows(self, operation: Operation, resource_type: ResourceType, resource_name: str) -> bool:
-        """Whether the principal may do this: the question every handler asks before it acts."""
+        """True if the principal may do this. Every handler asks before it acts."""
         return self.connection.authorizer.authorize(self, operation, resource_type, resource_name)
 
     def allows_cached(self, operation: Operation, resource_type: ResourceType, resource_name: str) -> bool:
@@ -235,7 +235,7 @@ class RequestContext:
         return decisions.allows(self, operation, resource_type, resource_name)
 
     def mutations(self, *, strict_since: int) -> MutationQuota | None:
-        """The quota of changes of topics; requests of older versions are only throttled, not refused (KIP-599)."""
+        """The quota for changes of topics. Requests of versions before `strict_since` are only throttled (KIP-599)."""
         quota = self.connection.quota
         return quota.mutations(self, is_strict=self.api_version >= strict_since) if quota.is_set else None
 
@@ -245,7 +245,7 @@ class RequestContext:
         may_describe_configs: Callable[[str], bool] | None = None,
         mutations: MutationQuota | None = None,
     ) -> ControllerContext:
-        """What the controller has to know about this request, wherever it runs."""
+        """The part of this context that the controller needs, on whichever node it is."""
         connection = self.connection
         return ControllerContext(
             api_version=self.api_version,

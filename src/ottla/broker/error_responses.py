@@ -1,9 +1,9 @@
-"""An error response for any API, where its handler offers none of its own.
+"""The error response of an API that has no `error_response` of its own.
 
 Kafka's responses carry their errors in one of a few shapes: an `error_code` at the top, or one per topic, resource or
 partition that mirrors the request. This fills the code in at the top when there is a field for it; otherwise it walks
 request and response side by side, and for every array that both have under the same name, answers each element with
-its key fields copied and the error set. What fits neither shape needs an `error_response` in the handler's module.
+its key fields copied and the error set. An API of another shape needs an `Api.error_response`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["generic_error_response"]
 
 
 def generic_error_response(api_key: int, request: Any, error: KafkaError) -> Any:
-    """A response of this API that says `error` wherever it can."""
+    """A response of this API with the error in every field for it."""
     response = API_SPECS[ApiKey(api_key)].response_class()
     _fill(response, request, error)
     return response

@@ -1,4 +1,4 @@
-"""Answers that are not there yet, in the order of their requests."""
+"""The places of answers that are not ready, in the order of their requests."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Part = bytes | bytearray | memoryview | FileRegion
 
 
 class ResponseWaiter(Protocol):
-    """Whoever took a `PendingResponse` and wants to know when it has become ready."""
+    """The connection that is told when a `PendingResponse` of it is ready."""
 
     def response_ready(self) -> None: ...
 
 
 class PendingResponse:
-    """The place of an answer in its connection's order, while the answer is not there yet.
+    """The place of an answer in its connection's order, while the answer is not ready.
 
     It is itself the callback of the handler's `Deferred`, so that a parked request costs one object.
     """
@@ -60,15 +60,15 @@ class PendingResponse:
         # None once ready: there is nothing to send (acks=0).
         self.parts: list[Part] | None = None
         self.close_reason: str | None = None
-        # When the request came, by the monotonic clock (0: nobody times it), how many it stands for, and what it has
-        # cost until it was parked.
+        # When the request arrived, by the monotonic clock (0 if it is not timed), how many requests it stands for, and
+        # how long it was handled until it was parked.
         self.started = 0.0
         self.weight = 0
         self.handled_seconds = 0.0
         self.request_bytes = 0
-        # What its connection holds for it.
+        # The bytes that its connection holds for it.
         self.held_bytes = 0
-        # Since when it is ready (0: nobody wants to know), and where it is counted how long it waits for others then.
+        # Since when it is ready (0 if it is not timed), and the counters of its time behind earlier answers.
         self.ready_since = 0.0
         self.statistics: ApiStatistics | None = None
 
@@ -76,7 +76,7 @@ class PendingResponse:
     def answered(
         cls, parts: list[Part], *, now: float = 0.0, statistics: ApiStatistics | None = None
     ) -> PendingResponse:
-        """An answer that is there already and only waits for those before it."""
+        """An answer that is ready and waits only for earlier answers."""
         pending = cls(None, None, None, None)
         pending.parts = parts
         pending.ready = True
@@ -84,7 +84,7 @@ class PendingResponse:
         return pending
 
     def belongs_to(self, route: Route, request: Any) -> None:
-        """It had its place before anybody could read the request."""
+        """Sets the request, which was not decoded when the place was taken, and its route."""
         self._route, self._request = route, request
 
     def left(self, now: float) -> None:
@@ -102,11 +102,11 @@ class PendingResponse:
             if self.started:
                 route.answered_late(self, context)
         except Exception:
-            # A defect of ours. Without an answer, nothing behind it could ever be answered.
-            logger.exception("an answer cannot be given")
+            # A defect. The connection is closed: without this answer no later request could be answered.
+            logger.exception("an answer could not be made; its connection is closed")
             self.close_reason = "an internal error"
         self.ready = True
-        # Nothing below the connection needs these any more, least of all the frame that the request looks into.
+        # Not needed any more. The request refers to the frame, whose buffer becomes free with it.
         self._route = self._request = self._context = self._waiter = None
         waiter.response_ready()
 

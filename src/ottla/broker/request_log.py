@@ -1,8 +1,8 @@
 """The request log: one line per request, under the name that Kafka has for it.
 
-`kafka.request.logger` says nothing by default. Set to DEBUG (`kafka-configs --entity-type broker-loggers`), it has a
-line for each request when it is answered. Lines are written as key=value pairs whatever `ottla.log.format` is, because
-they are read by programs more often than by people.
+`kafka.request.logger` is silent by default. At level DEBUG (`kafka-configs --entity-type broker-loggers`) it writes a
+line for every request when it is answered. Lines are key=value pairs whatever `ottla.log.format` is, because programs
+read them more often than people do.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["DEBUG", "REQUEST_LOGGER", "REQUEST_LOGGER_NAME", "log_request"]
 
 DEBUG = logging.DEBUG
 REQUEST_LOGGER_NAME = "kafka.request.logger"
-# It has a level of its own from the start, so that a request finds out by one comparison that nobody wants to know.
+# The logger has a level of its own from the start, so that one comparison shows whether lines are wanted.
 REQUEST_LOGGER = logging.getLogger(REQUEST_LOGGER_NAME)
 REQUEST_LOGGER.setLevel(logging.WARNING)
 
@@ -33,7 +33,7 @@ def log_request(
     handled_seconds: float,
     waited_seconds: float = 0.0,
 ) -> None:
-    """`parts` are the answer's; None when the request has none."""
+    """Writes the line of a request. `parts` are those of its answer, or None without an answer."""
     connection = context.connection
     REQUEST_LOGGER.debug(
         "request=%s version=%d correlation=%d client=%s connection=%s listener=%s principal=%s "
@@ -55,7 +55,11 @@ def log_request(
 
 
 def _quoted(text: str) -> str:
-    """What a client has chosen may hold anything; where it could be taken for something else, it stands in quotes."""
+    """Text of a client's choice. It is quoted where it could be mistaken for other parts of the line."""
     if text and text.isprintable() and not any(mark in text for mark in ' ="'):
         return text
-    return '"' + "".join(each if each.isprintable() and each not in '"\\' else "?" for each in text) + '"'
+    return (
+        '"'
+        + "".join(character if character.isprintable() and character not in '"\\' else "?" for character in text)
+        + '"'
+    )

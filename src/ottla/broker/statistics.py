@@ -1,32 +1,31 @@
-"""What the node counts while it works: plain integers, read only when somebody asks.
+"""The node's counters of requests: plain integers, read only when the metrics endpoint is scraped.
 
-Hot code adds to these fields directly; the metrics endpoint reads them when it is scraped. Nothing here is locked:
-everything that writes runs on the loop's thread.
+Hot code adds to these fields directly. Nothing here is locked: all code that writes runs on the loop's thread.
 
-A histogram is a list of counts, and a value belongs to the place of its highest bit: place n holds what is at least
-2^(n-1) and below 2^n, of microseconds or of bytes. To find the place costs one `bit_length()`, and there are enough
-places for everything, so that nothing is compared.
+A histogram is a list of counts, and a value belongs to the place of its highest bit: place n counts values of at least
+2^(n-1) and below 2^n, of microseconds or of bytes. Finding the place costs one `bit_length()`, and there are enough
+places for every value, so no value is compared with a bound.
 
-Every request and every byte of an answer is counted. Times and sizes are looked at for every one only while an API is
-seldom used, then for about one in `TIMED_STRIDE`, which stands for all since the one before it: clocks and histograms
-would otherwise cost a small request a tenth of its time.
+Every request and every byte of an answer is counted. The time and the size of a request are measured for the first
+`TIMED_ALL` requests of an API and version, and then for about one request in `TIMED_STRIDE`, which stands for all since
+the measured request before it: clocks and histograms would otherwise cost a small request a tenth of its time.
 """
 
 from __future__ import annotations
 
 __all__ = ["SIZE_PLACES", "TIME_PLACES", "ApiStatistics", "NodeStatistics", "next_timed"]
 
-# So many requests of an API are all timed; after that, one in about this many.
+# The first TIMED_ALL requests are all timed; after that, about one in TIMED_STRIDE.
 TIMED_ALL = 1_000
 TIMED_STRIDE = 16
 
-# Up to 2^47 microseconds, four years, and sizes of frames up to 2^31 bytes.
+# Times up to 2^47 microseconds (four years), and sizes of frames up to 2^31 bytes.
 TIME_PLACES = 48
 SIZE_PLACES = 33
 
 
 class ApiStatistics:
-    """One API key's requests, all versions together."""
+    """The requests of one API, in all versions."""
 
     __slots__ = (
         "error_codes",
@@ -54,11 +53,11 @@ class ApiStatistics:
 
     def __init__(self) -> None:
         self.requests = 0
-        # How many of them are in the histograms, those included that another stands for.
+        # The number of requests in the histograms, where a timed request counts for all that it stands for.
         self.requests_timed = 0
-        # Requests whose handler raised: protocol errors that a handler answers itself are not failures.
+        # Requests whose handler raised. A handler that answers with an error does not count.
         self.errors = 0
-        # Errors in answers, by code: those of whole requests, and of a handler that raised.
+        # Error responses by code: codes for whole requests, and codes of handlers that raised.
         self.error_codes: dict[int, int] = {}
         # Requests whose answer was not ready when the handler returned.
         self.parked = 0
@@ -68,46 +67,46 @@ class ApiStatistics:
         # Time from the frame's arrival in the dispatcher to its answer or its parking.
         self.handled_seconds = 0.0
         self.handled_times = [0] * TIME_PLACES
-        # Of requests that were parked and have been answered: from parking to the answer, ...
+        # For parked requests that have been answered: the time from parking to the answer, ...
         self.waited_seconds = 0.0
         self.waited_times = [0] * TIME_PLACES
-        # ... and from arrival to the answer, with the part of `handled_times` that these requests make up.
+        # ... and from arrival to the answer, with the share of these requests in `handled_times`.
         self.late_seconds = 0.0
         self.late_times = [0] * TIME_PLACES
         self.late_handled_times = [0] * TIME_PLACES
-        # Of answers that were there before those of earlier requests: how long they waited for these.
+        # For answers that were ready before those of earlier requests: how long they waited for these.
         self.queue_wait_seconds = 0.0
         self.queue_wait_times = [0] * TIME_PLACES
-        # Of answers that the client's socket did not take at once: how long they waited for it.
+        # For answers that the client's socket did not take at once: how long they waited for it.
         self.send_wait_seconds = 0.0
         self.send_wait_times = [0] * TIME_PLACES
-        # Of requests whose clients were throttled: for how long, by place; few APIs have any.
+        # For requests whose clients were throttled: for how long, as counts by place; few APIs have any.
         self.throttle_seconds = 0.0
         self.throttle_times: dict[int, int] = {}
 
     def total_times(self) -> list[int]:
-        """From arrival to the answer, of all requests that have been answered."""
-        # Those that are still parked are in `handled_times` alone; their places are not known and do not matter.
+        """The histogram of times from arrival to the answer, for all answered requests."""
+        # Requests that are still parked are in `handled_times` only; their places are not known and do not matter.
         return [
             max(handled - of_late, 0) + late
             for handled, of_late, late in zip(self.handled_times, self.late_handled_times, self.late_times, strict=True)
         ]
 
     def plus(self, other: ApiStatistics) -> ApiStatistics:
-        """Both together, for somebody who reads."""
+        """The sums of both."""
         both = ApiStatistics()
         for name in self.__slots__:
-            one, two = getattr(self, name), getattr(other, name)
-            if isinstance(one, list):
-                setattr(both, name, [a + b for a, b in zip(one, two, strict=True)])
-            elif isinstance(one, dict):
-                setattr(both, name, {code: one.get(code, 0) + two.get(code, 0) for code in {**one, **two}})
+            mine, others = getattr(self, name), getattr(other, name)
+            if isinstance(mine, list):
+                setattr(both, name, [a + b for a, b in zip(mine, others, strict=True)])
+            elif isinstance(mine, dict):
+                setattr(both, name, {key: mine.get(key, 0) + others.get(key, 0) for key in {**mine, **others}})
             else:
-                setattr(both, name, one + two)
+                setattr(both, name, mine + others)
         return both
 
     def count_timed(self, size: int, seconds: float) -> int:
-        """One request stands for all that came since the last one that was timed; gives how many these are."""
+        """Counts a timed request for all requests since the last timed one. Returns how many these are."""
         weight = self.requests - self.requests_timed
         self.requests_timed += weight
         self.request_bytes += size * weight
@@ -117,7 +116,7 @@ class ApiStatistics:
         return weight
 
     def count_alone(self, size: int, seconds: float) -> int:
-        """A request that is no measure for others, however many have come since one was timed."""
+        """Counts a timed request for itself only. Its time says nothing about other requests."""
         timed, self.requests_timed = self.requests_timed, self.requests - 1
         weight = self.count_timed(size, seconds)
         self.requests_timed = timed + weight
@@ -141,7 +140,7 @@ class ApiStatistics:
 
 
 def next_timed(seen: int) -> int:
-    """The number of the request that is timed after the one of this number; the gaps differ, lest they beat in time."""
+    """The number of the next timed request. The gaps differ, so that no periodic pattern is measured too often."""
     return seen + 1 if seen < TIMED_ALL else seen + TIMED_STRIDE // 2 + seen % (TIMED_STRIDE + 1)
 
 

@@ -2,7 +2,7 @@
 
 - 2: PRODUCER_FENCED; 3: flexible; 4: TRANSACTION_ABORTABLE (KIP-890)
 
-What joins the transaction is the partition of `__consumer_offsets` that the group's offsets are written to.
+The partition of `__consumer_offsets` that holds the group's offsets is added to the transaction.
 """
 
 from __future__ import annotations

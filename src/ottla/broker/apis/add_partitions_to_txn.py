@@ -1,9 +1,9 @@
-"""AddPartitionsToTxn (key 24), versions 0 to 5: partitions become part of transactions.
+"""AddPartitionsToTxn (key 24), versions 0 to 5: adds partitions to transactions.
 
 - 0-3: from producers, one transaction; 2: PRODUCER_FENCED; 3: flexible
 - 4, 5: from brokers, several transactions at once, to add partitions or only to ask (KIP-890); 5: TRANSACTION_ABORTABLE
 
-One partition that is not allowed or not there spoils its whole transaction: the others get OPERATION_NOT_ATTEMPTED.
+A partition that is unknown or denied fails its whole transaction: the other partitions get OPERATION_NOT_ATTEMPTED.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["API"]
 
 FIRST_VERSION_WITH_PRODUCER_FENCED = 2
-# From here on brokers speak.
+# From this version on, brokers send the request.
 FIRST_VERSION_OF_BROKERS = 4
 
 _Codes = Mapping[TopicPartition, ErrorCode]
@@ -80,7 +80,9 @@ def _attempt(transaction: AddPartitionsToTxnTransaction, context: RequestContext
         elif topics.partition(*partition) is None:
             refused[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if refused:
-        return Deferred.resolved({each: refused.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED) for each in partitions})
+        return Deferred.resolved(
+            {partition: refused.get(partition, ErrorCode.OPERATION_NOT_ATTEMPTED) for partition in partitions}
+        )
     wanted = frozenset(partitions)
     if transaction.verify_only:
         return broker.transactions.verify_partitions(transaction, wanted).then(lambda codes: codes)
@@ -102,7 +104,7 @@ def _partitions(transaction: AddPartitionsToTxnTransaction) -> list[TopicPartiti
 
 
 def _known(code: ErrorCode, version: int) -> ErrorCode:
-    """Older producers have another word for being fenced."""
+    """The code for a fenced producer, which differs before version 2."""
     if code is ErrorCode.PRODUCER_FENCED and version < FIRST_VERSION_WITH_PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return code
@@ -126,7 +128,7 @@ def _by_topic(codes: _Codes) -> list[AddPartitionsToTxnTopicResult]:
     for (topic, index), code in codes.items():
         result = AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code)
         topics.setdefault(topic, []).append(result)
-    return [AddPartitionsToTxnTopicResult(name=name, results_by_partition=each) for name, each in topics.items()]
+    return [AddPartitionsToTxnTopicResult(name=name, results_by_partition=results) for name, results in topics.items()]
 
 
 API = Api(

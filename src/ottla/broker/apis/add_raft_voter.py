@@ -1,8 +1,8 @@
-"""AddRaftVoter (key 80), versions 0 and 1: a controller gets a vote (KIP-853).
+"""AddRaftVoter (key 80), versions 0 and 1: adds a controller to the voters of the quorum (KIP-853).
 
 - 1: the answer may come before the commit (KIP-1186)
 
-Only the leader of the quorum can: a broker sends the request on.
+Only the leader of the quorum decides: a broker forwards the request to it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""AllocateProducerIds (key 67), version 0: a broker draws a block of producer ids (KIP-730)."""
+"""AllocateProducerIds (key 67), version 0: gives a broker a block of producer ids (KIP-730)."""
 
 from __future__ import annotations
 

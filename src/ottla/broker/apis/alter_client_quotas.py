@@ -2,7 +2,7 @@
 
 - 1: flexible
 
-The controller decides, for each entity by itself. Only administrators of the cluster may.
+The controller decides about every entity separately. It needs ALTER_CONFIGS on the cluster.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def handle(
 
 
 def error_response(request: AlterClientQuotasRequest, version: int, error: KafkaError) -> AlterClientQuotasResponse:  # noqa: ARG001
-    """Every entity of a request that is refused as a whole is told why."""
+    """The same error for every entity of the request."""
     return AlterClientQuotasResponse(
         entries=[
             ResponseEntryData(error_code=error.code, error_message=error.message, entity=entry.entity)

@@ -1,8 +1,8 @@
-"""AlterConfigs (key 33), versions 0 to 2: the older way to change configuration, which gives a resource's whole set.
+"""AlterConfigs (key 33), versions 0 to 2: replaces the whole configuration of resources.
 
-What the request leaves out goes back to its default; IncrementalAlterConfigs does not have that trap (KIP-339).
-Loggers cannot be changed this way. The rest is the controller's; what is meant for this broker, or for all, is held
-against its own properties file before that. Version 2 is flexible.
+A key that the request leaves out goes back to its default; IncrementalAlterConfigs replaced this API for that reason
+(KIP-339). Levels of loggers cannot be changed this way. The controller decides; settings of this broker, or of all
+brokers, are first checked against this broker's properties file. Version 2 is flexible.
 """
 
 from __future__ import annotations

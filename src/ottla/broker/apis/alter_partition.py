@@ -1,4 +1,4 @@
-"""AlterPartition (key 56), versions 2 to 3: a leader tells which replicas are in sync (KIP-497).
+"""AlterPartition (key 56), versions 2 to 3: a leader reports the in-sync replicas of partitions (KIP-497).
 
 - 3: the in-sync replicas come with their broker epochs (KIP-903)
 """

@@ -1,8 +1,8 @@
-"""AlterPartitionReassignments (key 45), versions 0 to 1: partitions get other replicas, or stay as they were (KIP-455).
+"""AlterPartitionReassignments (key 45), versions 0 to 1: starts and cancels reassignments of replicas (KIP-455).
 
-- 1: the caller may forbid that the number of replicas changes (KIP-860)
+- 1: the client may forbid a change of the replication factor (KIP-860)
 
-The controller decides, for each partition by itself; the brokers then copy and delete as the metadata says.
+The controller decides about every partition separately; the brokers then copy and delete replicas by the metadata.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def error_response(
     version: int,  # noqa: ARG001
     error: KafkaError,
 ) -> AlterPartitionReassignmentsResponse:
-    """The code for the request, and again for every partition it names."""
+    """The code for the request and for every partition of it."""
     return AlterPartitionReassignmentsResponse(
         error_code=error.code,
         error_message=error.message,

@@ -2,9 +2,9 @@
 
 - 2: flexible
 
-The answer says whether the move was begun; how far it is, DescribeLogDirs tells. A replica that is not here is answered
-with REPLICA_NOT_AVAILABLE, and a partition that is nowhere with UNKNOWN_TOPIC_OR_PARTITION; should it come to this node
-before the next restart, it goes to the directory asked for.
+The answer says whether the move was started; DescribeLogDirs shows its progress. A replica on another broker is
+answered with REPLICA_NOT_AVAILABLE, and an unknown partition with UNKNOWN_TOPIC_OR_PARTITION. If such a replica comes
+to this broker before the next restart, it is created in the directory that was asked for.
 """
 
 from __future__ import annotations

@@ -34,7 +34,9 @@ def error_response(
     version: int,  # noqa: ARG001
     error: KafkaError,
 ) -> AlterUserScramCredentialsResponse:
-    users = dict.fromkeys([each.name for each in request.deletions] + [each.name for each in request.upsertions])
+    users = dict.fromkeys(
+        [change.name for change in request.deletions] + [change.name for change in request.upsertions]
+    )
     return AlterUserScramCredentialsResponse(
         results=[
             AlterUserScramCredentialsResult(user=user, error_code=error.code, error_message=error.message)

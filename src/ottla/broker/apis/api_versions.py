@@ -1,7 +1,6 @@
 """ApiVersions (key 18), versions 0 to 5.
 
-Says which APIs are served on the listener that is asked, in which versions, and which features the cluster has
-finalized.
+Lists the APIs and versions that the listener serves, and the features that the cluster has finalized.
 
 - Version 0-2: the list alone, with a throttle time since version 1.
 - Version 3 (KIP-511): the client names its software, which must look like a name and a version; supported and
@@ -79,7 +78,7 @@ def unsupported_version_response() -> ApiVersionsResponse:
 
 
 def _misrouted(request: ApiVersionsRequest, context: RequestContext, broker: Broker) -> ErrorCode | None:
-    """Why this node is not the one that the client means; None if it is, or if the client names none."""
+    """The error for a client that means another node. None for this node, and for a client that names none."""
     if (request.cluster_id is None) != (request.node_id == _NO_NODE):
         return ErrorCode.INVALID_REQUEST
     if request.cluster_id is None or context.listener.is_controller:
@@ -90,7 +89,7 @@ def _misrouted(request: ApiVersionsRequest, context: RequestContext, broker: Bro
 
 def _finalized(broker: Broker) -> list[tuple[str, int]]:
     levels = list(broker.metadata.image.features.finalized.items())
-    # Its level is in records of the quorum, not of the metadata (KIP-853).
+    # The level of kraft.version is in the records of the quorum and not in the metadata (KIP-853).
     return [*levels, ("kraft.version", broker.kraft_version())] if broker.kraft_version() > 0 else levels
 
 

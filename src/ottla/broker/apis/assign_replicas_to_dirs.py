@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs (key 73), version 0: a broker tells in which of its log directories replicas lie (KIP-858)."""
+"""AssignReplicasToDirs (key 73), version 0: a broker reports the log directories of its replicas (KIP-858)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BeginQuorumEpoch (key 53), versions 0 and 1: a leader tells a voter that it leads (KIP-595).
+"""BeginQuorumEpoch (key 53), versions 0 and 1: a new leader announces itself to a voter (KIP-595).
 
 - 1: directory ids, endpoints of the leader (KIP-853)
 """

@@ -1,6 +1,8 @@
-"""BrokerHeartbeat (key 63), versions 0 to 2: a broker is alive, wants to leave, has lost directories (KIP-631).
+"""BrokerHeartbeat (key 63), versions 0 to 2: keeps a broker's session alive (KIP-631).
 
-- 1: directories that are out of service (KIP-858); 2: directories that take no new replicas (KIP-1066)
+A heartbeat also asks for a controlled shutdown and reports failed log directories.
+
+- 1: offline log directories (KIP-858); 2: cordoned log directories (KIP-1066)
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""BrokerRegistration (key 62), versions 0 to 4: a broker joins, once per start (KIP-631).
+"""BrokerRegistration (key 62), versions 0 to 4: registers a broker, once per start (KIP-631).
 
-- 1: brokers in migration from ZooKeeper, which are refused; 2: log directories (KIP-858)
+- 1: brokers that migrate from ZooKeeper, which are refused; 2: log directories (KIP-858)
 - 3: the epoch of the last clean shutdown (KIP-966); 4: features whose lowest level is 0
 """
 

@@ -2,7 +2,7 @@
 
 - 1: whether a member uses the classic or the consumer protocol (KIP-1099)
 
-A group whose members read topics that the caller may not see is not described at all.
+A group with a member that reads a topic which the client may not describe is answered with an error.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ def error_response(
 
 def _visible(group: DescribedGroup, context: RequestContext) -> DescribedGroup:
     names = {
-        each.topic_name
+        topic.topic_name
         for member in group.members
         for assignment in (member.assignment, member.target_assignment)
-        for each in assignment.topic_partitions
+        for topic in assignment.topic_partitions
     }
     if all(context.allows(Operation.DESCRIBE, ResourceType.TOPIC, name) for name in names):
         return group

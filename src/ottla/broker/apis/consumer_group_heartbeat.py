@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["API"]
 
-# An assignment that does not fit into the topic of offsets is not the member's mistake.
+# An assignment that is too large for a record of __consumer_offsets is not the member's fault.
 _TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 
 
@@ -54,7 +54,7 @@ def error_response(
     version: int,  # noqa: ARG001
     error: KafkaError,
 ) -> ConsumerGroupHeartbeatResponse:
-    # A sentence that says no more than the code is left out.
+    # A message that only repeats the code is left out.
     message = None if error.message == error.code.message else error.message
     code = ErrorCode.UNKNOWN_SERVER_ERROR if error.code in _TOO_LARGE else error.code
     return ConsumerGroupHeartbeatResponse(error_code=code, error_message=message)

@@ -1,4 +1,4 @@
-"""ControllerRegistration (key 70), version 0: a controller tells its addresses and features (KIP-919)."""
+"""ControllerRegistration (key 70), version 0: a controller registers its endpoints and features (KIP-919)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""CreatePartitions (key 37), versions 0 to 3: more partitions for topics that exist. 2 and later are flexible.
+"""CreatePartitions (key 37), versions 0 to 3: adds partitions to topics. Versions 2 and later are flexible.
 
-The timeout of the request is not used: an answer comes with the commit.
+The timeout of the request is not used: the answer is sent after the commit.
 """
 
 from __future__ import annotations

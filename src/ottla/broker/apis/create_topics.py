@@ -1,10 +1,11 @@
 """CreateTopics (key 19), versions 2 to 7.
 
-- 4: partitions and replication factor may be -1 for the default; 5: flexible, and the answer tells what was created
+- 4: partitions and replication factor may be -1 for the default; 5: flexible, and the answer describes the topic
 - 7: the answer has the topic's id
 
-Who may create topics in the cluster may create any; otherwise each topic is asked about. Configurations are shown to
-whoever may describe them. The timeout of the request is not used: an answer comes with the commit.
+CREATE on the cluster allows every topic; without it CREATE is needed on every topic. The answer shows configurations
+to clients with DESCRIBE_CONFIGS on the topic. The timeout of the request is not used: the answer is sent after the
+commit.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def handle(request: CreateTopicsRequest, context: RequestContext, broker: Broker
 
 
 def error_response(request: CreateTopicsRequest, version: int, error: KafkaError) -> CreateTopicsResponse:  # noqa: ARG001
-    """Every topic of a request that is refused as a whole is told why."""
+    """The same error for every topic of the request."""
     return CreateTopicsResponse(
         topics=[
             CreatableTopicResult(name=topic.name, error_code=error.code, error_message=error.message, configs=[])

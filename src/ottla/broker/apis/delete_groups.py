@@ -1,6 +1,6 @@
 """DeleteGroups (key 42), versions 0 to 3: deletes groups without members, and their offsets (KIP-229).
 
-- 2: flexible; 3: an error message for each group (KIP-1331), null where the code says everything
+- 2: flexible; 3: error messages (KIP-1331), null where a message would only repeat the code
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""DeleteRecords (key 21), versions 0 to 2: moves the start of partitions forward (KIP-107).
+"""DeleteRecords (key 21), versions 0 to 2: advances the log start offset of partitions (KIP-107).
 
 - 2: flexible
 
-The answer gives the low watermark, the first offset that is left on every replica. It waits for the replicas on live
-brokers to follow, and is REQUEST_TIMED_OUT for those partitions where that takes longer than the client wants.
+The answer has the low watermark, the smallest log start offset of all replicas. It waits for the replicas on live
+brokers, and is REQUEST_TIMED_OUT for partitions whose replicas take longer than the client's timeout.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 - 3: TOPIC_DELETION_DISABLED has a code of its own; 4: flexible; 5: error messages; 6: topics by name or by id
 
-Somebody who may describe a topic but not delete it is told its name; somebody who may not even describe it learns
-nothing about whether it exists. The timeout of the request is not used: an answer comes with the commit.
+A client that may describe a topic but not delete it gets its name in the answer. A client that may not describe it
+does not learn whether it exists. The timeout of the request is not used: the answer is sent after the commit.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def error_response(request: DeleteTopicsRequest, version: int, error: KafkaError
 def _take_denied(
     request: DeleteTopicsRequest, context: RequestContext, image: MetadataImage
 ) -> list[DeletableTopicResult]:
-    """Removes from the request what the principal may not delete, and gives the answers for it."""
+    """Removes the topics that the principal may not delete from the request. Returns their results."""
     denied: list[DeletableTopicResult] = []
 
     def is_denied(name: str | None, topic_id: Uuid) -> bool:

@@ -2,8 +2,8 @@
 
 - 1: flexible
 
-A filter names kinds of entity, each with a name, with the default, or with whatever name; strict, it wants entities
-that have no other kind beside these. It is answered from this node's image.
+A filter lists entity types, each with a name, with the default, or with any name. A strict filter excludes entities
+with other types. The answer comes from this node's image.
 """
 
 from __future__ import annotations

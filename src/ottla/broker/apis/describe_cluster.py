@@ -1,8 +1,7 @@
-"""DescribeCluster (key 60), versions 0 to 2: brokers, the cluster's id, what one may do to it (KIP-700).
+"""DescribeCluster (key 60), versions 0 to 2: brokers, cluster id and authorized operations (KIP-700).
 
-- 1: endpoint type (KIP-919); on a broker's listener only brokers can be asked for, on a
-  controller's only controllers
-- 2: fenced brokers on demand, each marked (KIP-1073)
+- 1: endpoint type (KIP-919); a broker's listener lists brokers only, a controller's listener controllers only
+- 2: fenced brokers on demand, marked as fenced (KIP-1073)
 """
 
 from __future__ import annotations
@@ -44,19 +43,19 @@ def handle(request: DescribeClusterRequest, context: RequestContext, broker: Bro
     alive = alive_brokers(image, listener)
     shown = alive
     if request.include_fenced_brokers:
-        shown = [each for _, each in sorted(image.brokers.items()) if listener in each.endpoints]
+        shown = [node for _, node in sorted(image.brokers.items()) if listener in node.endpoints]
     response = DescribeClusterResponse(
         cluster_id=broker.cluster_id,
         controller_id=any_alive_broker(alive, broker.world.random),
         brokers=[
             DescribeClusterBroker(
-                broker_id=each.broker_id,
-                host=each.endpoints[listener].host,
-                port=each.endpoints[listener].port,
-                rack=each.rack,
-                is_fenced=each.fenced,
+                broker_id=node.broker_id,
+                host=node.endpoints[listener].host,
+                port=node.endpoints[listener].port,
+                rack=node.rack,
+                is_fenced=node.fenced,
             )
-            for each in shown
+            for node in shown
         ],
     )
     if request.include_cluster_authorized_operations:
@@ -69,7 +68,7 @@ def handle(request: DescribeClusterRequest, context: RequestContext, broker: Bro
 
 
 def _controllers(request: DescribeClusterRequest, context: RequestContext, broker: Broker) -> DescribeClusterResponse:
-    """The same question on a controller's listener: who the controllers are, and which of them is active."""
+    """The answer of a controller's listener: the controllers, and which of them is active."""
     if request.endpoint_type != _CONTROLLERS:
         is_known = request.endpoint_type == _BROKERS
         return DescribeClusterResponse(

@@ -1,11 +1,11 @@
-"""DescribeConfigs (key 32), versions 1 to 4: values in force, where they come from, and what they would be otherwise.
+"""DescribeConfigs (key 32), versions 1 to 4: effective values, their sources and their defaults.
 
-Topics, this broker, the defaults of all brokers (a broker resource with an empty name), this broker's loggers, groups
-and client-metrics subscriptions. A topic or broker is answered from the newest committed image and this node's
-configuration. A group or a subscription that nobody has configured is answered with its defaults, as Kafka does.
+Resources are topics, this broker, the defaults of all brokers (a broker resource with an empty name), this broker's
+loggers, groups and client-metrics subscriptions. A topic or broker is answered from the newest committed image and this
+node's configuration. A group or subscription without configuration is answered with its defaults, as in Apache Kafka.
 
 Version 3 adds types and documentation (KIP-524, KIP-569), 4 is flexible. A list of keys limits the answer; an empty
-list means all, like a missing one. An unknown type of resource fails the whole request, anything else only its own.
+list means all, like a missing one. An unknown type of resource fails the whole request, any other error its resource.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _result(entry: EffectiveConfig, request: DescribeConfigsRequest) -> Describe
         is_sensitive=entry.is_sensitive,
         synonyms=[DescribeConfigsSynonym(name=name, value=value, source=source) for name, value, source in synonyms],
         config_type=entry.type,
-        # A logger's is empty rather than missing, asked for or not.
+        # The documentation of a logger is empty and not null, whether it was asked for or not.
         documentation=entry.documentation if request.include_documentation or not entry.documentation else None,
     )
 

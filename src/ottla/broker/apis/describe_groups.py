@@ -1,7 +1,7 @@
 """DescribeGroups (key 15), versions 0 to 6: state and members of classic groups.
 
 - 1: throttle time; 3: authorized operations (KIP-430); 4: instance ids (KIP-345); 5: flexible
-- 6: a group that is not there is GROUP_ID_NOT_FOUND, and not only Dead (KIP-1043)
+- 6: GROUP_ID_NOT_FOUND for an unknown group, which was only Dead before (KIP-1043)
 """
 
 from __future__ import annotations

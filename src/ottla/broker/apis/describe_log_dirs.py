@@ -1,11 +1,11 @@
-"""DescribeLogDirs (key 35), versions 1 to 5: what lies in which log directory, and how large it is (KIP-113).
+"""DescribeLogDirs (key 35), versions 1 to 5: log directories, their replicas and sizes (KIP-113).
 
 - 2: flexible
 - 3: an error for the whole request
-- 4: the volume's size and what is free of it (KIP-827)
+- 4: size and free space of the volume (KIP-827)
 - 5: whether the directory is cordoned (KIP-1066)
 
-Offline directories are named with KAFKA_STORAGE_ERROR and nothing in them.
+Offline directories are listed with KAFKA_STORAGE_ERROR and without replicas.
 """
 
 from __future__ import annotations

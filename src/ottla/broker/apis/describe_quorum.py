@@ -1,8 +1,9 @@
 """DescribeQuorum (key 55), versions 0 to 2: leader, voters and observers of the metadata quorum (KIP-595).
 
-- 1: when each replica last fetched and was last caught up; 2: directory ids, endpoints, error messages (KIP-853)
+- 1: times of a replica's last fetch and of its last catch-up; 2: directory ids, endpoints, error messages (KIP-853)
 
-Only the leader knows: a broker elsewhere sends the request on, another controller answers NOT_LEADER_OR_FOLLOWER.
+Only the leader knows the answer: a broker forwards the request to it, another controller answers
+NOT_LEADER_OR_FOLLOWER.
 """
 
 from __future__ import annotations
@@ -56,11 +57,13 @@ def handle(
     )
     is_described = any(not partition.error_code for topic in response.topics for partition in topic.partitions)
     if context.api_version >= 2 and is_described and broker.quorum is not None:
-        # As the set of voters has them: that is where the voters look for each other.
+        # The endpoints of the voter set, which the voters use among themselves.
         response.nodes = [
             Node(
                 node_id=voter.key.node_id,
-                listeners=[Listener(name=name, host=each.host, port=each.port) for name, each in voter.endpoints],
+                listeners=[
+                    Listener(name=name, host=endpoint.host, port=endpoint.port) for name, endpoint in voter.endpoints
+                ],
             )
             for voter in broker.quorum.log.voters
         ]
@@ -79,8 +82,8 @@ def _partition(topic: str, partition: int, described: QuorumDescription | None, 
         leader_id=described.leader_id,
         leader_epoch=described.leader_epoch,
         high_watermark=described.high_watermark,
-        current_voters=[_state(each, version) for each in described.voters],
-        observers=[_state(each, version) for each in described.observers],
+        current_voters=[_state(replica, version) for replica in described.voters],
+        observers=[_state(replica, version) for replica in described.observers],
     )
 
 

@@ -1,7 +1,7 @@
 """DescribeTopicPartitions (key 75), version 0: topics page by page, with eligible leader replicas (KIP-966).
 
 Topics come sorted by name. A page holds at most `response_partition_limit` partitions, bounded in turn by
-`max.request.partition.size.limit`; the next one begins at the cursor of the answer. An empty list asks for all topics.
+`max.request.partition.size.limit`; the next page begins at the cursor of the answer. An empty list asks for all topics.
 """
 
 from __future__ import annotations

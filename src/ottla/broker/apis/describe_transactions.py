@@ -1,4 +1,4 @@
-"""DescribeTransactions (key 65), version 0: how far the transactions of some ids are (KIP-664)."""
+"""DescribeTransactions (key 65), version 0: the state of transactions by transactional id (KIP-664)."""
 
 from __future__ import annotations
 
@@ -42,13 +42,15 @@ def error_response(
     version: int,  # noqa: ARG001
     error: KafkaError,
 ) -> DescribeTransactionsResponse:
-    states = [TransactionState(transactional_id=each, error_code=error.code) for each in request.transactional_ids]
+    states = [TransactionState(transactional_id=name, error_code=error.code) for name in request.transactional_ids]
     return DescribeTransactionsResponse(transaction_states=states)
 
 
 def _visible(state: TransactionState, context: RequestContext) -> TransactionState:
-    """Without the topics that the asker may not know of."""
-    state.topics = [each for each in state.topics if context.allows(Operation.DESCRIBE, ResourceType.TOPIC, each.topic)]
+    """Removes the topics that the client may not describe."""
+    state.topics = [
+        topic for topic in state.topics if context.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic)
+    ]
     return state
 
 

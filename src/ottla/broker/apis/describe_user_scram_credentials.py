@@ -1,6 +1,6 @@
-"""DescribeUserScramCredentials (key 50), version 0: which SCRAM mechanisms users have (KIP-554).
+"""DescribeUserScramCredentials (key 50), version 0: the SCRAM mechanisms of users (KIP-554).
 
-Nothing that is secret is told, nor anything derived from it: the mechanism, and how many iterations a login takes.
+The answer has mechanisms and iteration counts, and nothing that is derived from a secret.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ def handle(
 
 
 def _by_user(credentials: Mapping[tuple[str, int], ScramCredential]) -> dict[str, list[CredentialInfo]]:
-    found: dict[str, list[CredentialInfo]] = {}
+    by_user: dict[str, list[CredentialInfo]] = {}
     for (user, mechanism), credential in sorted(credentials.items()):
-        found.setdefault(user, []).append(CredentialInfo(mechanism=mechanism, iterations=credential.iterations))
-    return found
+        by_user.setdefault(user, []).append(CredentialInfo(mechanism=mechanism, iterations=credential.iterations))
+    return by_user
 
 
 def _refused(user: str, code: ErrorCode) -> DescribeUserScramCredentialsResult:

@@ -1,4 +1,4 @@
-"""ElectLeaders (key 43), versions 0 to 2: leaders are elected on demand (KIP-183).
+"""ElectLeaders (key 43), versions 0 to 2: elects leaders on demand (KIP-183).
 
 - 1: the kind of election, preferred or unclean (KIP-460); 2: flexible
 """
@@ -32,7 +32,7 @@ def handle(request: ElectLeadersRequest, context: RequestContext, broker: Broker
 
 
 def error_response(request: ElectLeadersRequest, version: int, error: KafkaError) -> ElectLeadersResponse:
-    """The code for the request, and again for every partition it names: version 0 has no other place for it."""
+    """The code for the request and for every partition of it: version 0 has no field for the former."""
     return ElectLeadersResponse(
         error_code=error.code if version >= 1 else ErrorCode.NONE,
         replica_election_results=[

@@ -1,4 +1,4 @@
-"""EndQuorumEpoch (key 54), versions 0 and 1: a leader resigns, and names who shall stand for election (KIP-595).
+"""EndQuorumEpoch (key 54), versions 0 and 1: a leader resigns and names preferred successors (KIP-595).
 
 - 1: directory ids of the candidates (KIP-853)
 """

@@ -1,9 +1,9 @@
 """EndTxn (key 26), versions 0 to 5: a producer commits or aborts its transaction.
 
 - 2: PRODUCER_FENCED; 3: flexible; 4: TRANSACTION_ABORTABLE
-- 5: transactions of the second version (KIP-890), where each end raises the epoch; the answer has the new one
+- 5: transactions of the second version (KIP-890), where every end raises the epoch; the answer has the new epoch
 
-The answer comes once the end is decided and cannot be lost; markers are written after it.
+The answer is sent when the decision is committed; markers are written after it.
 """
 
 from __future__ import annotations

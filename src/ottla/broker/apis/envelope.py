@@ -1,7 +1,7 @@
-"""Envelope (key 58), version 0: a client's request that a broker sends on, with the client's principal (KIP-590).
+"""Envelope (key 58), version 0: a client's request that a broker forwards with the client's principal (KIP-590).
 
-The request inside is handled as if the client had sent it here; its answer goes back inside the answer. What is wrong
-with the envelope itself is told by its own code, and is the broker's fault, not the client's.
+The request inside is handled as if the client had sent it to this listener; its answer goes back inside the answer. The
+code of the envelope itself is for errors of the broker that forwards.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def handle(
 
 
 class _Embedded:
-    """Waits for the answer of the request inside."""
+    """Waits for the answer to the request inside."""
 
     __slots__ = ("_answer", "_controller", "_pending")
 
@@ -91,7 +91,7 @@ class _Embedded:
 
     def response_ready(self) -> None:
         pending = self._pending
-        # None: it became ready while it was being dispatched, and is looked at right afterwards.
+        # None if the answer became ready within `dispatch`, which then finishes it.
         if pending is not None and not self._answer.done:
             if pending.close_reason is not None:
                 self._answer.resolve(EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST))
@@ -101,7 +101,7 @@ class _Embedded:
     def _finish(self, parts: list[Part] | None) -> None:
         assert parts is not None, "every request that may be forwarded has an answer"
         if not self._controller.is_active:
-            # It ceased to be the active one meanwhile: the broker shall ask the next.
+            # This controller is not active any more. The broker asks the next one.
             self._answer.resolve(EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER))
             return
         frame = b"".join(parts)  # type: ignore[arg-type]

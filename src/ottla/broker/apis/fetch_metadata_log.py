@@ -1,7 +1,7 @@
 """Fetch (key 1), versions 4 to 18, on a controller's listener: the metadata log, for voters and observers (KIP-595).
 
-Observers get committed batches only. A fetch of anything but `__cluster_metadata` is an INVALID_REQUEST. Sessions are
-not used: each request names the one partition there is.
+Observers get committed batches only. A fetch of any other topic than `__cluster_metadata` is an INVALID_REQUEST.
+Sessions are not used: every request names the only partition.
 
 - 12: the epoch last fetched; the answer may name a diverging epoch, the leader, or a snapshot
 - 13: the topic is named by its id; 15: the replica's id moved into `replica_state`

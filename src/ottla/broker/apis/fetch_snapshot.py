@@ -1,6 +1,6 @@
 """FetchSnapshot (key 59), versions 0 to 1: a piece of a snapshot of the metadata log (KIP-630).
 
-- 1: the replica's directory, and addresses of controllers (KIP-853); no addresses are told, there is one controller
+- 1: the replica's directory, and addresses of controllers (KIP-853); addresses are not answered
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""FindCoordinator (key 10), versions 0 to 6: which broker coordinates a group, or a transactional id.
+"""FindCoordinator (key 10), versions 0 to 6: finds the coordinator of a group or a transactional id.
 
-- 1: kinds of keys, a message with the error; 3: flexible
+- 1: key types, error messages; 3: flexible
 - 4: several keys at once (KIP-699); 6: share groups (KIP-932)
 
-The topic of committed offsets, or of transactions, is created when it is first asked for, and the answer waits for it;
-Apache Kafka has the client ask again instead. Coordinators of share groups are answered as not available: there are no
-share groups yet.
+The first request creates the topic of committed offsets, or of transactions, and its answer waits for the topic; Apache
+Kafka lets the client ask again instead. The coordinator of a share group is answered as not available: share groups are
+not built yet.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Place(NamedTuple):
 
 
 class _Kind(NamedTuple):
-    """What is coordinated: where its state lives, and who may ask."""
+    """A kind of key: the topic of its coordinator's state, and the resource that a client needs access to."""
 
     topic: str
     resource_type: ResourceType

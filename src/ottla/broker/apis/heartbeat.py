@@ -1,4 +1,4 @@
-"""Heartbeat (key 12), versions 0 to 4: a member of a classic group is alive, and learns of rebalances.
+"""Heartbeat (key 12), versions 0 to 4: keeps a member of a classic group alive and tells it about rebalances.
 
 - 1: throttle time; 3: static members (KIP-345); 4: flexible
 """

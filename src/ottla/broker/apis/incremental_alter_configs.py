@@ -1,9 +1,9 @@
 """IncrementalAlterConfigs (key 44), versions 0 to 1: sets, deletes, appends to or subtracts from single keys (KIP-339).
 
-Levels of this node's loggers are changed here and at once. Everything else goes to the controller, which checks the
-set that would result and answers after commit; what is meant for this broker, or for all, is held against its own
-properties file before that. Each resource succeeds or fails for itself; the answer keeps the request's order. Version 1
-is flexible.
+Levels of this node's loggers are changed at once. All other changes go to the controller, which checks the resulting
+configuration and answers after the commit; settings of this broker, or of all brokers, are first checked against this
+broker's properties file. Every resource succeeds or fails by itself; the answer keeps the request's order. Version 1 is
+flexible.
 """
 
 from __future__ import annotations

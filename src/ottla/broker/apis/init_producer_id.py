@@ -1,9 +1,9 @@
 """InitProducerId (key 22), versions 0 to 5: an id and epoch for an idempotent or transactional producer (KIP-98).
 
 - 2: flexible; 3: a producer may name its former id and epoch (KIP-360); 4: PRODUCER_FENCED; 5: transactions v2
-- 6, with two-phase commits (KIP-939), is not finished in Apache Kafka 4.3 and not announced; its fields are understood
+- 6, with two-phase commits (KIP-939), is unfinished in Apache Kafka and not advertised; its fields are understood
 
-A producer without a transactional id gets a new id each time, whatever it had before.
+A producer without a transactional id gets a new id with every request.
 """
 
 from __future__ import annotations

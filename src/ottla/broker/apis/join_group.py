@@ -1,4 +1,4 @@
-"""JoinGroup (key 11), versions 0 to 9: enters a classic group.
+"""JoinGroup (key 11), versions 0 to 9: joins a classic group.
 
 - 1: a timeout for rebalances; 2: throttle time
 - 4: a first attempt is answered with MEMBER_ID_REQUIRED and an id to come back with (KIP-394)
@@ -49,7 +49,7 @@ def _with_protocol(response: JoinGroupResponse) -> JoinGroupResponse:
 
 
 def _without_protocol(response: JoinGroupResponse) -> JoinGroupResponse:
-    """No protocol is null where it can be said."""
+    """An empty protocol name becomes null in versions that allow it."""
     response.protocol_name = response.protocol_name or None
     return response
 

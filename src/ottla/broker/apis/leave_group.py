@@ -1,4 +1,4 @@
-"""LeaveGroup (key 13), versions 0 to 5: takes members out of a classic group.
+"""LeaveGroup (key 13), versions 0 to 5: removes members from a classic group.
 
 - 1: throttle time; 3: several members, also by instance id alone (KIP-345); 4: flexible; 5: a reason (KIP-800)
 """
@@ -36,7 +36,7 @@ def error_response(request: LeaveGroupRequest, version: int, error: KafkaError) 
 
 
 def _with_one_code(response: LeaveGroupResponse) -> LeaveGroupResponse:
-    """Before version 3 there was one member, and its error is the answer's."""
+    """Before version 3 a request has one member, and its error is the error of the response."""
     return LeaveGroupResponse(error_code=response.error_code or response.members[0].error_code)
 
 

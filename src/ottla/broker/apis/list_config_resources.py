@@ -1,8 +1,8 @@
-"""ListConfigResources (key 74), versions 0 to 1: names of what has a configuration (KIP-1142).
+"""ListConfigResources (key 74), versions 0 to 1: names of resources with a configuration (KIP-1142).
 
 Version 0 was ListClientMetricsResources (KIP-1000) and knows client-metrics subscriptions only. Version 1 takes the
-types to list, none meaning all: every topic and every broker (each of which also has loggers), and those groups and
-subscriptions that somebody has configured.
+types to list, and none means all: every topic, every broker and its loggers, and the groups and subscriptions that
+have a configuration.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""ListGroups (key 16), versions 0 to 5: the groups this broker coordinates.
+"""ListGroups (key 16), versions 0 to 5: the groups that this broker coordinates.
 
 - 1: throttle time; 3: flexible; 4: filter by state (KIP-518); 5: filter by type (KIP-848)
 """

@@ -1,14 +1,14 @@
 """ListOffsets (key 2), versions 1 to 11.
 
 - 1: one offset per partition, with its timestamp; 2: isolation level; 4: leader epochs (KIP-320)
-- 5: OFFSET_NOT_AVAILABLE right after an election (KIP-207); before it LEADER_NOT_AVAILABLE says the same
+- 5: OFFSET_NOT_AVAILABLE right after an election (KIP-207); older versions get LEADER_NOT_AVAILABLE
 - 6: flexible
 - 7: the record of the largest timestamp, -3 (KIP-734)
 - 8: the earliest local offset, -4; 9: the last tiered offset, -5; 11: the earliest offset not yet uploaded, -6
-- 10: a timeout for remote storage, of which we have none
+- 10: a timeout for remote storage, which does not exist here
 
-Times are looked up on a worker, which may have to read and unpack a batch; the names of offsets are answered at once.
-A special timestamp that the request's version does not know yet is answered with UNSUPPORTED_VERSION.
+A worker looks up timestamps, since it may have to read and decompress a batch; special timestamps are answered at once.
+A special timestamp of a later version than the request's is answered with UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["API"]
 
-# The first version that knows each special timestamp.
+# The first version of every special timestamp.
 _VERSION_OF_TIMESTAMP = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9, -6: 11}
 _LEADER_EPOCH_VERSION = 4
 _OFFSET_NOT_AVAILABLE_VERSION = 5
@@ -67,7 +67,7 @@ def handle(
 
 
 class _ListOffsetsCall:
-    """One request while its partitions are being asked; those asked for a time answer later."""
+    """One request while its partitions are looked up."""
 
     __slots__ = ("_answered", "_replicas", "_request", "_version", "_waiting", "response")
 
@@ -104,7 +104,7 @@ class _ListOffsetsCall:
             found.when_done(lambda done: self._on_found(where, answer, done))
 
     def answer(self) -> ListOffsetsResponse | Deferred[ListOffsetsResponse]:
-        """The response, or where it will be once every partition has answered."""
+        """The response, which is deferred until the last lookup on a worker is done."""
         if self._waiting == 0:
             return self.response
         self._answered = Deferred()

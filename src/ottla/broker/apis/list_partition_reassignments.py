@@ -1,6 +1,6 @@
-"""ListPartitionReassignments (key 46), version 0: which partitions are on the move, and from where to where (KIP-455).
+"""ListPartitionReassignments (key 46), version 0: partitions whose replicas are being reassigned (KIP-455).
 
-A topic that is not there, or whose partitions stay where they are, is left out of the answer.
+An unknown topic and a topic without a reassignment are left out of the answer.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""ListTransactions (key 66), versions 0 to 2: the transactional ids this broker coordinates (KIP-664).
+"""ListTransactions (key 66), versions 0 to 2: the transactions that this broker coordinates (KIP-664).
 
 - 1: filter by duration (KIP-994); 2: by a pattern (KIP-1152), in RE2's syntax
 """
@@ -39,9 +39,9 @@ def handle(
         return ListTransactionsResponse(
             unknown_state_filters=[name for name in request.state_filters if name not in STATUS_BY_NAME],
             transaction_states=[
-                each
-                for each in transactions
-                if context.allows(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, each.transactional_id)
+                transaction
+                for transaction in transactions
+                if context.allows(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transaction.transactional_id)
             ],
         )
 

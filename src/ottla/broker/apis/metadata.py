@@ -1,4 +1,4 @@
-"""Metadata (key 3), versions 0 to 13: brokers, topics, who leads what.
+"""Metadata (key 3), versions 0 to 13: brokers, topics, and the leaders of partitions.
 
 - 0: an empty list means all topics; unreachable replicas are left out with REPLICA_NOT_AVAILABLE
 - 1: null means all topics, an empty list none; controller, rack, internal topics; 2: cluster id
@@ -7,8 +7,8 @@
 - 7: leader epochs; 8: authorized operations (of the cluster until 10); 9: flexible
 - 10: topic ids in the answer; 12: topics asked for by id; 13: an error for the request as a whole
 
-A topic that is created automatically is answered with UNKNOWN_TOPIC_OR_PARTITION and there at the next request, as in
-Apache Kafka. Any live broker is given as the controller, since every broker takes administrative requests.
+The request that creates a topic automatically is answered with UNKNOWN_TOPIC_OR_PARTITION; the client asks again, as
+with Apache Kafka. Any live broker is answered as the controller, since every broker takes administrative requests.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ def handle(request: MetadataRequest, context: RequestContext, broker: Broker) ->
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(
-                node_id=each.broker_id,
-                host=each.endpoints[listener].host,
-                port=each.endpoints[listener].port,
-                rack=each.rack,
+                node_id=node.broker_id,
+                host=node.endpoints[listener].host,
+                port=node.endpoints[listener].port,
+                rack=node.rack,
             )
-            for each in alive
+            for node in alive
         ],
         cluster_id=broker.cluster_id,
         controller_id=any_alive_broker(alive, broker.world.random),
@@ -89,7 +89,7 @@ def handle(request: MetadataRequest, context: RequestContext, broker: Broker) ->
 
 
 def _with_operations(topic: MetadataResponseTopic, context: RequestContext) -> MetadataResponseTopic:
-    """What the client may do with the topic, said in a copy: others get the same answer."""
+    """A copy of the topic's answer with the client's authorized operations. The original is shared between clients."""
     if topic.name is None:
         return topic
     own = copy.copy(topic)
@@ -98,7 +98,7 @@ def _with_operations(topic: MetadataResponseTopic, context: RequestContext) -> M
 
 
 def error_response(request: MetadataRequest, version: int, error: KafkaError) -> MetadataResponse:  # noqa: ARG001
-    """Every topic of the request gets the code, as the answer had no code of its own before version 13."""
+    """Every topic of the request gets the code: before version 13 the response has no code of its own."""
     topics = [
         MetadataResponseTopic(error_code=error.code, name=topic.name or "", topic_id=topic.topic_id)
         for topic in request.topics or ()
@@ -150,7 +150,7 @@ def _by_id(topic_id: Uuid, context: RequestContext, broker: Broker, image: Metad
     if topic is None:
         return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
     if not context.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
-        # An id gives nothing away; the name would.
+        # The id reveals nothing to a client that may not describe the topic; the name would.
         return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=None, topic_id=topic_id)
     return broker.topic_answers.of(topic, image, context.listener_name, context.api_version)
 
@@ -166,9 +166,10 @@ def _may_create(name: str, context: RequestContext) -> bool:
 
 
 def _create(names: list[str], context: RequestContext, broker: Broker) -> None:
-    """Asks the controller and does not wait: the client asks again, and the topic is there or not.
+    """Asks the controller to create topics and does not wait: the client asks for the metadata again.
 
-    Clients ask often, and a controller that is away is asked for long: a topic under way is not asked for again.
+    A topic whose creation is pending is not asked for again. Clients repeat the request often, and a request to a
+    controller that cannot be reached stays pending for long.
     """
     under_way = broker.topics_in_creation
     names = [name for name in names if name not in under_way][: TOPICS_IN_CREATION_MAX - len(under_way)]

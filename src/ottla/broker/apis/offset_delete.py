@@ -1,4 +1,4 @@
-"""OffsetDelete (key 47), version 0: forgets offsets of a group, of topics that its members do not read (KIP-496)."""
+"""OffsetDelete (key 47), version 0: deletes a group's offsets of topics that its members do not read (KIP-496)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""OffsetFetch (key 9), versions 1 to 10: offsets that groups have committed.
+"""OffsetFetch (key 9), versions 1 to 10: the committed offsets of groups.
 
 - 2: null for all topics, an error for the group as a whole; 3: throttle time; 5: leader epochs (KIP-320); 6: flexible
-- 7: may refuse what an open transaction can still change (KIP-447); 8: several groups at once (KIP-709)
+- 7: UNSTABLE_OFFSET_COMMIT for offsets of an open transaction, on demand (KIP-447); 8: several groups at once (KIP-709)
 - 9: members of the new protocol (KIP-848); 10: topics by id
 """
 
@@ -74,7 +74,7 @@ def _handle_groups(
 def _fetch_group(
     group: OffsetFetchRequestGroup, require_stable: bool, context: RequestContext, broker: Broker
 ) -> Deferred[OffsetFetchResponseGroup]:
-    """Never fails with a protocol error: that is the group's answer."""
+    """A KafkaError becomes the answer of the group."""
     if not context.allows(Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
         return Deferred.resolved(_failed(group, ErrorCode.GROUP_AUTHORIZATION_FAILED))
     topics = broker.metadata.image.topics
@@ -101,7 +101,7 @@ def _fetch_group(
         return response
 
     def failed(error: KafkaError) -> OffsetFetchResponseGroup:
-        # Old consumers do not know the other code here.
+        # Older consumers do not expect COORDINATOR_NOT_AVAILABLE in this response.
         is_away = error.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
         return _failed(group, ErrorCode.NOT_COORDINATOR if is_away else error.code)
 
@@ -110,7 +110,7 @@ def _fetch_group(
 
 
 def _check_topic(topic: OffsetFetchRequestTopics, topics: TopicsImage, context: RequestContext) -> ErrorCode:
-    """Fills in the name where the request has an id."""
+    """The error for a topic, if there is one. Fills in the name where the request has an id."""
     if context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
         known = topics.by_id.get(topic.topic_id)
         if known is None:
@@ -121,10 +121,10 @@ def _check_topic(topic: OffsetFetchRequestTopics, topics: TopicsImage, context: 
 
 
 def _visible(
-    found: list[OffsetFetchResponseTopics], topics: TopicsImage, context: RequestContext, *, by_id: bool
+    fetched: list[OffsetFetchResponseTopics], topics: TopicsImage, context: RequestContext, *, by_id: bool
 ) -> list[OffsetFetchResponseTopics]:
-    """Of all topics a group has offsets for, those the client may see (and, by id, those that have one)."""
-    visible = [topic for topic in found if context.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)]
+    """The topics that the client may describe; with `by_id`, only topics that exist."""
+    visible = [topic for topic in fetched if context.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)]
     if not by_id:
         return visible
     identified: list[OffsetFetchResponseTopics] = []
@@ -154,7 +154,7 @@ def _failed(group: OffsetFetchRequestGroup, code: ErrorCode) -> OffsetFetchRespo
 
 
 def _single(answer: OffsetFetchResponseGroup, group: OffsetFetchRequestGroup, version: int) -> OffsetFetchResponse:
-    """Before version 8; in version 1 an error of the group had to be told for each partition."""
+    """The response before version 8. Version 1 has the error of the group in every partition."""
     topics = answer.topics
     if answer.error_code and version < FIRST_VERSION_WITH_GROUP_ERROR:
         topics = [_refused(topic, ErrorCode(answer.error_code)) for topic in group.topics or ()]

@@ -1,6 +1,6 @@
-"""OffsetForLeaderEpoch (key 23), versions 2 to 4: where an epoch ends in the leader's log (KIP-101, KIP-320).
+"""OffsetForLeaderEpoch (key 23), versions 2 to 4: the end offset of a leader epoch (KIP-101, KIP-320).
 
-- 2: the client's idea of the current epoch is checked
+- 2: the current leader epoch as the client knows it is checked
 - 3: the replica's id; 4: flexible
 """
 

@@ -1,6 +1,6 @@
-"""RemoveRaftVoter (key 81), version 0: a controller loses its vote (KIP-853).
+"""RemoveRaftVoter (key 81), version 0: removes a controller from the voters of the quorum (KIP-853).
 
-Only the leader of the quorum can: a broker sends the request on.
+Only the leader of the quorum decides: a broker forwards the request to it.
 """
 
 from __future__ import annotations

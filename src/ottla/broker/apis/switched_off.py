@@ -1,4 +1,4 @@
-"""The APIs that this broker serves only to refuse: one table says which they are and how each of them is answered.
+"""The APIs that are advertised but refused: one table lists them with their versions and answers.
 
 - SASL (keys 17, 36): no listener authenticates clients. The connection stays open.
 - ACLs (29 to 31, KIP-290): there is no authorizer to keep them. A rule or filter of an unknown kind closes the
@@ -9,8 +9,8 @@
 - Streams groups (88, 89, 93, KIP-1071, KIP-1331): the answers are those of a cluster whose `streams.version` is 0.
 - UnregisterController (94, KIP-1312): the answer is that of a cluster whose `metadata.version` is below 4.4-IV2.
 
-Each of these APIs gets a module of its own when it is built; then its row here goes. Importing this module imports no
-message: the advertised versions are needed when the node starts.
+When such an API is built, it gets a module of its own and its row goes. Importing this module imports no message: the
+advertised versions are needed when the node starts.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class RefusedApi(NamedTuple):
     min_version: int
     max_version: int
     code: ErrorCode
-    # Builds the response that says the error.
+    # Builds the error response.
     answer: Callable[[int, Any, KafkaError], Any]
     # The error's message, where it is not that of the code.
     message: str | None = None
     # Raises CloseConnection for a request that is not answered at all.
     check: Callable[[Any], None] | None = None
-    # Adds to the response what depends on who asks.
+    # Adds fields that depend on the principal to the response.
     complete: Callable[[Any, Any, RequestContext], None] | None = None
 
     def api(self) -> Api:
@@ -86,7 +86,7 @@ def _code_and_message(api_key: int, request: Any, error: KafkaError) -> Any:  # 
 
 
 def _generic(api_key: int, request: Any, error: KafkaError) -> Any:
-    """The error wherever the response has a place for it."""
+    """The error in every field for it."""
     from ottla.broker.error_responses import generic_error_response
 
     return generic_error_response(api_key, request, error)

@@ -1,6 +1,6 @@
-"""SyncGroup (key 14), versions 0 to 5: hands the leader's assignment in, and each member's part of it out.
+"""SyncGroup (key 14), versions 0 to 5: gives the members of a classic group their parts of the leader's assignment.
 
-- 1: throttle time; 3: static members (KIP-345); 4: flexible; 5: type and name of the protocol, which must be there
+- 1: throttle time; 3: static members (KIP-345); 4: flexible; 5: type and name of the protocol, which are mandatory
   (KIP-559)
 """
 

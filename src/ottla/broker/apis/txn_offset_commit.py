@@ -1,11 +1,11 @@
-"""TxnOffsetCommit (key 28), versions 0 to 6: offsets of a group as a part of a transaction (KIP-98, KIP-447).
+"""TxnOffsetCommit (key 28), versions 0 to 6: commits offsets of a group in a transaction (KIP-98, KIP-447).
 
-- 2: leader epochs; 3: flexible, the member in whose name is committed; 4: TRANSACTION_ABORTABLE
+- 2: leader epochs; 3: flexible, group member and generation; 4: TRANSACTION_ABORTABLE
 - 5: the group is added to the transaction with its first commit (KIP-890)
 - 6: topics by id; GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH instead of ILLEGAL_GENERATION (KIP-1319)
 
-Offsets are written to the group's partition of `__consumer_offsets` at once and count when the transaction's marker
-comes there. Versions 0 and 1 are told COORDINATOR_NOT_AVAILABLE while the coordinator loads: they do not know better.
+Offsets are written to the group's partition of `__consumer_offsets` at once and take effect with the transaction's
+marker. Versions 0 and 1 get COORDINATOR_NOT_AVAILABLE while the coordinator loads, since they know no other code.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ def handle(
             refused.append(_refused(topic, topic.partitions, known))
             continue
         here = known.partitions
-        strangers = [each for each in topic.partitions if each.partition_index not in here]
-        if strangers:
-            refused.append(_refused(topic, strangers, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-            topic.partitions = [each for each in topic.partitions if each.partition_index in here]
+        unknown = [partition for partition in topic.partitions if partition.partition_index not in here]
+        if unknown:
+            refused.append(_refused(topic, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            topic.partitions = [partition for partition in topic.partitions if partition.partition_index in here]
         if topic.partitions:
             valid.append(topic)
     if not valid:
@@ -100,7 +100,7 @@ def handle(
 
 
 def error_response(request: TxnOffsetCommitRequest, version: int, error: KafkaError) -> TxnOffsetCommitResponse:
-    """Every partition gets the code: the answer has no other place for it."""
+    """Every partition gets the code: the response has no other field for it."""
     code = _MEANINGS.get(error.code, error.code)
     if version < _LOADING_VERSION and code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -110,7 +110,7 @@ def error_response(request: TxnOffsetCommitRequest, version: int, error: KafkaEr
 def _known_topic(
     topic: TxnOffsetCommitRequestTopic, topics: TopicsImage, context: RequestContext
 ) -> TopicImage | ErrorCode:
-    """The topic, or why nothing can be committed for it; fills in the name where the request has an id."""
+    """The topic, or the error for it. Fills in the name where the request has an id."""
     if context.api_version >= _TOPIC_ID_VERSION:
         known = topics.by_id.get(topic.topic_id)
         if known is None:
@@ -130,8 +130,8 @@ def _refused(
         name=topic.name,
         topic_id=topic.topic_id,
         partitions=[
-            TxnOffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code)
-            for each in partitions
+            TxnOffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
+            for partition in partitions
         ],
     )
 

@@ -1,4 +1,4 @@
-"""UnregisterBroker (key 64), version 0: the cluster forgets a broker that will not come back (KIP-631)."""
+"""UnregisterBroker (key 64), version 0: removes the registration of a broker (KIP-631)."""
 
 from __future__ import annotations
 

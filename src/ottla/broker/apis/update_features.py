@@ -1,8 +1,8 @@
-"""UpdateFeatures (key 57), versions 0 to 2: raise or lower finalised feature levels (KIP-584).
+"""UpdateFeatures (key 57), versions 0 to 2: raises or lowers finalized feature levels (KIP-584).
 
-- 1: kinds of upgrade (downgrades need one), validate-only; 2: no answers for single features any more
+- 1: kinds of upgrade (downgrades need one), validate-only; 2: no results for single features any more
 
-All updates go together or not at all: what fails is answered for the request as a whole in every version.
+All updates are made or none: an error is answered for the request as a whole in every version.
 """
 
 from __future__ import annotations

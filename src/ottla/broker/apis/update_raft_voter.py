@@ -1,4 +1,4 @@
-"""UpdateRaftVoter (key 82), version 0: a voter tells where it listens and what it supports (KIP-853)."""
+"""UpdateRaftVoter (key 82), version 0: a voter reports its endpoints and supported versions (KIP-853)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vote (key 52), versions 0 to 2: a candidate asks for a vote, or whether it would get it (KIP-595, KIP-996).
+"""Vote (key 52), versions 0 to 2: a candidate asks for a vote or a pre-vote (KIP-595, KIP-996).
 
 - 1: directory ids, endpoints of the leader (KIP-853); 2: pre-vote
 """

@@ -1,10 +1,12 @@
-"""WriteTxnMarkers (key 27), versions 1 and 2: a coordinator, or an administrator, ends transactions (KIP-98, KIP-664).
+"""WriteTxnMarkers (key 27), versions 1 and 2: writes transaction markers (KIP-98, KIP-664).
+
+A transaction coordinator sends them, or an administrator who aborts a hanging transaction.
 
 - 1: flexible; 2: the version of transactions, which decides about epochs (KIP-890, KIP-1228)
 
-The answer comes when the markers are committed. Those for `__consumer_offsets` go through the group coordinator, which
-takes over or drops the offsets that were committed in the transaction; what it cannot do now is answered with
-NOT_LEADER_OR_FOLLOWER, which the transaction's coordinator repeats.
+The answer is sent when the markers are committed. Markers for `__consumer_offsets` go through the group coordinator,
+which applies or drops the offsets of the transaction. While it is not ready, the answer is NOT_LEADER_OR_FOLLOWER, and
+the transaction coordinator repeats the request.
 """
 
 from __future__ import annotations
@@ -34,12 +36,12 @@ if TYPE_CHECKING:
 
 __all__ = ["API"]
 
-# What the group coordinator says when it is not ready; a transaction's coordinator knows partitions only.
+# Errors of a group coordinator that is not ready. A transaction coordinator only knows errors of partitions.
 _NOT_READY = frozenset(
     {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR}
 )
 
-# Which marker of the request, topic, partition.
+# Index of the marker in the request, topic, partition.
 _Key = tuple[int, str, int]
 
 
@@ -69,7 +71,7 @@ def error_response(request: WriteTxnMarkersRequest, version: int, error: KafkaEr
 
 
 class _MarkersCall:
-    """One request while its markers are written and waited for."""
+    """One request while its markers are written and committed."""
 
     __slots__ = ("_broker", "_done", "_missing", "_waiting", "results")
 
