@@ -1,1 +1,1 @@
-"""Ids, error codes, limits, configuration keys, and the ports to the world outside."""
+"""Ids, error codes, configuration keys, and the ports to the operating system."""

@@ -1,7 +1,4 @@
-"""Addresses of the internet protocol, from their text to their bytes.
-
-The standard library's `ipaddress` would bring much more than the two forms that are needed here.
-"""
+"""Converts IP addresses from text to bytes, without importing the much larger `ipaddress` module."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ _HEXADECIMAL = frozenset("0123456789abcdefABCDEF")
 
 
 def address_bytes(text: str) -> bytes | None:
-    """4 or 16 bytes as the network has them, or None when the text is no address; a zone behind % is left out."""
+    """The 4 or 16 bytes of an address in network order, or None if the text is no address. Ignores a zone (%eth0)."""
     numbers = text.split(".")
     if len(numbers) == 4:
         return _dotted(numbers)
@@ -35,7 +32,7 @@ def _is_octet(number: str) -> bool:
 
 
 def _groups(text: str) -> list[int] | None:
-    """The numbers between colons; None when there is anything else."""
+    """The hexadecimal groups between colons; None if the text is not made of such groups."""
     if not text:
         return []
     groups = text.split(":")

@@ -1,8 +1,8 @@
-"""Every error code of the protocol, and the exception that carries one.
+"""The error codes of the protocol, and the exception that carries an error code.
 
-A protocol error is an answer, not a failure of the node: whoever finds it raises `KafkaError` with a sentence that
-says what was wrong with this request, and the API module turns it into the code (and, where the protocol has room
-for it, the sentence) of the response. Names, numbers and whether a client may retry are Apache Kafka 4.3's.
+A protocol error is a response, not a failure of the node. Code that detects it raises `KafkaError` with a message about
+this request, and the API module puts the code, and the message if the response has a field for it, into the response.
+Names, numbers and retriability are those of Apache Kafka 4.4.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _RETRIABLE = True
 
 
 class ErrorCode(IntEnum):
-    """A code of the protocol; `message` is what is said when nobody knows better."""
+    """An error code of the protocol; `message` is its default message."""
 
     retriable: bool
     message: str
 
-    # Members give all three; the defaults let `ErrorCode(5)` pass the type checker, which looks a member up.
+    # Members pass all three values. The defaults let `ErrorCode(5)`, which looks up a member, pass the type checker.
     def __new__(cls, code: int, retriable: bool = False, message: str = "") -> ErrorCode:
         member = int.__new__(cls, code)
         member._value_ = code
@@ -31,13 +31,13 @@ class ErrorCode(IntEnum):
 
     @classmethod
     def told(cls, code: int) -> ErrorCode:
-        """What another node answered with; it may be newer than this one, and know more errors."""
+        """The member for a code from another node; UNKNOWN_SERVER_ERROR for a code of a newer release."""
         known: ErrorCode | None = cls._value2member_map_.get(code)  # type: ignore[assignment]
         return cls.UNKNOWN_SERVER_ERROR if known is None else known
 
     UNKNOWN_SERVER_ERROR = -1, _FINAL, "The broker failed unexpectedly while it handled the request."
     NONE = 0, _FINAL, "No error."
-    OFFSET_OUT_OF_RANGE = 1, _FINAL, "The partition holds no record at the requested offset."
+    OFFSET_OUT_OF_RANGE = 1, _FINAL, "The requested offset is outside the range of the partition's log."
     CORRUPT_MESSAGE = 2, _RETRIABLE, "The records are damaged: checksum, size or structure is wrong."
     UNKNOWN_TOPIC_OR_PARTITION = 3, _RETRIABLE, "This broker knows no such topic or partition."
     INVALID_FETCH_SIZE = 4, _FINAL, "The fetch size must not be negative."
@@ -48,7 +48,7 @@ class ErrorCode(IntEnum):
     REPLICA_NOT_AVAILABLE = 9, _RETRIABLE, "The replica is not available on this broker."
     MESSAGE_TOO_LARGE = 10, _FINAL, "The records are larger than the topic accepts."
     STALE_CONTROLLER_EPOCH = 11, _FINAL, "A newer controller has taken over."
-    OFFSET_METADATA_TOO_LARGE = 12, _FINAL, "The metadata beside the committed offset is too long."
+    OFFSET_METADATA_TOO_LARGE = 12, _FINAL, "The metadata of the committed offset is too long."
     NETWORK_EXCEPTION = 13, _RETRIABLE, "The connection broke before an answer arrived."
     COORDINATOR_LOAD_IN_PROGRESS = 14, _RETRIABLE, "The coordinator is still loading its state."
     COORDINATOR_NOT_AVAILABLE = 15, _RETRIABLE, "There is no coordinator at the moment."
@@ -58,7 +58,7 @@ class ErrorCode(IntEnum):
     NOT_ENOUGH_REPLICAS = 19, _RETRIABLE, "Fewer replicas are in sync than the topic demands; nothing was written."
     NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20, _RETRIABLE, "The records were written, but to too few in-sync replicas."
     INVALID_REQUIRED_ACKS = 21, _FINAL, "acks must be 0, 1 or -1 (all)."
-    ILLEGAL_GENERATION = 22, _FINAL, "The member speaks for another generation of the group."
+    ILLEGAL_GENERATION = 22, _FINAL, "The member's generation is not the group's current generation."
     INCONSISTENT_GROUP_PROTOCOL = 23, _FINAL, "The member shares no protocol with the rest of the group."
     INVALID_GROUP_ID = 24, _FINAL, "The group id is not allowed."
     UNKNOWN_MEMBER_ID = 25, _FINAL, "The group has no member of this id."
@@ -71,14 +71,14 @@ class ErrorCode(IntEnum):
     INVALID_TIMESTAMP = 32, _FINAL, "A record's timestamp is outside the range the topic accepts."
     UNSUPPORTED_SASL_MECHANISM = 33, _FINAL, "The listener does not offer this SASL mechanism."
     ILLEGAL_SASL_STATE = 34, _FINAL, "This request is not allowed at this point of the authentication."
-    UNSUPPORTED_VERSION = 35, _FINAL, "The broker does not speak this version of the request."
+    UNSUPPORTED_VERSION = 35, _FINAL, "The broker does not support this version of the request."
     TOPIC_ALREADY_EXISTS = 36, _FINAL, "A topic of this name exists already."
     INVALID_PARTITIONS = 37, _FINAL, "The number of partitions is not allowed."
     INVALID_REPLICATION_FACTOR = 38, _FINAL, "The replication factor is below 1 or above the number of brokers."
     INVALID_REPLICA_ASSIGNMENT = 39, _FINAL, "The assignment of replicas to brokers is not valid."
     INVALID_CONFIG = 40, _FINAL, "A configuration value is not valid."
     NOT_CONTROLLER = 41, _RETRIABLE, "Another node is the active controller."
-    INVALID_REQUEST = 42, _FINAL, "The request contradicts itself or leaves something out."
+    INVALID_REQUEST = 42, _FINAL, "The request is inconsistent or incomplete."
     UNSUPPORTED_FOR_MESSAGE_FORMAT = 43, _FINAL, "The old message format of the log does not support this."
     POLICY_VIOLATION = 44, _FINAL, "A policy of the cluster forbids this."
     OUT_OF_ORDER_SEQUENCE_NUMBER = 45, _FINAL, "The batch does not follow the producer's last sequence number."
@@ -90,17 +90,17 @@ class ErrorCode(IntEnum):
     CONCURRENT_TRANSACTIONS = 51, _RETRIABLE, "The previous change of this transaction is still being completed."
     TRANSACTION_COORDINATOR_FENCED = 52, _FINAL, "A newer transaction coordinator has taken over."
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53, _FINAL, "The principal may not use this transactional id."
-    SECURITY_DISABLED = 54, _FINAL, "The broker has no such security feature switched on."
-    OPERATION_NOT_ATTEMPTED = 55, _FINAL, "Another part of the request failed, so this one was not tried."
-    KAFKA_STORAGE_ERROR = 56, _RETRIABLE, "The disk that holds the partition failed or is full."
+    SECURITY_DISABLED = 54, _FINAL, "The security feature is not enabled on this broker."
+    OPERATION_NOT_ATTEMPTED = 55, _FINAL, "Another part of the request failed, so this part was not attempted."
+    KAFKA_STORAGE_ERROR = 56, _RETRIABLE, "The disk of the partition failed or is full."
     LOG_DIR_NOT_FOUND = 57, _FINAL, "The broker has no such log directory."
     SASL_AUTHENTICATION_FAILED = 58, _FINAL, "The credentials were refused."
-    UNKNOWN_PRODUCER_ID = 59, _FINAL, "The partition remembers nothing of this producer."
+    UNKNOWN_PRODUCER_ID = 59, _FINAL, "The partition has no state of this producer."
     REASSIGNMENT_IN_PROGRESS = 60, _FINAL, "The partition is being reassigned."
-    DELEGATION_TOKEN_AUTH_DISABLED = 61, _FINAL, "Delegation tokens are not switched on."
+    DELEGATION_TOKEN_AUTH_DISABLED = 61, _FINAL, "Delegation tokens are not enabled."
     DELEGATION_TOKEN_NOT_FOUND = 62, _FINAL, "There is no such delegation token."
     DELEGATION_TOKEN_OWNER_MISMATCH = 63, _FINAL, "The principal neither owns nor may renew the token."
-    DELEGATION_TOKEN_REQUEST_NOT_ALLOWED = 64, _FINAL, "Tokens are not given out over a channel of this kind."
+    DELEGATION_TOKEN_REQUEST_NOT_ALLOWED = 64, _FINAL, "Tokens cannot be requested over this kind of connection."
     DELEGATION_TOKEN_AUTHORIZATION_FAILED = 65, _FINAL, "The principal may not do this with the token."
     DELEGATION_TOKEN_EXPIRED = 66, _FINAL, "The delegation token has expired."
     INVALID_PRINCIPAL_TYPE = 67, _FINAL, "This type of principal is not supported here."
@@ -108,8 +108,8 @@ class ErrorCode(IntEnum):
     GROUP_ID_NOT_FOUND = 69, _FINAL, "There is no group of this id."
     FETCH_SESSION_ID_NOT_FOUND = 70, _RETRIABLE, "The broker has no fetch session of this id."
     INVALID_FETCH_SESSION_EPOCH = 71, _RETRIABLE, "The request does not follow the last one of its fetch session."
-    LISTENER_NOT_FOUND = 72, _RETRIABLE, "The leader has no listener of the name this request came in on."
-    TOPIC_DELETION_DISABLED = 73, _FINAL, "Deleting topics is switched off."
+    LISTENER_NOT_FOUND = 72, _RETRIABLE, "The leader has no listener with the name of the listener of this request."
+    TOPIC_DELETION_DISABLED = 73, _FINAL, "Topic deletion is disabled."
     FENCED_LEADER_EPOCH = 74, _RETRIABLE, "The request names an older leader epoch than the broker's."
     UNKNOWN_LEADER_EPOCH = 75, _RETRIABLE, "The request names a newer leader epoch than the broker's."
     UNSUPPORTED_COMPRESSION_TYPE = 76, _FINAL, "The client's version of the request cannot carry this compression."
@@ -117,21 +117,21 @@ class ErrorCode(IntEnum):
     OFFSET_NOT_AVAILABLE = 78, _RETRIABLE, "The new leader's high watermark has not caught up yet."
     MEMBER_ID_REQUIRED = 79, _FINAL, "The member has to join again with the id it was just given."
     PREFERRED_LEADER_NOT_AVAILABLE = 80, _RETRIABLE, "The preferred replica cannot lead at the moment."
-    GROUP_MAX_SIZE_REACHED = 81, _FINAL, "The group has as many members as are allowed."
+    GROUP_MAX_SIZE_REACHED = 81, _FINAL, "The group has the maximum number of members."
     FENCED_INSTANCE_ID = 82, _FINAL, "Another member with the same instance id has joined."
     ELIGIBLE_LEADERS_NOT_AVAILABLE = 83, _RETRIABLE, "No replica that may lead is available."
-    ELECTION_NOT_NEEDED = 84, _RETRIABLE, "The partition is led as asked already."
+    ELECTION_NOT_NEEDED = 84, _RETRIABLE, "The partition already has the requested leader."
     NO_REASSIGNMENT_IN_PROGRESS = 85, _FINAL, "The partition is not being reassigned."
-    GROUP_SUBSCRIBED_TO_TOPIC = 86, _FINAL, "The group still consumes the topic, so its offsets stay."
+    GROUP_SUBSCRIBED_TO_TOPIC = 86, _FINAL, "The group is subscribed to the topic, so its offsets cannot be deleted."
     INVALID_RECORD = 87, _FINAL, "The broker refused a record of the batch."
     UNSTABLE_OFFSET_COMMIT = 88, _RETRIABLE, "A transaction that commits these offsets is still open."
     THROTTLING_QUOTA_EXCEEDED = 89, _RETRIABLE, "The quota for this kind of request is used up."
     PRODUCER_FENCED = 90, _FINAL, "A newer producer uses the same transactional id."
-    RESOURCE_NOT_FOUND = 91, _FINAL, "The request names something that does not exist."
-    DUPLICATE_RESOURCE = 92, _FINAL, "The request names the same thing twice."
+    RESOURCE_NOT_FOUND = 91, _FINAL, "The request names a resource that does not exist."
+    DUPLICATE_RESOURCE = 92, _FINAL, "The request names the same resource twice."
     UNACCEPTABLE_CREDENTIAL = 93, _FINAL, "The credential does not fulfil the requirements."
-    INCONSISTENT_VOTER_SET = 94, _FINAL, "Sender and receiver disagree about who votes in the quorum."
-    INVALID_UPDATE_VERSION = 95, _FINAL, "The update was built on another version than the current one."
+    INCONSISTENT_VOTER_SET = 94, _FINAL, "Sender and receiver have different voter sets."
+    INVALID_UPDATE_VERSION = 95, _FINAL, "The update is based on another version than the current one."
     FEATURE_UPDATE_FAILED = 96, _FINAL, "The features could not be updated."
     PRINCIPAL_DESERIALIZATION_FAILURE = 97, _FINAL, "The forwarded principal could not be read."
     SNAPSHOT_NOT_FOUND = 98, _FINAL, "There is no such snapshot."
@@ -144,13 +144,13 @@ class ErrorCode(IntEnum):
     TRANSACTIONAL_ID_NOT_FOUND = 105, _FINAL, "There is no such transactional id."
     FETCH_SESSION_TOPIC_ID_ERROR = 106, _RETRIABLE, "The fetch session mixes topic names with topic ids."
     INELIGIBLE_REPLICA = 107, _FINAL, "The replica may not join the in-sync set."
-    NEW_LEADER_ELECTED = 108, _FINAL, "The change was made, and another replica leads now."
+    NEW_LEADER_ELECTED = 108, _FINAL, "The change was made, and another replica is the leader now."
     OFFSET_MOVED_TO_TIERED_STORAGE = 109, _FINAL, "The offset is held by remote storage only."
-    FENCED_MEMBER_EPOCH = 110, _FINAL, "The coordinator has moved the member on: it has to join again."
+    FENCED_MEMBER_EPOCH = 110, _FINAL, "The member's epoch was fenced by the coordinator: it has to join again."
     UNRELEASED_INSTANCE_ID = 111, _FINAL, "A live member still holds this instance id."
     UNSUPPORTED_ASSIGNOR = 112, _FINAL, "The group's coordinator does not know this assignor."
     STALE_MEMBER_EPOCH = 113, _FINAL, "The member has to retry with the epoch of its next heartbeat."
-    MISMATCHED_ENDPOINT_TYPE = 114, _FINAL, "This endpoint does not serve the kind of node the request asks for."
+    MISMATCHED_ENDPOINT_TYPE = 114, _FINAL, "The request is for another kind of node than this endpoint serves."
     UNSUPPORTED_ENDPOINT_TYPE = 115, _FINAL, "Endpoints of this type are not known."
     UNKNOWN_CONTROLLER_ID = 116, _FINAL, "There is no controller of this id."
     UNKNOWN_SUBSCRIPTION_ID = 117, _FINAL, "The client's telemetry subscription is out of date."
@@ -165,18 +165,18 @@ class ErrorCode(IntEnum):
     DUPLICATE_VOTER = 126, _FINAL, "The voter is in the set already."
     VOTER_NOT_FOUND = 127, _FINAL, "The voter is not in the set."
     INVALID_REGULAR_EXPRESSION = 128, _FINAL, "The regular expression cannot be compiled."
-    REBOOTSTRAP_REQUIRED = 129, _FINAL, "The client has to start again from its bootstrap addresses."
+    REBOOTSTRAP_REQUIRED = 129, _FINAL, "The client has to bootstrap again."
     STREAMS_INVALID_TOPOLOGY = 130, _FINAL, "The topology is not valid."
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131, _FINAL, "The topology's epoch is not valid."
     STREAMS_TOPOLOGY_FENCED = 132, _FINAL, "The topology's epoch is outdated."
-    SHARE_SESSION_LIMIT_REACHED = 133, _RETRIABLE, "The broker holds as many share sessions as it may."
+    SHARE_SESSION_LIMIT_REACHED = 133, _RETRIABLE, "The broker has the maximum number of share sessions."
     GROUP_DELETION_FAILED = 134, _FINAL, "The group could not be deleted completely."
     STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135, _FINAL, "The description of the topology could not be stored."
     CONTROLLER_ID_NOT_REGISTERED = 136, _FINAL, "No controller of this id is registered."
 
 
 class KafkaError(Exception):
-    """A protocol error on its way into a response."""
+    """A protocol error, raised to become an error response."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         self.code = code

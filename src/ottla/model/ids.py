@@ -1,7 +1,7 @@
-"""What things are called: distinct types for the numbers and names that must not be mixed up.
+"""Distinct types for ids, offsets and epochs.
 
-The integer kinds are `NewType`s: they cost nothing at run time, and the type checker keeps an offset from being
-passed where an epoch is meant.
+The integer types are `NewType`s: they cost nothing at run time, and the type checker rejects an offset in place of an
+epoch.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FROM_URL_SAFE = bytes.maketrans(b"-_", b"+/")
 
 
 class Uuid:
-    """Sixteen bytes, written as 22 characters of url-safe base64 without padding, as Kafka writes topic ids."""
+    """A uuid. Its text is 22 characters of url-safe base64 without padding, as in Kafka."""
 
     __slots__ = ("bytes",)
 
@@ -38,10 +38,7 @@ class Uuid:
 
     @classmethod
     def random(cls, random: Random) -> Uuid:
-        """A random (version 4) uuid; like Kafka, never a reserved one, and never one that begins with a dash.
-
-        An id that begins with a dash would be taken for an option on a command line.
-        """
+        """A random (version 4) uuid. Its text does not begin with a dash, as an option on a command line would."""
         while True:
             value = bytearray(random.randbytes(16))
             value[6] = value[6] & 0x0F | 0x40
@@ -52,7 +49,7 @@ class Uuid:
 
     @classmethod
     def parse(cls, text: str) -> Uuid:
-        """The uuid of a text of 22 characters; raises ValueError for anything else."""
+        """Parses the text of a uuid, 22 characters. Raises ValueError for other texts."""
         if len(text) > 24:
             raise ValueError(f"{text[:24]!r}... is too long to be a uuid, which has 22 characters")
         try:

@@ -1,7 +1,7 @@
-"""What a node needs from the world around it: time, timers, threads, files, chance.
+"""The ports of a node: clock, timers, threads, files, random numbers.
 
-`ottla.host` implements these on the operating system, `ottla.sim` on a virtual one. Code below them never imports
-`time`, `random`, `threading` or opens a path itself, so that a whole node can be replayed from a seed.
+`ottla.host` implements them on the operating system, `ottla.sim` in a simulation. Lower layers never import `time`,
+`random` or `threading` and never open a path, so that a whole node can be replayed from a seed.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ Buffer = bytes | bytearray | memoryview
 
 class Clock(Protocol):
     def now_ms(self) -> int:
-        """Wall-clock milliseconds since the epoch; may jump."""
+        """Wall-clock time in milliseconds since 1970; may jump."""
 
     def monotonic(self) -> float:
-        """Seconds that never go backwards."""
+        """Monotonic time in seconds."""
 
 
 class Timer(Protocol):
@@ -44,7 +44,7 @@ class Timer(Protocol):
 
 
 class Scheduler(Protocol):
-    """Runs callbacks later on the one thread that owns the node's state."""
+    """Runs callbacks later on the thread that owns the node's state."""
 
     def call_soon(self, callback: Callable[..., object], *arguments: Any) -> object: ...
 
@@ -52,14 +52,14 @@ class Scheduler(Protocol):
 
 
 class Workers(Protocol):
-    """Threads for what would stall the loop: fsync, cold reads, compaction, decompression of large batches."""
+    """Threads for work that would block the event loop: fsync, cold reads, compaction, large decompressions."""
 
     def submit(self, function: Callable[..., T], *arguments: Any) -> Deferred[T]:
         """Runs `function` on another thread; the result is delivered on the loop's thread."""
 
 
 class File(Protocol):
-    """An open file that is appended to and read at positions. `size` is kept by us, never asked of the disk."""
+    """An open file with appends and positioned reads. `size` is tracked in memory, never queried from the disk."""
 
     @property
     def path(self) -> str: ...
@@ -68,38 +68,38 @@ class File(Protocol):
     def size(self) -> int: ...
 
     def fileno(self) -> int:
-        """For `sendfile`; a simulated file raises OSError."""
+        """The descriptor for `sendfile`; a simulated file raises OSError."""
 
     def append(self, *buffers: Buffer) -> int:
-        """Writes all buffers at the end and returns the position where they begin.
+        """Appends all buffers and returns the position of the first.
 
-        All or nothing: when the disk refuses (full, failed), what was written is cut off again and OSError raised.
+        If the disk is full or fails, the file is truncated to its previous size and OSError is raised.
         """
 
     def read(self, position: int, length: int) -> bytes:
-        """Up to `length` bytes; fewer only at the end of the file. May block on the disk."""
+        """Reads up to `length` bytes, fewer only at the end of the file. May block on the disk."""
 
     def read_nowait(self, position: int, length: int) -> bytes | bytearray | None:
-        """Like `read`, or None when the bytes are not in the page cache."""
+        """Like `read`, but returns None if the bytes are not in the page cache."""
 
     def write_at(self, position: int, data: Buffer) -> None: ...
 
     def truncate(self, size: int) -> None: ...
 
     def trim(self) -> None:
-        """Gives back room on disk that the file has kept to grow: it will not, or not for a while."""
+        """Releases preallocated disk space after the end of the file, which will not grow soon."""
 
     def preallocate(self, size: int) -> None:
-        """Reserves disk space up to `size` bytes, read as zeros; `size` and where appends go stay as they are."""
+        """Reserves disk space up to `size` bytes. The file's `size` and the position of appends do not change."""
 
     def sync(self) -> None:
-        """Blocks until everything written is durable: call it on a worker."""
+        """Blocks until all writes are durable; must be called on a worker."""
 
     def close(self) -> None: ...
 
 
 class DirectoryLocked(OSError):
-    """Another process holds the lock."""
+    """Another process holds the lock of the directory."""
 
 
 class Lock(Protocol):
@@ -107,7 +107,7 @@ class Lock(Protocol):
 
 
 class Files(Protocol):
-    """The file system as storage sees it; every method may raise OSError."""
+    """The file system. Every method may raise OSError."""
 
     def open(self, path: str, *, create: bool = True) -> File: ...
 
@@ -132,7 +132,7 @@ class Files(Protocol):
     def read_bytes(self, path: str) -> bytes: ...
 
     def write_atomically(self, path: str, data: bytes, *, durable: bool = True) -> None:
-        """Replaces the file as a whole: temporary file, fsync (when durable), rename, fsync of the directory."""
+        """Replaces the file atomically: temporary file, fsync if durable, rename, fsync of the directory."""
 
     def sync_directory(self, path: str) -> None: ...
 
@@ -140,11 +140,11 @@ class Files(Protocol):
         """Takes the exclusive lock of a lock file, or raises DirectoryLocked."""
 
     def free_bytes(self, path: str) -> tuple[int, int]:
-        """(total, usable) bytes of the volume that holds the path."""
+        """Total and usable bytes of the path's volume."""
 
 
 class FileRegion:
-    """A run of bytes in a file, sent from file to socket without passing through Python."""
+    """A range of bytes in a file, which is sent with `sendfile` without being read into Python."""
 
     __slots__ = ("file", "length", "position")
 
@@ -165,7 +165,7 @@ class FileRegion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """Everything outside the node, in one value that is handed down from `host` or `sim`."""
+    """All ports of a node in one value, provided by `host` or `sim`."""
 
     clock: Clock
     scheduler: Scheduler

@@ -1,10 +1,10 @@
-"""Long work on the loop's thread, done in slices between which everybody else is served.
+"""Runs long work on the event loop's thread in slices, between which the loop serves other requests.
 
-Some requests are so large that they would keep the loop for a second. Their work is written as a generator that pauses
-every few milliseconds. In each turn of the loop one such generator goes on until its next pause; when there are
-several they take turns, so that ten of them together do not make anybody wait longer than one does.
+Some requests are so large that they would block the loop for a second. Their work is a generator that pauses every few
+milliseconds. Each turn of the loop runs one generator until its next pause. Several generators take turns, so that ten
+of them delay other requests no longer than one does.
 
-Whoever writes such a generator has to expect that the world has changed after each pause.
+A generator must expect that the node's state has changed after each pause.
 """
 
 from __future__ import annotations
@@ -22,41 +22,41 @@ T = TypeVar("T")
 
 
 class Slices:
-    """One for a node. The work is bounded by whoever brings it: one piece for each request, at most."""
+    """The queue of a node's generators. Its length is limited by its callers: one generator per request at most."""
 
-    __slots__ = ("_is_planned", "_scheduler", "_under_way")
+    __slots__ = ("_is_scheduled", "_queue", "_scheduler")
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        self._under_way: deque[tuple[Generator[None, None, Any], Deferred[Any]]] = deque()
-        self._is_planned = False
+        self._queue: deque[tuple[Generator[None, None, Any], Deferred[Any]]] = deque()
+        self._is_scheduled = False
 
     def __len__(self) -> int:
-        return len(self._under_way)
+        return len(self._queue)
 
     def run(self, work: Generator[None, None, T]) -> Deferred[T]:
-        """What the generator returns in the end, or what it raises; it begins in one of the next turns."""
+        """Starts the generator in a later turn; completes with its return value or exception."""
         done: Deferred[T] = Deferred()
-        self._under_way.append((work, done))
-        self._plan()
+        self._queue.append((work, done))
+        self._schedule()
         return done
 
-    def _plan(self) -> None:
-        if self._under_way and not self._is_planned:
-            self._is_planned = True
-            self._scheduler.call_soon(self._turn)
+    def _schedule(self) -> None:
+        if self._queue and not self._is_scheduled:
+            self._is_scheduled = True
+            self._scheduler.call_soon(self._run_slice)
 
-    def _turn(self) -> None:
-        self._is_planned = False
-        work, done = self._under_way.popleft()
+    def _run_slice(self) -> None:
+        self._is_scheduled = False
+        work, done = self._queue.popleft()
         try:
             next(work)
         except StopIteration as end:
-            self._plan()
+            self._schedule()
             done.resolve(end.value)
-        except Exception as error:  # noqa: BLE001 (whoever holds `done` gets it)
-            self._plan()
+        except Exception as error:  # noqa: BLE001 (the holder of `done` gets it)
+            self._schedule()
             done.fail(error)
         else:
-            self._under_way.append((work, done))
-            self._plan()
+            self._queue.append((work, done))
+            self._schedule()

@@ -1,8 +1,8 @@
-"""Values: classes of named fields that never change, compare by what they hold, and cost nothing to define.
+"""Immutable classes of named fields that compare by value.
 
-They are what `dataclass(frozen=True, slots=True, kw_only=True)` makes, and type checkers see them so. But a dataclass
-writes the source of half a dozen methods and compiles it, and makes its class twice: half a millisecond each, which a
-node with dozens of them would pay at every start. Here all values share the same few methods.
+They behave like `dataclass(frozen=True, slots=True, kw_only=True)`, and type checkers treat them as such. A dataclass
+generates and compiles several methods and creates its class twice, which takes half a millisecond per class at every
+start of a node. The classes here share the methods of one base class instead.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _set_field = object.__setattr__
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class _ValueClass(type):
-    """Makes slots of a class's annotations, and keeps its defaults."""
+    """Turns the annotations of a class into slots and collects their defaults."""
 
     def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> _ValueClass:
         if not bases:
             return super().__new__(cls, name, bases, namespace)
-        assert bases == (Value,), "a value is not derived from other values"
+        assert bases == (Value,), "a value class must derive directly from Value"
         fields = tuple(namespace.get("__annotations__", ()))
         namespace["_defaults"] = {field: namespace.pop(field) for field in fields if field in namespace}
         namespace["_fields"] = dict.fromkeys(fields)
@@ -31,7 +31,7 @@ class _ValueClass(type):
 
 
 class Value(metaclass=_ValueClass):
-    """A base class: fields are annotated, with defaults behind them if they have any."""
+    """The base class. Fields are annotations, with optional defaults."""
 
     __slots__ = ()
     _fields: ClassVar[Mapping[str, None]] = {}
@@ -41,15 +41,15 @@ class Value(metaclass=_ValueClass):
         if self._defaults:
             values = {**self._defaults, **values}
         if values.keys() != self._fields.keys():
-            raise TypeError(_what_is_wrong(type(self), values))
+            raise TypeError(_field_mismatch(type(self), values))
         for field, value in values.items():
             _set_field(self, field, value)
 
     def __setattr__(self, field: str, value: object) -> None:
-        raise AttributeError(f"a {type(self).__name__} does not change: {field} is what it is")
+        raise AttributeError(f"{type(self).__name__} is immutable: {field} cannot be set")
 
     def __delattr__(self, field: str) -> None:
-        raise AttributeError(f"a {type(self).__name__} does not change: {field} stays")
+        raise AttributeError(f"{type(self).__name__} is immutable: {field} cannot be deleted")
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
@@ -63,7 +63,7 @@ class Value(metaclass=_ValueClass):
         return f"{type(self).__name__}({', '.join(f'{field}={getattr(self, field)!r}' for field in self._fields)})"
 
 
-def _what_is_wrong(kind: type[Value], values: Mapping[str, Any]) -> str:
+def _field_mismatch(kind: type[Value], values: Mapping[str, Any]) -> str:
     missing = ", ".join(field for field in kind._fields if field not in values)
     unknown = ", ".join(field for field in values if field not in kind._fields)
     return f"{kind.__name__}: missing: {missing or 'nothing'}; unknown: {unknown or 'nothing'}"

@@ -45,9 +45,9 @@ def test_fields_that_are_missing_or_unknown_are_refused(fields: dict[str, int]) 
 
 def test_values_do_not_change() -> None:
     point = Point(x=1)
-    with pytest.raises(AttributeError, match="does not change"):
+    with pytest.raises(AttributeError, match="is immutable"):
         point.x = 2  # type: ignore[misc]
-    with pytest.raises(AttributeError, match="does not change"):
+    with pytest.raises(AttributeError, match="is immutable"):
         del point.x
     assert point.x == 1
 
@@ -69,7 +69,7 @@ def test_they_are_matched_by_field() -> None:
 
 
 def test_a_value_is_not_derived_from_another() -> None:
-    with pytest.raises(AssertionError, match="not derived"):
+    with pytest.raises(AssertionError, match="derive directly"):
 
         class Further(Point):
             z: int
