@@ -1,10 +1,10 @@
-"""A real cluster of real node processes, with its data in memory, for the time of a `with` block.
+"""A cluster of real node processes with its data in memory, for the duration of a `with` block.
 
     with ottla.testing.cluster() as c:
         producer = Producer({"bootstrap.servers": c.bootstrap})
 
-Nodes are the same processes that run in production, started with `ottla node`, so what a test sees is what there is:
-`c.node(1).kill()` is a crash, `.stop()` a clean stop, `.start()` a restart on the same port with the same data.
+Nodes are the same processes as in production, started with `ottla node`: `c.node(1).kill()` is a crash, `.stop()` a
+clean stop, `.start()` a restart on the same port with the same data.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ __all__ = ["Cluster", "ClusterFailed", "Node", "cluster", "node_environment"]
 START_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 60.0
 
-# Where files are memory: starting and stopping a cluster must not wait for a disk.
+# A memory file system: a cluster must not wait for a disk when it starts.
 MEMORY_DIRECTORY = "/dev/shm"
 
 
 class ClusterFailed(Exception):
-    """A node did not start or did not stop; the message has what it wrote."""
+    """A node did not start or did not stop; the message has the end of its log."""
 
 
 @contextlib.contextmanager
@@ -52,12 +52,12 @@ def cluster(
     settings: Mapping[str, str] | None = None,
     node_settings: Mapping[int, Mapping[str, str]] | None = None,
 ) -> Iterator[Cluster]:
-    """Starts a cluster, and removes every trace of it at the end.
+    """Starts a cluster; at the end kills its nodes and deletes its data.
 
-    The first `controllers` nodes are controllers as well as brokers. Unless told, they are the first three, as with
-    `ottla up`: any of them may be the active one, and another takes over when it is gone; of fewer than three nodes it
-    is the first alone. `controllers=1` is for tests that have to know which it is, or that stop most of the nodes.
-    `settings` are broker settings for all nodes, `node_settings` by node id go over them.
+    The first `controllers` nodes are controllers as well as brokers. The default is three, as with `ottla up`: any of
+    them may be the active controller, and another takes over after its loss. In a cluster of fewer than three nodes
+    only the first is a controller. `controllers=1` is for tests that have to know the active controller, or that stop
+    most of the nodes. `settings` are broker settings of all nodes; `node_settings`, by node id, take precedence.
     """
     parent = MEMORY_DIRECTORY if os.access(MEMORY_DIRECTORY, os.W_OK) else None
     data = tempfile.mkdtemp(prefix="ottla-", dir=parent)
@@ -72,12 +72,13 @@ def cluster(
         running.start()
         yield running
     finally:
-        running.end()
+        # The data is deleted, so an orderly stop would only cost time: nodes that stop together wait for each other.
+        running.kill()
         shutil.rmtree(data, ignore_errors=True)
 
 
 class Cluster:
-    """All nodes; made by `cluster`."""
+    """The nodes of a cluster; created by `cluster`."""
 
     def __init__(
         self,
@@ -98,7 +99,7 @@ class Cluster:
 
     @property
     def bootstrap(self) -> str:
-        """What clients are given as bootstrap.servers."""
+        """The value of bootstrap.servers for clients."""
         return ",".join(node.address for node in self._nodes)
 
     @property
@@ -110,8 +111,8 @@ class Cluster:
         return self._nodes[node_id - 1]
 
     def add_node(self) -> Node:
-        """One more broker, while the others run; returns when it is part of the cluster."""
-        assert len(self._nodes) > 1, "a node that was started alone does not know of others"
+        """Adds a broker to the running cluster; returns when it is a member."""
+        assert len(self._nodes) > 1, "a single-node cluster cannot grow"
         self._ports.extend(free_ports(1))
         node = Node(self, len(self._ports), self._ports, self._controller_ports)
         self._nodes.append(node)
@@ -120,7 +121,7 @@ class Cluster:
 
     @property
     def controllers(self) -> list[Node]:
-        """Those that may be the active controller."""
+        """The nodes that can be the active controller."""
         return [node for node in self._nodes if node.is_controller]
 
     def start(self) -> None:
@@ -131,7 +132,7 @@ class Cluster:
             node.wait_until_ready()
 
     def end(self) -> None:
-        """Stops what still runs, and kills what does not stop."""
+        """Stops all nodes in order, and kills a node that does not stop in time."""
         running = [node for node in self._nodes if node.running]
         try:
             for node in running:
@@ -139,9 +140,13 @@ class Cluster:
             for node in running:
                 node.wait_or_kill()
         finally:
-            # Whatever happened meanwhile, a timeout of the test included: nothing is left behind.
-            for node in self._nodes:
-                node.kill()
+            # Also after an exception, such as the timeout of a test: no process is left behind.
+            self.kill()
+
+    def kill(self) -> None:
+        """Kills all nodes at once."""
+        for node in self._nodes:
+            node.kill()
 
 
 class Node:
@@ -150,7 +155,7 @@ class Node:
     def __init__(self, owner: Cluster, node_id: int, ports: list[int], controller_ports: list[int]) -> None:
         self.node_id = node_id
         self.address = ""
-        # Where the node tells metrics, when `ottla.metrics.listener` is set.
+        # The address of the node's metrics, if `ottla.metrics.listener` is set.
         self.metrics_url: str | None = None
         self._owner = owner
         self._ports = ports
@@ -159,7 +164,7 @@ class Node:
 
     @property
     def directory(self) -> Path:
-        """Everything the node keeps: node.properties, its output in node.log, and its logs in data/."""
+        """The files of the node: node.properties, its output in node.log, and its logs in data/."""
         return Path(node_directory(str(self._owner.data), self.node_id))
 
     @property
@@ -177,7 +182,7 @@ class Node:
 
     @property
     def output(self) -> str:
-        """What the node has logged so far, all its starts together."""
+        """The log of the node, of all its starts."""
         path = self.directory / "node.log"
         return path.read_text(errors="replace") if path.exists() else ""
 
@@ -187,7 +192,7 @@ class Node:
         self.wait_until_ready()
 
     def properties(self) -> dict[str, str]:
-        """What the node is started with."""
+        """The properties of the node."""
         owner = self._owner
         return node_properties(
             node_id=self.node_id,
@@ -239,7 +244,7 @@ class Node:
             self._wait()
 
     def wait_or_kill(self) -> None:
-        """Waits for a node that was told to stop."""
+        """Waits for a node after SIGTERM, and kills it if it does not stop in time."""
         assert self._process is not None
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(STOP_SECONDS_MAX)
@@ -272,8 +277,8 @@ class Node:
 def node_environment() -> dict[str, str]:
     """The environment of a node's process.
 
-    Where Python is told to write no bytecode beside the sources, every start would compile them all again and take
-    three times as long: nodes keep theirs in the user's cache instead.
+    With PYTHONDONTWRITEBYTECODE every start of a node would compile all modules and take three times as long, so nodes
+    keep their bytecode in the user's cache instead.
     """
     environment = dict(os.environ)
     if environment.pop("PYTHONDONTWRITEBYTECODE", "") and "PYTHONPYCACHEPREFIX" not in environment:
