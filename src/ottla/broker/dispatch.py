@@ -22,10 +22,9 @@ import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ottla.broker.apis import HANDLERS, HandlerSpec, load
+from ottla.broker.apis import HANDLERS, NO_API, HandlerSpec, load
 from ottla.broker.context import CloseConnection, ConnectionContext, RequestContext
 from ottla.broker.pending import Part, PendingResponse, ResponseWaiter
-from ottla.broker.pipelining import NO_API, STARTS_BEHIND
 from ottla.broker.request_log import DEBUG, REQUEST_LOGGER
 from ottla.broker.route import Route
 from ottla.model.deferred import Deferred
@@ -123,7 +122,8 @@ class Dispatcher:
 
     def starts_behind(self, api_key: int) -> frozenset[int]:
         """The APIs whose unanswered requests do not keep a request of this API from being started."""
-        return STARTS_BEHIND.get(api_key, NO_API)
+        handler = self._handlers.get(api_key)
+        return NO_API if handler is None else handler.starts_behind
 
     def answered(self, parts: list[Part], connection: ConnectionContext) -> PendingResponse:
         """The place of an answer that is ready but waits for an earlier one of its connection."""

@@ -5,6 +5,14 @@ A module exports one value, `API` (`ottla.broker.apis.api`), which is all that t
 only refused are rows of one table, `switched_off`.
 
 A module is imported with the first request for it, so that a node does not pay for APIs that its clients do not use.
+
+The tables also say which requests may be started behind an unanswered request of the same connection. Kafka handles one
+request of a connection at a time, so a client never sees an answer that is older than one it got before on the same
+connection. A waiting Fetch that answers high watermark 1 must not be followed by a ListOffsets that answers 0 because
+it was evaluated while the Fetch waited. The rule: a request is evaluated when every earlier request of its connection
+has been answered. `starts_behind` lists the exceptions. For these, evaluating the second request early gives the same
+answer as evaluating it late, or an answer that Kafka's order could give, too. The relation is an equivalence (a test
+checks it), which allows `ottla.wire.connection.server` to look at the newest unanswered request alone.
 """
 
 from __future__ import annotations
@@ -17,7 +25,9 @@ from ottla.broker.apis import switched_off
 if TYPE_CHECKING:
     from ottla.broker.apis.api import Api
 
-__all__ = ["CONTROLLER_HANDLERS", "FORWARDABLE", "HANDLERS", "HandlerSpec", "load"]
+__all__ = ["CONTROLLER_HANDLERS", "FORWARDABLE", "HANDLERS", "NO_API", "HandlerSpec", "load"]
+
+NO_API: frozenset[int] = frozenset()
 
 
 class HandlerSpec(NamedTuple):
@@ -26,6 +36,8 @@ class HandlerSpec(NamedTuple):
     module: str
     min_version: int
     max_version: int
+    # The API keys whose unanswered requests do not keep a request of this API from being started.
+    starts_behind: frozenset[int] = NO_API
 
 
 def load(api_key: int, spec: HandlerSpec) -> Api:
@@ -42,11 +54,16 @@ def _refused(*api_keys: int) -> dict[int, HandlerSpec]:
 
 # By the number of the API key: this table is needed before any message module is.
 HANDLERS: dict[int, HandlerSpec] = {
-    0: HandlerSpec("produce", 0, 13),
+    # A produce request is appended when it is started, and its answer names its own offsets. Those follow from the
+    # order of appends, which is the order of requests. What waits is only the acknowledgement of the replicas, and a
+    # later append cannot be acknowledged before an earlier one of the same partition.
+    0: HandlerSpec("produce", 0, 13, starts_behind=frozenset({0})),
     1: HandlerSpec("fetch", 4, 18),
     2: HandlerSpec("list_offsets", 1, 11),
     3: HandlerSpec("metadata", 0, 13),
-    8: HandlerSpec("offset_commit", 2, 10),
+    # A commit is decided when it is started, against the state that every earlier commit has changed already. Its
+    # answer shows no offsets. What waits is the replication of the coordinator's log, which acknowledges in log order.
+    8: HandlerSpec("offset_commit", 2, 10, starts_behind=frozenset({8})),
     9: HandlerSpec("offset_fetch", 1, 10),
     10: HandlerSpec("find_coordinator", 0, 6),
     11: HandlerSpec("join_group", 0, 9),
@@ -64,7 +81,8 @@ HANDLERS: dict[int, HandlerSpec] = {
     24: HandlerSpec("add_partitions_to_txn", 0, 5),
     25: HandlerSpec("add_offsets_to_txn", 0, 4),
     26: HandlerSpec("end_txn", 0, 5),
-    27: HandlerSpec("write_txn_markers", 1, 2),
+    # A transaction coordinator sends markers to the leader of a partition, which appends them like a produce request.
+    27: HandlerSpec("write_txn_markers", 1, 2, starts_behind=frozenset({27})),
     28: HandlerSpec("txn_offset_commit", 0, 6),
     32: HandlerSpec("describe_configs", 1, 4),
     33: HandlerSpec("alter_configs", 0, 2),
@@ -119,7 +137,10 @@ CONTROLLER_HANDLERS: dict[int, HandlerSpec] = {
     55: HandlerSpec("describe_quorum", 0, 2),
     56: HandlerSpec("alter_partition", 2, 3),
     57: HandlerSpec("update_features", 0, 2),
-    58: HandlerSpec("envelope", 0, 0),
+    # A broker forwards the requests of all its clients on one connection. The broker keeps the order of one client's
+    # requests: it forwards a request only when the earlier ones of that client's connection have been answered. The
+    # controller decides in the order of arrival, and every decision sees the ones before it.
+    58: HandlerSpec("envelope", 0, 0, starts_behind=frozenset({58})),
     59: HandlerSpec("fetch_snapshot", 0, 1),
     60: HandlerSpec("describe_cluster", 0, 2),
     62: HandlerSpec("broker_registration", 0, 4),
