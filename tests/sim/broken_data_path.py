@@ -56,6 +56,18 @@ def high_watermark_follows_any_follower(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Partition, "on_follower_fetch", on_follower_fetch)
 
 
+def follower_counts_the_next_record_as_committed(patch: pytest.MonkeyPatch) -> None:
+    """The high watermark of a follower is one record beyond the end of its log."""
+    follow = Partition.follow_high_watermark
+
+    def follow_high_watermark(partition: Partition, high_watermark: int) -> None:
+        follow(partition, high_watermark)
+        if partition.topic == "t" and partition.high_watermark == partition.log.log_end_offset:
+            partition.log.update_high_watermark(partition.log.log_end_offset + 1)
+
+    patch.setattr(Partition, "follow_high_watermark", follow_high_watermark)
+
+
 def ignores_sequence_numbers(patch: pytest.MonkeyPatch) -> None:
     """What a producer sends again is written again."""
     patch.setattr(ProducerState, "check", lambda state, header, origin: None)

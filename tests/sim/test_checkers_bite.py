@@ -40,6 +40,11 @@ CASES: list[tuple[Callable[[pytest.MonkeyPatch], None], set[str], dict[str, obje
         {"faults": ("kill", "restart")},
     ),
     (
+        broken_data_path.follower_counts_the_next_record_as_committed,
+        {"replica invariants"},
+        {"seconds": 3.0},
+    ),
+    (
         broken_data_path.leader_does_not_step_down,
         {"liveness"},
         {"faults": ("freeze", "partition"), "heal_seconds_max": 40.0},

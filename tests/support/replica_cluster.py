@@ -200,6 +200,9 @@ class ReplicaCluster:
 
     def run(self, ms: int = 0) -> None:
         self.virtual.scheduler.advance(ms)
+        for node in self.nodes.values():
+            if node.runs:
+                node.replicas.invariants()
 
     # Metadata.
 

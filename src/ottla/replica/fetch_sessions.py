@@ -162,6 +162,15 @@ class FetchSession:
         self.busy_ms = NEVER_MS
         self.parked: ParkedFetch | None = None
 
+    def invariants(self) -> None:
+        assert self.is_follower == (self.live is not None)
+        entries = set(self.entries.values())
+        assert len(entries) == len(self.entries), "one entry for each partition"
+        assert self.live is None or self.live.keys() <= entries, "a live partition belongs to the session"
+        for (topic, index), entry in self.entries.items():
+            assert index == entry.index
+            assert topic == (entry.topic_id if self.uses_topic_ids else entry.topic)
+
     def advance(self, now_ms: int) -> None:
         """The session's next request has come."""
         self.used_ms = now_ms
@@ -298,6 +307,11 @@ class FetchSessions:
 
     def get(self, session_id: int) -> FetchSession | None:
         return self._sessions.get(session_id)
+
+    def invariants(self) -> None:
+        for session_id, session in self._sessions.items():
+            assert session_id == session.id != NO_SESSION_ID
+            session.invariants()
 
     def resize(self, slots_max: int) -> None:
         """Applies `max.incremental.fetch.session.cache.slots`. Open sessions stay until their slot is needed."""

@@ -144,6 +144,17 @@ class LeaderState:
         self.isr = self.maximal_isr = frozenset(self.isr_order)
         self.pending = None
 
+    def invariants(self, *, log_end_offset: int) -> None:
+        assert self.epoch_start_offset <= log_end_offset, "a leader never truncates its log"
+        assert self.replica_count == len(self.followers) + 1, "this broker holds a replica, too"
+        assert self.is_alone == (not self.followers)
+        assert self.isr == frozenset(self.isr_order)
+        assert self.isr <= self.maximal_isr, "the maximal in-sync set has the members of both sets"
+        assert self.pending is not None or self.isr == self.maximal_isr
+        assert self.maximal_isr <= {self.node_id, *self.followers}, "replicas in sync are replicas"
+        for progress in self.followers.values():
+            assert progress.log_end_offset <= log_end_offset, "a follower holds nothing that its leader lacks"
+
     def propose_isr(self, pending: PendingIsr) -> None:
         assert self.pending is None, "one change of the in-sync set at a time"
         self.pending = pending

@@ -240,6 +240,11 @@ class ReplicaManager:
         for hosted in self.by_name.values():
             yield from hosted.partitions.values()
 
+    def invariants(self) -> None:
+        for partition in self.partitions():
+            partition.invariants()
+        self.sessions.invariants()
+
     def statistics(self) -> ReplicaStatistics:
         """Everything at once; `replica_statistics` is the same in steps."""
         counting = replica_statistics(self)

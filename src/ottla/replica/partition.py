@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition, Uuid
 from ottla.records.header import ATTRIBUTES_POSITION
+from ottla.replica import refusals
 from ottla.replica.counters import PartitionCounters
 from ottla.replica.leadership import NEVER_MS, FollowerProgress, LeaderState
 from ottla.replica.parked import WaitList
@@ -132,6 +133,20 @@ class Partition:
         """Everything before it is decided: no open transaction begins below it."""
         return self.log.last_stable_offset
 
+    def invariants(self) -> None:
+        """Holds between any two steps of the node; checked by the simulator and by model tests."""
+        state, log = self.leader_state, self.log
+        log.invariants()
+        assert self.refusal is None or state is None, "a partition that refuses requests leads nothing"
+        assert self.unseen_bytes >= 0
+        if state is None:
+            assert not self.quiet_followers, "only a leader has followers"
+        else:
+            assert (self.leader_id, self.leader_epoch) == (self.node_id, state.epoch), "leader and epoch go together"
+            assert not state.is_alone or log.high_watermark == log.log_end_offset, "nobody else has to be waited for"
+            state.invariants(log_end_offset=log.log_end_offset)
+            assert self.quiet_followers.keys() <= state.followers.keys(), "quiet followers are followers"
+
     # Configuration.
 
     def connect(self, isr_keeper: IsrKeeper) -> None:
@@ -208,18 +223,13 @@ class Partition:
         return None if state is None else state.followers.get(node_id)
 
     def check_follower(self, node_id: int, replica_epoch: int = -1) -> FollowerProgress:
-        """The progress of a broker that may follow this partition; raises when it holds no replica.
-
-        It may know of a newer assignment than we do, hence an error that makes it ask again. A fetch of a process that
-        has been replaced meanwhile (KIP-903) must not move anything.
-        """
+        """The progress of a broker that follows this partition. Raises if the broker may not fetch as a follower."""
         progress = self.follower_progress(node_id)
         if progress is None:
-            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"Broker {node_id} holds no replica of {self}.")
+            raise refusals.no_replica(self, node_id)
         if 0 <= replica_epoch < progress.replica_epoch:
-            raise KafkaError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER,
-                f"Broker {node_id} fetches with epoch {replica_epoch} after it did with {progress.replica_epoch}.",
+            raise refusals.former_replica_epoch(
+                node_id, replica_epoch=replica_epoch, known_epoch=progress.replica_epoch
             )
         return progress
 
@@ -318,7 +328,7 @@ class Partition:
         if self.refusal is not None:
             raise KafkaError(self.refusal)
         if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
-            self._refuse_epoch(current_leader_epoch)
+            raise refusals.wrong_leader_epoch(self, current_leader_epoch)
         state = self.leader_state
         if state is None:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"Broker {self.leader_id} leads {self}.")
@@ -329,7 +339,7 @@ class Partition:
         if self.refusal is not None:
             raise KafkaError(self.refusal)
         if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
-            self._refuse_epoch(current_leader_epoch)
+            raise refusals.wrong_leader_epoch(self, current_leader_epoch)
 
     def needed_replicas(self, state: LeaderState) -> int:
         """`min.insync.replicas`, but never more than there are replicas."""
@@ -339,10 +349,7 @@ class Partition:
         """For acks=all, before anything is written."""
         needed = self.needed_replicas(state)
         if len(state.isr) < needed:
-            raise KafkaError(
-                ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"{self} has {len(state.isr)} in-sync replicas, and acks=all needs {needed}.",
-            )
+            raise refusals.not_enough_replicas(self, in_sync=len(state.isr), needed=needed)
 
     def commit_error(self, required_offset: int) -> ErrorCode | None:
         """For a write that waits for followers: its final result, or None while it has to wait."""
@@ -450,16 +457,10 @@ class Partition:
         self.check_leader()
         cleanup_policy = self.log.config.cleanup_policy
         if "compact" in cleanup_policy and "delete" not in cleanup_policy:
-            raise KafkaError(
-                ErrorCode.POLICY_VIOLATION,
-                f"Records of {self.topic} cannot be deleted: its cleanup.policy does not contain 'delete'.",
-            )
+            raise refusals.compacted_only(self)
         target = self.high_watermark if offset == -1 else offset
         if target < 0 or target > self.high_watermark:
-            raise KafkaError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"Records of {self} can be deleted up to its high watermark {self.high_watermark}, not to {target}.",
-            )
+            raise refusals.not_deletable_to(self, target)
         if target > self.log.log_start_offset:
             self.wake_quiet()
             self.log.advance_log_start_offset(target)
@@ -484,14 +485,3 @@ class Partition:
         elif len(state.maximal_isr) == 1:
             # Nobody else is in sync, so nobody's fetch will move it.
             self.advance_high_watermark()
-
-    def _refuse_epoch(self, current_leader_epoch: int) -> None:
-        if current_leader_epoch < self.leader_epoch:
-            raise KafkaError(
-                ErrorCode.FENCED_LEADER_EPOCH,
-                f"The leader epoch of {self} is {self.leader_epoch}, not {current_leader_epoch} any more.",
-            )
-        raise KafkaError(
-            ErrorCode.UNKNOWN_LEADER_EPOCH,
-            f"The leader epoch of {self} is {self.leader_epoch} here, not yet {current_leader_epoch}.",
-        )

@@ -44,6 +44,8 @@ class Process:
         self.name = name
         self.is_alive = True
         self.is_frozen = False
+        # Called after every event.
+        self.after_event: Callable[[], object] | None = None
         # Called when the process is to end in the middle of an event.
         self.on_killed: Callable[[], object] | None = None
         self._on_defect = on_defect
@@ -63,6 +65,8 @@ class Process:
         before, _current = _current, self
         try:
             callback(*arguments)
+            if self.after_event is not None:
+                self.after_event()
         except ProcessKilled:
             if self.on_killed is not None:
                 self.on_killed()

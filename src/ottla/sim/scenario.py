@@ -19,6 +19,7 @@ from ottla.sim.checkers.connections import ConnectionOrder
 from ottla.sim.checkers.delivery import Delivery, ReadsLast
 from ottla.sim.checkers.groups import CommittedOffsets, OneOwner
 from ottla.sim.checkers.healing import what_is_not_healed
+from ottla.sim.checkers.invariants import ReplicaInvariants
 from ottla.sim.checkers.leadership import OneController, OneLeader
 from ottla.sim.checkers.metadata import MetadataInvariants, OneMetadataHistory
 from ottla.sim.checkers.replicas import EqualReplicas
@@ -49,6 +50,7 @@ CHECKERS: tuple[type[Checker], ...] = (
     OneMetadataHistory,
     MetadataInvariants,
     EqualReplicas,
+    ReplicaInvariants,
     Delivery,
     ReadsLast,
     OneOwner,

@@ -67,6 +67,10 @@ class LeaderEpochs:
     def entries(self) -> tuple[EpochStart, ...]:
         return tuple(self._entries)
 
+    @property
+    def latest_start_offset(self) -> int:
+        return self._entries[-1].start_offset if self._entries else _UNDEFINED
+
     def mark_unsynced(self) -> None:
         """The file on disk may not be durable: the next flush of the log syncs it."""
         self.is_unsynced = bool(self._entries)

@@ -137,6 +137,16 @@ class PartitionLog:
     def is_offline(self) -> bool:
         return self._failures.offline is not None
 
+    def invariants(self) -> None:
+        """Holds between any two steps of the node, as long as the log is in service."""
+        if self._failures.offline is None:
+            end_offset = self._tail.end_offset
+            assert 0 <= self.log_start_offset <= self.high_watermark <= end_offset, f"offsets in order: {self!r}"
+            assert self.doubtful_from is None or self.doubtful_from < end_offset
+            assert self.segments[0].base_offset <= self.log_start_offset, "the first record is in the first segment"
+            assert self.epochs.latest_start_offset <= end_offset, "an epoch begins within the log, or at its end"
+            self._tail.invariants()
+
     @property
     def first_unstable_offset(self) -> int | None:
         """Where a read-committed fetch has to stop; None when nothing is undecided."""

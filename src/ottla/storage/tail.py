@@ -97,6 +97,16 @@ class LogTail:
         self._epochs = files.epochs
         self._failures = files.failures
 
+    def invariants(self) -> None:
+        active = self._segments.active
+        assert self._segments is self._files.segments
+        assert active.base_offset <= self.end_offset, "the active segment begins within the log, or at its end"
+        assert self.durability.recovery_point <= self.end_offset, "nothing beyond the end is durable"
+        for base_offset in (next(iter(self.recent), None), next(reversed(self.recent), None)):
+            if base_offset is not None:
+                assert active.base_offset <= base_offset < self.end_offset, "recent batches are in the active segment"
+                assert self.recent[base_offset] < active.size
+
     def configure(self, config: LogConfig) -> None:
         self._config = config
 

@@ -253,6 +253,8 @@ def test_all_ways_are_one(nodes: list[Node], seed: int) -> None:
             random.choice(clients).send(random, nodes)
         else:
             happen(random, nodes)
+        for node in nodes:
+            node.path.replicas.invariants()
         as_it_is, attentive, sliced = (node.state() for node in nodes)
         assert as_it_is == attentive
         assert as_it_is == sliced

@@ -292,6 +292,8 @@ def test_the_shortcut_does_what_the_handler_does(
             random.choice(changes)(random, nodes)
         else:
             happen(random, nodes)
+        for node in nodes:
+            node.path.replicas.invariants()
         assert quick.state() == usual.state()
     assert shortened > 10
     if change_quotas in changes:

@@ -193,6 +193,7 @@ class Story:
             # What lies beside an empty log is not synced.
             self.may_lose_power = self.may_lose_power or bool(self.written)
         self.bench.world.scheduler.run()
+        log.invariants()
 
     # ---- crashes
 

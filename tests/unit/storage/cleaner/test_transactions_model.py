@@ -260,6 +260,7 @@ def run(steps: list[tuple[object, ...]], max_bytes: int) -> None:
                 story.restart(clean=step == ("stop",))
             case _:
                 raise AssertionError(step)
+        story.log.invariants()
         story.check(max_bytes)
     story.check_copy()
 

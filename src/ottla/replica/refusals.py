@@ -1,0 +1,67 @@
+"""The errors with which a partition refuses a request."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.model.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from ottla.replica.partition import Partition
+
+__all__ = [
+    "compacted_only",
+    "former_replica_epoch",
+    "no_replica",
+    "not_deletable_to",
+    "not_enough_replicas",
+    "wrong_leader_epoch",
+]
+
+
+def wrong_leader_epoch(partition: Partition, current_leader_epoch: int) -> KafkaError:
+    """The client's leader epoch is older or newer than the partition's (KIP-320)."""
+    epoch = partition.leader_epoch
+    if current_leader_epoch < epoch:
+        return KafkaError(
+            ErrorCode.FENCED_LEADER_EPOCH,
+            f"The leader epoch of {partition} is {epoch}, not {current_leader_epoch} any more.",
+        )
+    return KafkaError(
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        f"The leader epoch of {partition} is {epoch} here, not yet {current_leader_epoch}.",
+    )
+
+
+def no_replica(partition: Partition, node_id: int) -> KafkaError:
+    """The broker may know a newer assignment than this leader, so the error makes it ask again."""
+    return KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"Broker {node_id} holds no replica of {partition}.")
+
+
+def former_replica_epoch(node_id: int, *, replica_epoch: int, known_epoch: int) -> KafkaError:
+    """The fetch comes from a process that has been replaced (KIP-903)."""
+    return KafkaError(
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        f"Broker {node_id} fetches with epoch {replica_epoch} after it did with {known_epoch}.",
+    )
+
+
+def not_enough_replicas(partition: Partition, *, in_sync: int, needed: int) -> KafkaError:
+    return KafkaError(
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        f"{partition} has {in_sync} in-sync replicas, and acks=all needs {needed}.",
+    )
+
+
+def compacted_only(partition: Partition) -> KafkaError:
+    return KafkaError(
+        ErrorCode.POLICY_VIOLATION,
+        f"Records of {partition.topic} cannot be deleted: its cleanup.policy does not contain 'delete'.",
+    )
+
+
+def not_deletable_to(partition: Partition, offset: int) -> KafkaError:
+    return KafkaError(
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        f"Records of {partition} can be deleted up to its high watermark {partition.high_watermark}, not to {offset}.",
+    )
