@@ -1,4 +1,4 @@
-"""What a reader of committed records leaves out: an answer holds all batches, and says which are of aborted ones."""
+"""Filters batches of aborted transactions, which a Fetch response contains together with a list of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["AbortedTransactions"]
 
 
 class AbortedTransactions:
-    """Which batches of one answer belong to aborted transactions (KIP-98)."""
+    """The aborted transactions of one Fetch response (KIP-98)."""
 
     __slots__ = ("_open", "_waiting")
 
@@ -22,13 +22,13 @@ class AbortedTransactions:
         self._open: set[int] = set()
 
     def covers(self, batch: Batch) -> bool:
-        """Whether the batch, which has records and no markers, is to be left out."""
+        """True if the batch of records belongs to an aborted transaction."""
         header = batch.header
         self._advance(header.last_offset)
         return header.is_transactional and header.producer_id in self._open
 
     def on_control(self, batch: Batch) -> None:
-        # An abort marker ends what it aborts; the producer's next transaction is another one.
+        # An abort marker ends the aborted transaction; the next batch of the producer belongs to a new one.
         self._advance(batch.header.last_offset)
         for record in iterate_records(batch):
             if read_control_type(record.key) == ControlType.ABORT:

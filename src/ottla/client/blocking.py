@@ -1,9 +1,9 @@
-"""The clients for code without an event loop: a thread of their own runs one, and every call waits for its answer.
+"""Clients for code without an event loop: a thread runs the loop, and every call waits for its result.
 
     with BlockingProducer(settings) as producer:
         producer.send("topic", b"value").result()
 
-They are thin on purpose: what they offer is what the asyncio clients offer, and every method says in one line which.
+They are thin wrappers: every method calls the method of the same name of an asyncio client.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """An event loop in a daemon thread, and the bridge to it."""
+    """An event loop in a daemon thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -44,7 +44,7 @@ class LoopThread:
         try:
             return future.result()
         except BaseException:
-            # Whoever was interrupted (Ctrl-C) does not get what comes: records must not be handed out to nobody.
+            # An interrupted caller (Ctrl-C) gets no result, so the call is cancelled: its records must not be lost.
             future.cancel()
             raise
 
@@ -65,7 +65,7 @@ class _Blocking:
         self.close()
 
     def close(self) -> None:
-        """Waits for what is under way, then ends the thread."""
+        """Waits for calls in progress, then ends the thread."""
         try:
             self._thread.call(self._close())
         finally:
@@ -76,7 +76,7 @@ class _Blocking:
 
 
 class BlockingAdmin(_Blocking):
-    """`admin.call(lambda admin: admin.topics.names())`: any call of `AdminClient`, waited for."""
+    """`admin.call(lambda admin: admin.topics.names())` waits for any call of `AdminClient`."""
 
     def __init__(self, settings: ClientSettings) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ class BlockingProducer(_Blocking):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> Future[RecordMetadata]:
-        """A future of where the record ends up; `result()` waits for it."""
+        """A future of the record's metadata; `result()` waits for it."""
 
         async def whole() -> RecordMetadata:
             delivery = await self._producer.send(
@@ -179,5 +179,5 @@ class BlockingConsumer(_Blocking):
 
 
 async def _made(make: Callable[[], T]) -> T:
-    """Runs something quick on the loop's own thread, where clients have to be made and used."""
+    """Calls a quick function on the thread of the loop, where clients must be made and used."""
     return make()

@@ -1,9 +1,9 @@
-"""The connection pool of a client: one cluster, its nodes, and how to reach whoever is in charge of something.
+"""The connection pool of a client: a cluster, its nodes, its metadata, and the way to leaders and coordinators.
 
-Every kind of client sits on a `Cluster`. It keeps one connection for each node and purpose (what waits long, such as
-a fetch, has a purpose of its own, so that nothing quick waits behind it), the metadata of the topics it was asked
-about, and the coordinators it has found. `ask_*` repeat what Kafka calls retriable, with growing pauses, until the
-time of the whole call is spent; the last error is then the answer.
+Every client has a `Cluster`. It keeps one connection for each node and purpose, the metadata of the requested topics,
+and the known coordinators. Requests that wait long, such as Fetch, have a purpose of their own, so that quick requests
+do not wait behind them. `ask_*` retry retriable errors with growing pauses until the deadline of the call, and then
+raise the last error.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ TRANSACTION: CoordinatorKind = 1
 # DescribeCluster's type of endpoint.
 CONTROLLERS = 2
 
-# Coordinators that are remembered; who asks about more groups than this asks again for those he has not seen for long.
+# The number of cached coordinators. A client of more groups looks the least recent ones up again.
 COORDINATORS_MAX = 10_000
 
-# How long a cluster may take to create a topic by itself.
+# A cluster may take this long to create a topic automatically.
 CREATION_SECONDS_MAX = 5.0
 
 _COORDINATOR_MOVED = {
@@ -58,7 +58,7 @@ _COORDINATOR_MOVED = {
 
 
 class Cluster:
-    """Opened by the first request; `close` ends every connection."""
+    """The first request opens connections; `close` closes all of them."""
 
     GROUP = GROUP
     TRANSACTION = TRANSACTION
@@ -78,7 +78,7 @@ class Cluster:
         self._random = random.Random()
 
     async def drain(self, timeout_ms: int | None = None) -> None:
-        """Takes no new calls, and waits for those under way; what is not done in time is left to `close`."""
+        """Refuses new calls and waits for those in progress, at most until the time-out."""
         self._closing = True
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
@@ -87,7 +87,7 @@ class Cluster:
             return
 
     async def close(self) -> None:
-        """Ends every connection; calls under way fail with ClientClosed."""
+        """Closes every connection; calls in progress fail with ClientClosed."""
         self._closed = True
         tasks = list(self._connections.values())
         self._connections.clear()
@@ -101,7 +101,7 @@ class Cluster:
     # Connections.
 
     async def connection(self, endpoint: Endpoint, purpose: str = "") -> Connection:
-        """The connection to an address, opened where there is none; raises ConnectionLost."""
+        """The connection to an address, opened if necessary. Raises ConnectionLost."""
         if self._closed:
             raise ClientClosed("The client is closed.")
         key = (endpoint, purpose)
@@ -121,7 +121,7 @@ class Cluster:
                 )
             )
         try:
-            # Shielded, for several may wait for the same connection and one of them may give up.
+            # Shielded, because several callers may wait for the connection and one of them may be cancelled.
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             if task.cancelled():
@@ -129,17 +129,17 @@ class Cluster:
             raise
 
     async def node_connection(self, node_id: int, purpose: str = "") -> Connection:
-        """The connection to a node by its id; raises ConnectionLost where the id is not known."""
+        """The connection to a node. Raises ConnectionLost, also if the node id is unknown."""
         broker = self.metadata.brokers.get(node_id)
         if broker is None:
             await self.refresh([])
             broker = self.metadata.brokers.get(node_id)
             if broker is None:
-                raise ConnectionLost(f"broker {node_id} is not there at the moment")
+                raise ConnectionLost(f"broker {node_id} is not in the cluster's metadata")
         return await self.connection(Endpoint(broker.host, broker.port), purpose)
 
     async def any_connection(self) -> Connection:
-        """A connection to whichever node answers first of those that are known; raises ClusterUnreachable."""
+        """A connection to any known node. Raises ClusterUnreachable."""
         known = [Endpoint(broker.host, broker.port) for broker in self.metadata.brokers.values()]
         for key, task in self._connections.items():
             if key[1] == "" and task.done() and not task.cancelled() and task.exception() is None:
@@ -162,7 +162,7 @@ class Cluster:
     async def refresh(
         self, topics: Sequence[str] | None, *, create: bool = False, deadline: float | None = None
     ) -> MetadataCache:
-        """Asks for these topics, or for all of them (None), and for the brokers in any case."""
+        """Requests the metadata of the brokers and of these topics, or of all topics (None)."""
         if self.settings.are_controllers:
             await self._refresh_controllers(deadline)
             return self.metadata
@@ -179,7 +179,7 @@ class Cluster:
         self.metadata.update_controllers(response)
 
     async def topic(self, name: str, *, create: bool = False) -> TopicInfo:
-        """A topic whose leaders are known as far as there are any; raises KafkaError where there is no such topic."""
+        """The metadata of a topic, with the leaders that there are. Raises KafkaError if the topic does not exist."""
         info = self.metadata.topics.get(name)
         if info is not None and info.error is None:
             return info
@@ -200,15 +200,15 @@ class Cluster:
         patience = now() + (CREATION_SECONDS_MAX if create else 0.0)
 
         def again(error: KafkaError) -> bool:
-            # A topic that is being created appears in a moment; one that nobody creates does not.
+            # A topic that is being created appears soon; a missing topic that is not being created is an error.
             return error.code.retriable and (error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or now() < patience)
 
         return await self.retry(attempt, again=again)
 
-    # Asking.
+    # Requests.
 
     def deadline(self, timeout_ms: int | None = None) -> float:
-        """When a call that begins now must be over, on the event loop's clock."""
+        """The deadline of a call that begins now, by the event loop's clock."""
         timeout_ms = self.settings.api_timeout_ms if timeout_ms is None else timeout_ms
         return asyncio.get_running_loop().time() + timeout_ms / 1000
 
@@ -219,7 +219,7 @@ class Cluster:
         deadline: float | None = None,
         again: Callable[[KafkaError], bool] | None = None,
     ) -> T:
-        """Repeats an attempt that fails with a retriable error or a lost connection, until the deadline."""
+        """Retries after retriable errors and lost connections, until the deadline."""
         if self._closing and not self._calls:
             raise ClientClosed("The client is closed.")
         self._calls += 1
@@ -268,7 +268,7 @@ class Cluster:
             backoff_ms = min(backoff_ms * 2, self.settings.retry_backoff_max_ms)
 
     async def ask_any(self, request: Message, *, deadline: float | None = None, version_max: int = 32767) -> Any:
-        """Any node's answer. Its error codes are the caller's business."""
+        """The response of any node. The caller checks its error codes."""
 
         async def attempt() -> Any:
             connection = await self.any_connection()
@@ -277,12 +277,12 @@ class Cluster:
         return await self.retry(attempt, deadline=deadline)
 
     async def ask_node(self, node_id: int, request: Message, *, purpose: str = "", version_max: int = 32767) -> Any:
-        """One node's answer, without retry."""
+        """The response of a node, without retries."""
         connection = await self.node_connection(node_id, purpose)
         return await connection.ask(request, timeout_ms=self.settings.request_timeout_ms, version_max=version_max)
 
     async def ask_broker(self, node_id: int, request: Message) -> Any:
-        """One broker's answer; as soon as the cluster says that it is not there, BROKER_NOT_AVAILABLE is raised."""
+        """The response of a broker. Raises BROKER_NOT_AVAILABLE as soon as metadata does not have the broker."""
 
         async def attempt() -> Any:
             try:
@@ -290,7 +290,7 @@ class Cluster:
             except ConnectionLost:
                 if node_id not in await self.all_brokers():
                     raise KafkaError(
-                        ErrorCode.BROKER_NOT_AVAILABLE, f"Broker {node_id} is not there at the moment"
+                        ErrorCode.BROKER_NOT_AVAILABLE, f"Broker {node_id} is not in the cluster's metadata."
                     ) from None
                 raise
             code = getattr(response, "error_code", 0)
@@ -301,7 +301,7 @@ class Cluster:
         return await self.retry(attempt)
 
     async def ask_brokers(self, request: Message) -> dict[int, Any]:
-        """The answers of all brokers; when one has gone meanwhile, all are asked again: what it had is with others."""
+        """The responses of all brokers. All are asked again if a broker leaves, because others take over its work."""
         while True:
             wanted = await self.all_brokers()
             answers = await asyncio.gather(
@@ -317,10 +317,10 @@ class Cluster:
     async def ask_controller(
         self, request: Message, codes: Callable[[Any], Iterable[int]] = lambda response: (response.error_code,)
     ) -> Any:
-        """The controller's answer, through the broker that metadata names for it (any broker, in KRaft).
+        """The controller's response, through the broker that metadata names as controller (any broker, in KRaft).
 
-        `codes` gives the error codes of a response: it is asked again while one of them says that the controller has
-        moved or is busy.
+        `codes` gives the error codes of a response. The request is retried while one of them says that the controller
+        has moved or is busy.
         """
 
         async def attempt() -> Any:
@@ -357,9 +357,9 @@ class Cluster:
         purpose: str = "",
         timeout_ms: int | None = None,
     ) -> Any:
-        """The answer of the coordinator of a group or transactional id; found again when it has moved.
+        """The response of the coordinator of a group or transactional id, which is looked up again when it has moved.
 
-        A request that depends on what became of the attempt before is a function, called for each of them.
+        A request that depends on the outcome of the previous attempt is a function, called for every attempt.
         """
 
         async def attempt() -> Any:
@@ -384,7 +384,7 @@ class Cluster:
         return await self.retry(attempt, deadline=deadline)
 
     async def coordinator(self, kind: CoordinatorKind, key: str) -> int:
-        """The node id of a coordinator; raises a retriable KafkaError while there is none."""
+        """The node id of a coordinator. Raises a retriable KafkaError if there is none."""
         node_id = self._coordinators.get((kind, key))
         if node_id is not None and node_id in self.metadata.brokers:
             return node_id
@@ -404,7 +404,7 @@ class Cluster:
         if node_id not in self.metadata.brokers:
             await self.refresh([])
         while len(self._coordinators) >= COORDINATORS_MAX:
-            # The oldest goes: a dictionary keeps its order.
+            # A dictionary keeps its order, so the first entry is the oldest.
             del self._coordinators[next(iter(self._coordinators))]
         self._coordinators[kind, key] = node_id
         return node_id
@@ -413,6 +413,6 @@ class Cluster:
         self._coordinators.pop((kind, key), None)
 
     async def all_brokers(self) -> list[int]:
-        """The ids of all live brokers, asked for now."""
+        """The ids of all live brokers, from fresh metadata."""
         await self.refresh([])
         return sorted(self.metadata.brokers)

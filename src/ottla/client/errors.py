@@ -1,7 +1,7 @@
-"""What can go wrong for a client, in sentences a person can act on.
+"""Errors of clients, with messages that tell what to do.
 
-A broker's answer with an error code is a `KafkaError` of `ottla.model`; what never got an answer is one of these. All
-of them say what to look at next, because the command line prints them as they are.
+A response with an error code becomes a `KafkaError` of `ottla.model`; a request without a response fails with one of
+these errors. The command line prints their messages as they are.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ __all__ = [
 
 
 class ClientError(Exception):
-    """No answer, or none that could be used."""
+    """No usable response."""
 
 
 class ClusterUnreachable(ClientError):
-    """Not one of the known addresses answers."""
+    """No known address answers."""
 
 
 class ConnectionLost(ClientError):
-    """The connection to a node could not be made, broke or stayed silent. May be tried again."""
+    """The connection to a node failed, broke or timed out. The request may be retried."""
 
 
 class TimedOut(ClientError):
-    """The work was not finished in the time it was given."""
+    """The call exceeded its time-out."""
 
 
 class RequestUnsupported(ClientError):
-    """The node does not know the request, or no version of it that we speak."""
+    """The node does not support the request, or no common version of it."""
 
 
 class ClientClosed(ClientError):
-    """The client was closed while, or before, it was used."""
+    """The client was closed before or during the call."""
 
 
 class LogTruncated(KafkaError):
-    """Records that were read are not in the log any more, and nothing says where to go on.
+    """The log was truncated before the position, and there is no reset policy.
 
-    `end` is the newest leader epoch that the log has of those up to the position's, and the offset where it ends: from
-    there on, the log is another one than the one that was read. None where its leader knows of no such epoch.
+    `end` is the largest leader epoch in the log up to the position's epoch, and its end offset: from there on the log
+    differs from the records that were read. None if the log has no such epoch.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class LogTruncated(KafkaError):
 
 
 def error_of(code: int, message: str | None = None) -> KafkaError | None:
-    """The exception of an error code, or None for no error; codes newer than this code are unknown server errors."""
+    """The exception of an error code; None for NONE. Unknown codes become UNKNOWN_SERVER_ERROR."""
     if code == 0:
         return None
     try:
@@ -80,7 +80,7 @@ def error_of(code: int, message: str | None = None) -> KafkaError | None:
 
 
 def check(code: int, message: str | None = None) -> None:
-    """Raises what `error_of` finds."""
+    """Raises the exception of an error code, if it is one."""
     error = error_of(code, message)
     if error is not None:
         raise error

@@ -1,4 +1,4 @@
-"""Asking the leaders of many partitions at once: one request for each broker, and again only what has to be."""
+"""Requests to the leaders of many partitions: one request for each broker; only failed partitions are retried."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ async def ask_leaders(
     *,
     timeout_ms: int | None = None,
 ) -> dict[TopicPartition, T | KafkaError]:
-    """`ask(node_id, partitions)` gives each partition's answer; retriable errors are asked again until the deadline.
+    """`ask(node_id, partitions)` returns the partitions' results. Retriable errors are retried until the deadline.
 
-    The result has every partition, with its answer or with the last error.
+    The result contains every partition, with its result or its last error.
     """
     left = list(dict.fromkeys(partitions))
     done: dict[TopicPartition, T | KafkaError] = {}
@@ -50,7 +50,7 @@ async def ask_leaders(
         pause = backoff_ms / 1000
         if not left or now() + pause >= end:
             return done
-        # A topic that nobody knows stays unknown as a rule: it is looked for once more, in case it is new.
+        # An unknown topic is looked up once more, because it may be new.
         if fresh and all(_is_unknown(done[one]) for one in left):
             return done
         await asyncio.sleep(pause)
@@ -60,7 +60,7 @@ async def ask_leaders(
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Partition numbers by topic, in the order they came."""
+    """Partition numbers by topic, in the given order."""
     found: dict[str, list[int]] = {}
     for topic, partition in partitions:
         found.setdefault(topic, []).append(partition)

@@ -1,8 +1,8 @@
-"""What clients count, and what that is under the names that Kafka's clients have for it.
+"""Counters of clients, and metrics under the names of Kafka's clients.
 
 Working code adds to plain fields. `metrics()` of a producer or consumer turns them into rates and averages over the
-last half minute or minute, as far as somebody has looked since; before that, since the client began. One table says
-what there is, and `docs/metrics.md` is made from it.
+last 30 to 60 seconds if it is called that often, and otherwise since the last call or the start of the client. The
+tables here list all metrics; `docs/metrics.md` is generated from them.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ __all__ = [
     "tell",
 ]
 
-# What is recent: at least this long, at most twice as long.
+# The window of recent values: at least this long, at most twice as long.
 RECENT_SECONDS = 30.0
 
 
 @dataclass(slots=True)
 class RequestMeasures:
-    """All requests of one pool of connections."""
+    """Counters of all requests of a connection pool."""
 
     requests: int = 0
     request_bytes: int = 0
@@ -46,11 +46,11 @@ class ProducerMeasures:
     records: int = 0
     failed_records: int = 0
     retried_records: int = 0
-    # Records that the cluster had already: sent again because an answer was lost.
+    # Records that the cluster had already: retried because a response was lost.
     duplicate_records: int = 0
     batches: int = 0
     batch_bytes: int = 0
-    # From a batch's first record until it left.
+    # The time from a batch's first record to its sending.
     queue_seconds: float = 0.0
     produce_requests: int = 0
     produce_seconds: float = 0.0
@@ -72,7 +72,7 @@ Measures = RequestMeasures | ProducerMeasures | ConsumerMeasures
 
 
 class Window(NamedTuple):
-    """How much each figure has grown over so many seconds."""
+    """The growth of the counters over a number of seconds."""
 
     seconds: float
     growth: dict[str, float]
@@ -81,12 +81,12 @@ class Window(NamedTuple):
         return self.growth[name] / self.seconds if self.seconds > 0 else 0.0
 
     def average(self, of: str, by: str, *, unit: float = 1.0) -> float:
-        """NaN without any, as Kafka has it."""
+        """The average; NaN without events, as in Kafka."""
         return self.growth[of] * unit / self.growth[by] if self.growth[by] else float("nan")
 
 
 class Recent:
-    """Remembers what the figures were, to tell how much they have grown."""
+    """Keeps earlier values of counters, to compute their growth."""
 
     def __init__(self, *measures: Measures) -> None:
         self._measures = measures
@@ -106,7 +106,7 @@ class Recent:
 class ClientMetric(NamedTuple):
     name: str
     help: str
-    # The group of Kafka's metrics that it is in.
+    # Its group among Kafka's metrics.
     group: str
     read: Callable[[Window], float]
 

@@ -1,4 +1,4 @@
-"""What a client knows of the cluster: brokers, topics, who leads what. Plain values; `Cluster` keeps them fresh."""
+"""A client's metadata: brokers, topics and leaders, as plain values. `Cluster` refreshes them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TopicInfo(NamedTuple):
 
 
 class MetadataCache:
-    """The newest answer about each topic and about the brokers."""
+    """The latest metadata of topics and brokers."""
 
     def __init__(self) -> None:
         self.brokers: dict[int, BrokerNode] = {}
@@ -52,7 +52,7 @@ class MetadataCache:
         self.names: dict[Uuid, str] = {}
 
     def update(self, response: MetadataResponse, *, all_topics: bool) -> None:
-        """Takes over an answer. One about all topics says also which ones are gone."""
+        """Applies a response. A response about all topics also removes missing topics."""
         self.brokers = {
             broker.node_id: BrokerNode(broker.node_id, broker.host, broker.port, broker.rack)
             for broker in response.brokers
@@ -68,7 +68,7 @@ class MetadataCache:
                 self._update_topic(topic.name, topic, before.get(topic.name))
 
     def update_controllers(self, response: DescribeClusterResponse) -> None:
-        """Takes over who the controllers are; to a client of them they stand where brokers do."""
+        """Applies a list of controllers, which take the place of brokers for clients of controllers."""
         self.brokers = {
             one.broker_id: BrokerNode(one.broker_id, one.host, one.port, one.rack) for one in response.brokers
         }
@@ -76,19 +76,19 @@ class MetadataCache:
         self.controller_id = response.controller_id
 
     def leader_of(self, topic: str, partition: int) -> int:
-        """The leader's node id; -1 where nobody knows."""
+        """The leader's node id; -1 if it is unknown."""
         info = self.topics.get(topic)
         found = None if info is None else info.partitions.get(partition)
         return -1 if found is None else found.leader
 
     def forget_leader(self, one: TopicPartition) -> None:
-        """Who led a partition does so no more."""
+        """Removes the leader of a partition, which does not lead it any more."""
         info = self.topics.get(one.topic)
         if info is not None and one.partition in info.partitions:
             info.partitions[one.partition] = info.partitions[one.partition]._replace(leader=-1)
 
     def leader_epoch_of(self, topic: str, partition: int) -> int:
-        """The leader's epoch; -1 where nobody knows."""
+        """The leader epoch; -1 if it is unknown."""
         info = self.topics.get(topic)
         found = None if info is None else info.partitions.get(partition)
         return -1 if found is None else found.leader_epoch
@@ -107,7 +107,7 @@ class MetadataCache:
         }
         if before is not None and topic.topic_id and before.topic_id == topic.topic_id:
             for number, known in before.partitions.items():
-                # A broker may be behind the one that was asked before: who led then leads no more.
+                # A broker may have older metadata than the one before; the leader of the newer epoch is kept.
                 if number in partitions and 0 <= partitions[number].leader_epoch < known.leader_epoch:
                     partitions[number] = known
         self.topics[name] = TopicInfo(name, topic.topic_id, topic.is_internal, partitions, error_of(topic.error_code))

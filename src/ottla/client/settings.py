@@ -1,6 +1,6 @@
-"""What every kind of client is told: where the cluster is, and how long to wait.
+"""The settings of every client: addresses of the cluster, and time-outs.
 
-Names follow Kafka's client settings with underscores, so that a properties file for Java clients can be read too.
+Names are Kafka's client settings in snake case, so that properties files of Java clients can be read.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ __all__ = ["ClientSettings", "parse_bootstrap", "settings_from_properties"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings:
     bootstrap_servers: tuple[Endpoint, ...]
-    # Those addresses are controllers, which know no topics but can be asked while no broker runs (KIP-919).
+    # The addresses are controllers, which have no topics but are available without a running broker (KIP-919).
     are_controllers: bool = False
     client_id: str = "ottla"
     request_timeout_ms: int = 30_000
-    # How long a whole call may take, retries included.
+    # The time-out of a call, including retries.
     api_timeout_ms: int = 60_000
     connect_timeout_ms: int = 10_000
-    # How long to look for a cluster that has never answered.
+    # The time-out for the first answer of the cluster.
     bootstrap_timeout_ms: int = 60_000
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
@@ -32,12 +32,12 @@ class ClientSettings:
     response_bytes_max: int = 512 * 1024 * 1024
 
     def backoff_ms(self, attempts: int) -> int:
-        """How long to wait after so many attempts: twice as long each time, up to a limit."""
+        """The pause after a number of attempts: it doubles with every attempt, up to a limit."""
         return min(self.retry_backoff_ms << min(attempts - 1, 10), self.retry_backoff_max_ms)
 
 
 def parse_bootstrap(text: str, *, option: str = "--bootstrap-server") -> tuple[Endpoint, ...]:
-    """`host:port[,host:port...]`; an address may be in brackets, and 9092 is the port where none is given."""
+    """`host:port[,host:port...]`. An IPv6 address is in brackets; the default port is 9092."""
     found = []
     for part in text.split(","):
         address = part.strip()
@@ -51,12 +51,12 @@ def parse_bootstrap(text: str, *, option: str = "--bootstrap-server") -> tuple[E
             raise ClientError(f"{address!r} is not an address like host:9092; check {option}.")
         found.append(Endpoint(host.strip("[]"), int(port)))
     if not found:
-        raise ClientError(f"There is no address to connect to; name one like localhost:9092 with {option}.")
+        raise ClientError(f"There is no address to connect to; set one like localhost:9092 with {option}.")
     return tuple(found)
 
 
 def settings_from_properties(settings: ClientSettings, properties: Mapping[str, str]) -> ClientSettings:
-    """Takes over what a Java client's properties file says; what it cannot honour for safety's sake it refuses."""
+    """Applies a Java client's properties file. Raises ClientError for security settings that are not supported."""
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
     if protocol != "PLAINTEXT":
         raise ClientError(

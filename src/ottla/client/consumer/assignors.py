@@ -1,4 +1,4 @@
-"""Who reads what in a classic group: the leader of the group decides with one of these."""
+"""Assignors of classic groups, which the leader of a group runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Assignor = Callable[[Mapping[str, MemberSubscription], Mapping[str, int]], Assig
 
 
 def range_assignor(members: Mapping[str, MemberSubscription], counts: Mapping[str, int]) -> Assignment:
-    """Topic by topic, neighbouring partitions together, so that topics with the same keys meet in one member."""
+    """Contiguous ranges of each topic: equal partitions of co-partitioned topics go to the same member."""
     result: Assignment = {member: [] for member in members}
     for topic in sorted({topic for one in members.values() for topic in one.topics}):
         readers = sorted(member for member, one in members.items() if topic in one.topics)
@@ -37,7 +37,7 @@ def range_assignor(members: Mapping[str, MemberSubscription], counts: Mapping[st
 
 
 def round_robin(members: Mapping[str, MemberSubscription], counts: Mapping[str, int]) -> Assignment:
-    """Partitions in turn over the members that want them."""
+    """Partitions in turn to the members that subscribe to their topic."""
     result: Assignment = {member: [] for member in members}
     order = sorted(members)
     turn = 0
@@ -52,13 +52,13 @@ def round_robin(members: Mapping[str, MemberSubscription], counts: Mapping[str, 
 
 
 def cooperative_sticky(members: Mapping[str, MemberSubscription], counts: Mapping[str, int]) -> Assignment:
-    """Everybody keeps what they have as far as that is fair; what moves is first given up (KIP-429)."""
+    """Members keep their partitions while shares are fair. A moved partition is first revoked (KIP-429)."""
     wanted = _partitions(members, counts)
     owner: dict[TopicPartition, str] = {}
     generation: dict[TopicPartition, int] = {}
     for member, one in members.items():
         for partition in one.owned:
-            # Two claims to one partition: the member that was there last has it.
+            # If two members claim a partition, the member of the latest generation keeps it.
             if partition.topic in one.topics and generation.get(partition, -2) < one.generation:
                 owner[partition], generation[partition] = member, one.generation
     result = _fair(wanted, owner, members)

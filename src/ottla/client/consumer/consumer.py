@@ -1,7 +1,7 @@
-"""`Consumer`: assign or subscribe, then poll records, or whole batches where records need not be opened.
+"""`Consumer`: assign or subscribe, then poll records, or whole batches if records need not be decoded.
 
-Positions move when records are handed out. A rebalance happens inside `poll`, never while the caller still works on
-what it got: so an automatic commit is of what has been worked on.
+Positions move when records are returned. Rebalances happen inside `poll` only, so an automatic commit covers the
+records that the caller has processed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ottla.wire.messages.offset_commit import (
 __all__ = ["Consumer"]
 
 _NAMES_VERSION_MAX = 9
-# How long all partitions wait for the beginning of one that cannot be had at once, and how long that one waits then.
+# The wait of all partitions for a position that is not known at once, and the pause before its next lookup.
 _LOOK_MS = 2_000
 _LOOK_AGAIN_SECONDS = 5.0
 
@@ -67,13 +67,13 @@ class Consumer:
         self._recent = Recent(self.measures, self._cluster.measures)
 
     def metrics(self) -> dict[str, float]:
-        """Recent rates and averages under Kafka's names; `measures` has the sums behind them."""
+        """Recent rates and averages under Kafka's names; `measures` has the totals."""
         return tell(CONSUMER_METRICS, self._recent)
 
-    # What to read.
+    # Assignment and positions.
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Reads exactly these partitions, without being a member of a group."""
+        """Reads exactly these partitions, without group membership."""
         wanted = list(partitions)
         await self._cluster.refresh(sorted({one.topic for one in wanted}), create=self.settings.allow_auto_create)
         for one in wanted:
@@ -92,7 +92,7 @@ class Consumer:
     ) -> None:
         """Becomes a member of the group at the next poll."""
         if self.settings.group_id is None:
-            raise ClientError("A consumer that subscribes needs a group; name one with --group.")
+            raise ClientError("A consumer that subscribes needs a group; set one with --group.")
         self._on_assigned, self._on_revoked = on_assigned, on_revoked
         subscription = Subscription(tuple(topics), pattern)
         kind = ClassicMembership if self.settings.group_protocol == "classic" else ConsumerMembership
@@ -117,22 +117,22 @@ class Consumer:
             self._positions.get(one).paused = False
 
     def seek(self, one: TopicPartition, offset: int, *, leader_epoch: int = -1) -> None:
-        """To an offset; with the leader epoch of the record before it, a log that was cut before it is noticed."""
+        """Moves to an offset. The leader epoch of the previous record allows to detect a truncated log."""
         self._positions.get(one).seek(offset, leader_epoch)
 
     async def seek_to(self, time: int, *partitions: TopicPartition) -> None:
-        """To the first offset (`EARLIEST`), the end (`LATEST`), or the first record as young as a timestamp."""
+        """Moves to the first offset (`EARLIEST`), the end (`LATEST`), or the first record from a timestamp on."""
         wanted = partitions or tuple(self._positions.states)
         for one, found in (await self.offsets_for_times(dict.fromkeys(wanted, time))).items():
             offset = found.offset if found is not None else (await self.end_offsets([one]))[one]
             self._positions.get(one).seek(offset)
 
     def position(self, one: TopicPartition) -> int:
-        """The next offset to be handed out; -1 where it is not known yet."""
+        """The offset of the next returned record; -1 if it is not known yet."""
         return self._positions.get(one).position
 
     def lag(self, one: TopicPartition) -> int | None:
-        """How far the partition's end, as last heard of, is ahead."""
+        """The number of records up to the last known end of the partition."""
         state = self._positions.get(one)
         end = state.last_stable_offset if self.settings.read_committed else state.high_watermark
         return None if end < 0 or state.position < 0 else max(end - state.position, 0)
@@ -140,7 +140,7 @@ class Consumer:
     # Reading.
 
     async def poll(self, timeout_ms: int = 1_000, *, max_records: int | None = None) -> list[ConsumedRecord]:
-        """The next records, at least one unless the time runs out."""
+        """The next records, at least one unless the time-out expires."""
         limit = self.settings.max_poll_records if max_records is None else max_records
         end = self._cluster.deadline(timeout_ms)
         found: list[ConsumedRecord] = []
@@ -153,7 +153,7 @@ class Consumer:
                 try:
                     found += self._open(batch, self._positions.get(batch.partition), limit - len(found))
                 except (CorruptRecords, ValueError):
-                    # It stays where it is, until somebody seeks beyond it; what came before it is handed out first.
+                    # The position stays before the bad batch until a seek; earlier records are returned first.
                     self._fetcher.put_back(batch)
                     if not found:
                         raise
@@ -163,7 +163,7 @@ class Consumer:
                 return found
 
     async def batches(self, timeout_ms: int = 1_000) -> list[ConsumedBatch]:
-        """Everything that has arrived, as whole batches; records before the position may lie in the first one."""
+        """All fetched data as whole batches. The first batch may contain records before the position."""
         end = self._cluster.deadline(timeout_ms)
         while True:
             await self._work()
@@ -181,9 +181,9 @@ class Consumer:
     # Offsets.
 
     async def commit(self, offsets: Mapping[TopicPartition, int | CommittedOffset] | None = None) -> None:
-        """Commits these offsets, or the positions of all assigned partitions; raises what went wrong."""
+        """Commits these offsets, or the positions of all assigned partitions. Raises KafkaError or ClientError."""
         if self.settings.group_id is None:
-            raise ClientError("Offsets are committed for a group; name one with --group.")
+            raise ClientError("Committing offsets needs a group; set one with --group.")
         commits = (
             {one: CommittedOffset(offset, epoch) for one, (offset, epoch) in self._positions.committable().items()}
             if offsets is None
@@ -206,11 +206,11 @@ class Consumer:
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
         assert self.settings.group_id is not None
         group_id, wanted = self.settings.group_id, list(partitions)
-        # Again while a transaction that commits some of them is about to end.
+        # Retried while a transaction with some of these offsets is completing.
         return await self._cluster.retry(lambda: self._groups.offsets(group_id, wanted, stable=True))
 
     async def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundOffset | None]:
-        """The first record as young as each timestamp; None where there is none."""
+        """The first record from each timestamp on; None if there is none."""
         found = await self._offsets.find(times, committed=self.settings.read_committed)
         result: dict[TopicPartition, FoundOffset | None] = {}
         for one, answer in found.items():
@@ -226,17 +226,17 @@ class Consumer:
         return await self._offsets.numbers(partitions, LATEST, committed=self.settings.read_committed)
 
     async def knows(self, topic: str) -> bool:
-        """Whether the topic is there now."""
+        """True if the topic exists."""
         info = (await self._cluster.refresh([topic])).topics.get(topic)
         return info is not None and (info.error is None or bool(info.partitions))
 
     async def partitions(self, topic: str) -> list[TopicPartition]:
         return [TopicPartition(topic, number) for number in (await self._cluster.topic(topic)).partitions]
 
-    # The end.
+    # Close.
 
     async def close(self) -> None:
-        """Commits, where that is automatic, and leaves the group."""
+        """Commits if auto-commit is on, and leaves the group."""
         if self._closed:
             return
         self._closed = True
@@ -255,10 +255,10 @@ class Consumer:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    # Inside.
+    # Internals.
 
     async def _work(self) -> None:
-        """Whatever has to happen before records can be handed out."""
+        """Does everything that is due before records can be returned."""
         if self._membership is not None:
             await self._membership.poll()
             await self._commit_when_due()
@@ -272,7 +272,7 @@ class Consumer:
         self._fetcher.start()
 
     async def _wait(self, end: float) -> bool:
-        """Waits for records, for the group or until a position can be looked for again; False when the time is up."""
+        """Waits for records, the group, or the next lookup of a position; returns False at the deadline."""
         loop = asyncio.get_running_loop()
         if self._fetcher.has_next or self._fetcher.failure is not None:
             return True
@@ -313,7 +313,7 @@ class Consumer:
             state.reset()
 
     def _on_truncated(self, state: PartitionState, end: EpochEnd | None) -> None:
-        """Something that was read is not in the log any more; the rest of the log is new from where it was cut."""
+        """The log was truncated before the position: records that were read are gone, and new ones replace them."""
         if self.settings.auto_offset_reset == "none":
             self._fetcher.failure = LogTruncated(
                 state.partition, position=state.position, leader_epoch=state.leader_epoch, end=end
@@ -324,7 +324,7 @@ class Consumer:
             state.seek(end.offset, end.epoch)
 
     async def _find_positions(self, partitions: list[TopicPartition]) -> None:
-        """From the group's commits, else, and where those led to nothing, by the reset policy."""
+        """Sets positions to committed offsets, or by the reset policy if there is none or it is out of range."""
         left = partitions
         asked = [one for one in partitions if not self._positions.get(one).forgets_commits]
         if self.settings.group_id is not None and asked:
@@ -337,12 +337,12 @@ class Consumer:
         if not left:
             return
         if self.settings.auto_offset_reset == "none":
-            raise ClientError(f"There is no committed offset for {left[0]}, and nothing says where to begin.")
+            raise ClientError(f"There is no committed offset for {left[0]}, and auto_offset_reset is none.")
         time = EARLIEST if self.settings.auto_offset_reset == "earliest" else LATEST
         times = dict.fromkeys(left, time)
         missing = await self._begin_at(times, timeout_ms=_LOOK_MS)
         if missing and len(self._positions.unknown) == len(self._positions.states):
-            # There is nothing to read meanwhile.
+            # There are no other partitions to read meanwhile.
             missing = await self._begin_at({one: times[one] for one in missing})
             for one, error in missing.items():
                 raise KafkaError(error.code, f"{one}: {error.message}")
@@ -350,7 +350,7 @@ class Consumer:
     async def _begin_at(
         self, times: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, KafkaError]:
-        """Sets positions by time; what has no leader now, which is the answer, holds up no others."""
+        """Sets positions by time. Returns the partitions without a leader, which the others do not wait for."""
         found = await self._offsets.find(times, committed=self.settings.read_committed, timeout_ms=timeout_ms)
         missing: dict[TopicPartition, KafkaError] = {}
         for one, answer in found.items():
@@ -372,7 +372,7 @@ class Consumer:
         self.measures.rebalances += 1
         if revoked:
             if self._membership is not None and self._membership.is_member:
-                # Otherwise others may have gone on from what was committed last.
+                # A removed member commits nothing: other members may have committed since.
                 await self._commit_quietly()
             if self._on_revoked is not None:
                 await self._on_revoked(revoked)
@@ -392,7 +392,7 @@ class Consumer:
             await self._commit_quietly()
 
     async def _commit_quietly(self) -> None:
-        """An automatic commit that fails is repeated with the next one, or by whoever reads on."""
+        """Commits automatically. After a failure the next commit covers the same offsets."""
         if not self.settings.auto_commit:
             return
         try:
@@ -404,7 +404,7 @@ class Consumer:
     async def _commit_once(self, commits: dict[TopicPartition, CommittedOffset]) -> None:
         assert self.settings.group_id is not None
         if self._membership is not None and not self._membership.is_member:
-            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "This consumer is not a member of its group at the moment.")
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "This consumer is not a member of its group.")
         member = self.member or Identity("", -1, None)
         request = OffsetCommitRequest(
             group_id=self.settings.group_id,
@@ -440,5 +440,5 @@ def _commit_of(number: int, commit: CommittedOffset) -> OffsetCommitRequestParti
 
 
 def _commits_again(error: KafkaError) -> bool:
-    """A stale epoch is fresh after the next heartbeat (KIP-848)."""
+    """True for a stale member epoch, which the next heartbeat renews (KIP-848)."""
     return error.code.retriable or error.code == ErrorCode.STALE_MEMBER_EPOCH

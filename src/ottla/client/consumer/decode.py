@@ -1,8 +1,8 @@
-"""From record batches to records, as cheaply as Python can.
+"""Decodes record batches to records, at the lowest cost in Python.
 
-One copy makes the whole payload `bytes`, so that every key and value is a single slice. Numbers of one byte, and of two
-where they are common, are read in place; whatever is longer goes through `read_varint`. Nothing is checked record by
-record beyond what is needed not to run out of bytes: the batch's checksum was.
+One copy makes the whole payload `bytes`, so that every key and value is a single slice. Varints of one byte, and of two
+bytes where they are common, are decoded inline; longer ones by `read_varint`. Records are not validated beyond the end
+of the payload, because the checksum of the batch was verified.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ConsumedRecord(NamedTuple):
     partition: int
     offset: int
     timestamp: int
-    # 0: given by the producer, 1: given by the broker.
+    # 0: create time, of the producer. 1: log append time, of the broker.
     timestamp_type: int
     key: bytes | None
     value: bytes | None
@@ -49,7 +49,7 @@ class ConsumedBatch(NamedTuple):
 def decode_batch(
     one: TopicPartition, header: BatchHeader, view: memoryview, *, from_offset: int = -1
 ) -> list[ConsumedRecord]:
-    """The records of a batch of any format, beginning with an offset."""
+    """The records of a batch of any format, from an offset on."""
     if header.magic < 2:
         return _decode_legacy(one, header, view, from_offset)
     try:
@@ -72,7 +72,7 @@ def _decode(one: TopicPartition, header: BatchHeader, data: bytes) -> list[Consu
     no_headers: Sequence[tuple[str, bytes | None]] = ()
     position = 0
     for _ in range(header.record_count):
-        # The record's own length is only skipped: its fields say the same.
+        # The length of the record is skipped: its fields determine it.
         while data[position] & 0x80:
             position += 1
         position += 2

@@ -1,10 +1,10 @@
-"""What one broker remembers of our fetches (KIP-227): after a first one in full, only changes are sent.
+"""A fetch session with one broker (KIP-227): after a full request, requests contain only changes.
 
-A session begins with a full request of epoch 0 and has the id that the answer gives it; 0 means that the broker has no
-room, and every request stays full. From then on each request has the epoch after the last one's, and names only
-partitions that are new, that are asked for from elsewhere, or that are to be forgotten. Whenever the two sides may not
-agree any more - an answer that never came, a session or an epoch that the broker does not know, topics by id after
-topics by name - the next request is full again. It then names the old session, so that the broker lets go of it.
+A session begins with a full request of epoch 0. The response gives its id; id 0 means that the broker has no room for a
+session, and every request is full. Later requests have the next epoch each, and contain only partitions that are new,
+whose fetch offset has moved, or that are to be forgotten. The next request is full again when both sides may disagree:
+after a missing response, an unknown session or epoch, or a switch from topic names to topic ids. It contains the id of
+the old session, so that the broker closes it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class FetchPlan(NamedTuple):
 
 
 class _Told(NamedTuple):
-    """What the broker knows about one partition."""
+    """The broker's state of one partition."""
 
     topic_id: Uuid
     fetch_offset: int
@@ -52,7 +52,7 @@ class _Told(NamedTuple):
 
 
 class FetchSession:
-    """The session with one broker; requests follow each other, `plan`, then `accepts` or `on_no_answer`."""
+    """The session with one broker. `plan` a request, then call `accepts` or `on_no_answer`, then plan the next."""
 
     __slots__ = ("_epoch", "_id", "_told", "_uses_ids")
 
@@ -63,7 +63,7 @@ class FetchSession:
         self._told: dict[TopicPartition, _Told] = {}
 
     def plan(self, wanted: Mapping[TopicPartition, FetchPartition], ids: Mapping[str, Uuid] | None) -> FetchPlan:
-        """The next request, for exactly these partitions; topics go by name where there are no `ids`."""
+        """The next request, for exactly these partitions. Topics go by name if `ids` is None."""
         if self._uses_ids != (ids is not None):
             self._uses_ids = ids is not None
             self._begin_anew()
@@ -84,7 +84,7 @@ class FetchSession:
         gone: defaultdict[tuple[str, Uuid], list[int]] = defaultdict(list)
         for one, told in known.items():
             still = self._told.get(one)
-            # A topic that was deleted and created again is another one with the same name.
+            # A topic that was deleted and created again has a new topic id.
             if still is None or still.topic_id != told.topic_id:
                 gone[one.topic, told.topic_id].append(one.partition)
         return FetchPlan(
@@ -95,7 +95,7 @@ class FetchSession:
         )
 
     def accepts(self, *, error_code: int, session_id: int) -> bool:
-        """Takes over an answer; False where it only says that the session has to begin anew: then ask again."""
+        """Processes a response. Returns False if it only says that a new session must begin: send a new request."""
         was_full = self._epoch == EPOCH_FULL
         if error_code:
             if error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
@@ -112,7 +112,7 @@ class FetchSession:
         return True
 
     def on_no_answer(self) -> None:
-        """The broker may have seen the request or not, so nobody knows which epoch is next."""
+        """No response came: the broker's next epoch is unknown."""
         self._begin_anew()
 
     def _begin_anew(self) -> None:
@@ -120,5 +120,5 @@ class FetchSession:
         self._told = {}
 
     def final(self) -> FetchPlan | None:
-        """The request that ends the session; None where there is none."""
+        """The request that closes the session; None if there is no session."""
         return None if self._id == NO_SESSION_ID else FetchPlan(self._id, EPOCH_FINAL, [], [])

@@ -1,9 +1,9 @@
-"""Fetching ahead: one request under way for each broker, answers kept until they are polled.
+"""Fetches ahead: one request in flight for each broker; responses are buffered until they are polled.
 
-An answer is walked batch by batch, header by header: control batches and batches of aborted transactions are dropped
-here, and records are not opened. Fetching pauses where more than `buffer_bytes` wait. Each broker keeps a session for
-us (`fetch_session`), so that a request names only what changed, and an answer only what is new. A new leader is first
-asked whether it has what was read (`truncation`).
+A response is read by batch headers. Control batches and batches of aborted transactions are dropped, and records are
+not decoded. Fetching pauses while more than `buffer_bytes` are buffered. Every broker keeps a session
+(`fetch_session`), so requests contain only changes and responses only new data. A new leader is first asked whether its
+log contains the position (`truncation`).
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchRespons
 
 __all__ = ["Fetcher"]
 
-# The last version with names, for topics whose id is not known.
+# The last version with topic names, for topics without a known topic id.
 _NAMES_VERSION_MAX = 12
-# How long a broker may take to hear that a session is over; it would find out by itself.
+# The time-out of closing a session; the broker would evict it later.
 _GOODBYE_TIMEOUT_MS = 500
 _MOVED = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -49,7 +49,7 @@ _MOVED = {
 
 
 class Fetcher:
-    """`ready` holds what was fetched; `arrived` is set when something came, or when something went wrong."""
+    """`ready` holds fetched batches; `arrived` is set when batches or an error arrive."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Fetcher:
         self._positions = positions
         self._on_out_of_range = on_out_of_range
         self._on_truncated = on_truncated
-        # By broker: what is asked for records, and what is asked about positions.
+        # By broker: Fetch requests in flight, and OffsetForLeaderEpoch requests in flight.
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._checks: dict[int, asyncio.Task[None]] = {}
         self._sessions: defaultdict[int, FetchSession] = defaultdict(FetchSession)
@@ -78,7 +78,7 @@ class Fetcher:
 
     async def close(self) -> None:
         self._closed = True
-        # A broker that is busy with our last fetch would hear of the end only after it: nobody waits for that.
+        # A broker with a Fetch in flight would answer only after it, so its session is not closed.
         idle = [node_id for node_id in self._sessions if node_id not in self._tasks]
         tasks = [*self._tasks.values(), *self._checks.values()]
         if self._refreshing is not None:
@@ -89,7 +89,7 @@ class Fetcher:
         await asyncio.gather(*map(self._end_session, idle), return_exceptions=True)
 
     def start(self) -> None:
-        """Sends a fetch to every broker that has something to read and nothing under way."""
+        """Sends a Fetch to every broker that leads partitions to read and has no request in flight."""
         if self._closed or self.failure is not None:
             return
         if self._buffered >= self._settings.buffer_bytes and self.has_next:
@@ -129,7 +129,7 @@ class Fetcher:
 
     @property
     def has_next(self) -> bool:
-        """Whether there is anything to take."""
+        """True if `take` has a batch to return."""
         states = self._positions.states
         for turn, batch in self.ready:
             state = states.get(batch.partition)
@@ -138,7 +138,7 @@ class Fetcher:
         return False
 
     def take(self) -> ConsumedBatch | None:
-        """The next batch that is still wanted; those of partitions that are paused wait, and hold up no others."""
+        """The next batch of an assigned partition. Batches of paused partitions wait without blocking others."""
         waiting: list[tuple[int, ConsumedBatch]] = []
         found: ConsumedBatch | None = None
         while self.ready and found is None:
@@ -154,7 +154,7 @@ class Fetcher:
         return found
 
     def put_back(self, batch: ConsumedBatch) -> None:
-        """What was taken and not used up comes first next time."""
+        """Returns a batch that is not used up to the front of the queue."""
         state = self._positions.get(batch.partition)
         self._buffered += len(batch.view)
         self.ready.appendleft((state.turn, batch))
@@ -177,11 +177,11 @@ class Fetcher:
         task.add_done_callback(ended)
 
     async def _check(self, node_id: int, doubts: list[Doubt]) -> None:
-        """Asks a leader whether its log is the one that was read."""
+        """Asks a leader whether its log contains the positions."""
         try:
             answers = await ask_epoch_ends(self._cluster, node_id, doubts)
         except RequestUnsupported:
-            # A broker that cannot tell cannot be asked.
+            # The broker does not support the request: there is nothing to check.
             answers = {one.state.partition: EpochEnd(one.current_epoch, one.state.position) for one in doubts}
         except ClientError:
             answers = {}
@@ -236,7 +236,7 @@ class Fetcher:
             await asyncio.sleep(self._cluster.settings.retry_backoff_ms / 1000)
 
     def _is_current(self, state: PartitionState, turn: int) -> bool:
-        """Whether what was asked about a partition still matters: nobody went elsewhere, or gave it up."""
+        """True if the partition is still assigned and no seek has happened since the request."""
         return state.turn == turn and self._positions.states.get(state.partition) is state
 
     async def _ask(self, node_id: int, states: list[PartitionState], session: FetchSession) -> FetchResponse:
@@ -287,14 +287,14 @@ class Fetcher:
                 await connection.ask(self._request(plan), timeout_ms=_GOODBYE_TIMEOUT_MS)
 
     def _on_partition(self, node_id: int, state: PartitionState, data: PartitionData) -> bool:
-        """Takes over one partition's answer; whether the next fetch should wait a moment."""
+        """Processes the response of a partition. Returns True if the next Fetch should wait for a moment."""
         error = error_of(data.error_code)
         if error is None:
             state.high_watermark = data.high_watermark
             state.last_stable_offset = data.last_stable_offset
             state.log_start_offset = data.log_start_offset
             if data.preferred_read_replica >= 0:
-                # For a while: a follower that hears no more of its leader does not notice that there is anything new.
+                # For a limited time: a follower that has lost its leader does not get new records.
                 now = asyncio.get_running_loop().time()
                 state.read_replica = data.preferred_read_replica
                 state.read_replica_until = now + self._cluster.settings.metadata_age_max_ms / 1000
@@ -306,7 +306,7 @@ class Fetcher:
                 state.read_replica = -1
                 return False
             if state.position != state.fetch_offset:
-                # What was fetched before is handed out first.
+                # Batches that were fetched before the error are returned first.
                 return True
             self._on_out_of_range(state)
             self.arrived.set()
@@ -355,7 +355,7 @@ class Fetcher:
         except (ClientError, KafkaError) as error:
             self._fail(error)
             return
-        # This one is over: what is still without a leader begins the next.
+        # This task is done; partitions without a leader start the next one.
         self._refreshing = None
         self.start()
 

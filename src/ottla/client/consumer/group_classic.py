@@ -115,7 +115,7 @@ class ClassicMembership(Membership):
         return sorted(name for name, info in metadata.topics.items() if matches(name) and not info.is_internal)
 
     async def _has_grown(self) -> bool:
-        """Whether there are topics or partitions that nobody reads; what cannot be found out now is left for later."""
+        """True if there are unassigned topics or partitions. Errors are ignored, because the check is repeated."""
         pattern = self._subscription.pattern
         names = None if pattern is not None else sorted({*self._topics, *self._counts})
         deadline = self._cluster.deadline(self._settings.heartbeat_interval_ms)

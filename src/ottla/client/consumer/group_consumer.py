@@ -1,11 +1,11 @@
-"""A member of a group of the new protocol (KIP-848): one request says everything.
+"""A member of a consumer group of the new protocol (KIP-848), which has a single request.
 
-The member sends heartbeats with what it owns; the coordinator answers with what it should own. Partitions are first
-given up (and committed), then the next heartbeat says so, and only then does somebody else get them.
+The member sends heartbeats with its owned partitions; the coordinator answers with the target assignment. Partitions
+are first revoked (and committed); the next heartbeat does not own them any more, and only then other members get them.
 
-The coordinator tells an assignment once, when it changes, and again to whoever says everything about itself. So a
-member says everything when it joins, and whenever it cannot know that it has heard, and understood, the last answer:
-otherwise what it was given in that answer would never be read.
+The coordinator sends an assignment once, when it changes, and again in answer to a full heartbeat. A member sends a
+full heartbeat when it joins, and whenever it cannot know that it has received and applied the last response: otherwise
+the partitions in that response would never be read.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class ConsumerMembership(Membership):
         self._target: list[TopicPartition] | None = None
         self._now = asyncio.Event()
         self._failure: Exception | None = None
-        # Whether the next heartbeat says everything.
+        # True if the next heartbeat is a full one.
         self._full = True
-        # Whether it may be a member without knowing it.
+        # True while a join may have succeeded without a response.
         self._joining = False
 
     @property
@@ -68,7 +68,7 @@ class ConsumerMembership(Membership):
         revoked = [one for one in self._owned if one not in set(target)]
         if set(target) != set(self._owned):
             await self._on_rebalance(revoked, target)
-            # Not before: what heartbeats do not name any more, others may have. They hear at once, for they wait.
+            # Not before: other members get partitions that a heartbeat does not own. The next one follows at once.
             self._owned = target
             self._now.set()
         if self._target is target:
@@ -84,7 +84,7 @@ class ConsumerMembership(Membership):
             member_epoch=epoch,
             instance_id=self._settings.group_instance_id,
         )
-        # On the connection of the heartbeats: whoever is still joining must not leave before that.
+        # On the connection of the heartbeats, so that a join in flight is processed before the leave.
         if await self._tell_goodbye(request, purpose="group"):
             self._epoch, self._joining = 0, False
 
@@ -95,8 +95,8 @@ class ConsumerMembership(Membership):
                     await self._step_aside()
                     return
                 if self._owned and not self.is_member:
-                    # Put out of the group: it joins again when the consumer has given everything up, for others may
-                    # have had it meanwhile, and are further.
+                    # The coordinator has removed the member. It joins again after the consumer has revoked all
+                    # partitions: other members may have owned them and committed offsets.
                     interval_ms = None
                 else:
                     interval_ms = await self._heartbeat()
@@ -112,7 +112,7 @@ class ConsumerMembership(Membership):
             self._task = None
 
     async def _step_aside(self) -> None:
-        """The next poll gives the partitions up and joins again."""
+        """Leaves the group. The next poll revokes all partitions and joins again."""
         await self._say_goodbye()
         self._lose_everything()
         self._task = None
@@ -124,14 +124,14 @@ class ConsumerMembership(Membership):
         self._due.set()
 
     async def _heartbeat(self) -> int:
-        """Sends one; milliseconds until the next."""
+        """Sends a heartbeat; returns the milliseconds until the next."""
         response: ConsumerGroupHeartbeatResponse = await self._cluster.ask_coordinator(
             self._cluster.GROUP, self._group_id, self._request, purpose="group"
         )
         self._joining = False
         error = error_of(response.error_code, response.error_message)
         if error is not None:
-            # To whoever joins, the last one says that the group is of another kind.
+            # A joining member gets GROUP_ID_NOT_FOUND if the group is of another type.
             if error.code in _REJOIN or (error.code == ErrorCode.GROUP_ID_NOT_FOUND and self.is_member):
                 self._lose_everything()
                 return 0
@@ -167,12 +167,12 @@ class ConsumerMembership(Membership):
                 request.subscribed_topic_names = []
             else:
                 request.subscribed_topic_names = list(self._subscription.topics)
-        # Until the answer is here.
+        # Reset when the response arrives.
         self._full = self._joining = True
         return request
 
     async def _take(self, assignment: Assignment) -> bool:
-        """Whether all of it is known here: a topic may be so new that not every broker knows its name."""
+        """Sets the target. Returns False if a topic id is unknown: not all brokers know a new topic at once."""
         names = self._cluster.metadata.names
         if any(topic.topic_id not in names for topic in assignment.topic_partitions):
             await self._cluster.refresh(None if self._subscription.pattern else list(self._subscription.topics))

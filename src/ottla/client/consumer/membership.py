@@ -1,4 +1,4 @@
-"""What a group is to its consumer: a way to learn its partitions, and who it is when it commits."""
+"""A consumer's membership in its group, the same for both protocols."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ if TYPE_CHECKING:
 
 __all__ = ["Identity", "Membership", "Rebalance", "Subscription"]
 
-# Whoever leaves does not wait longer than this for the coordinator to take notice.
+# A leaving member waits this long for the coordinator's answer.
 GOODBYE_MS_MAX = 5_000
 
 
 class Subscription(NamedTuple):
     topics: tuple[str, ...]
-    # A regular expression, instead of names.
+    # A regular expression instead of topic names.
     pattern: str | None = None
 
 
 class Identity(NamedTuple):
-    """What a commit says about its member: the generation of a classic group, the epoch of a new one."""
+    """The member in a commit: the generation of a classic group, the member epoch of the new protocol."""
 
     member_id: str
     generation: int
     instance_id: str | None
 
 
-# Called with what is taken away, then with the whole new assignment.
+# Called with the revoked partitions and the whole new assignment.
 Rebalance = Callable[[list[TopicPartition], list[TopicPartition]], Awaitable[None]]
 
 
 class Membership:
-    """What both protocols share: who the member is, what it owns, and whether anybody still polls."""
+    """The base of both protocols: owned partitions, heartbeats, and the poll interval."""
 
     def __init__(
         self, cluster: Cluster, settings: ConsumerSettings, subscription: Subscription, on_rebalance: Rebalance
@@ -67,15 +67,15 @@ class Membership:
         raise NotImplementedError
 
     def wait(self) -> Awaitable[object]:
-        """Done when `poll` has something to do."""
+        """Completes when a `poll` is due."""
         return self._due.wait()
 
     async def poll(self) -> None:
-        """Joins, rejoins or takes over a new assignment, where one of them is due. Called from the consumer's poll."""
+        """Joins or applies a new assignment, if that is due. Called by the consumer's poll."""
         raise NotImplementedError
 
     async def leave(self) -> None:
-        """Leaves the group, as far as it can be told."""
+        """Leaves the group, if the coordinator is reachable."""
         await self._stop_heartbeats()
         await self._say_goodbye()
 
@@ -83,7 +83,7 @@ class Membership:
         raise NotImplementedError
 
     async def _tell_goodbye(self, request: Message, *, purpose: str = "") -> bool:
-        """Whether the coordinator has heard it; if not, the session ends by itself, later."""
+        """Returns True if the coordinator has answered; otherwise the session times out later."""
         deadline = self._cluster.deadline(GOODBYE_MS_MAX)
         try:
             await self._cluster.ask_coordinator(
@@ -98,7 +98,7 @@ class Membership:
 
     @property
     def _nobody_polls(self) -> bool:
-        """Whether the application has stopped: others shall have the partitions, and its next poll joins again."""
+        """True if the application exceeds max.poll.interval: the member leaves, and the next poll joins again."""
         silent_seconds = asyncio.get_running_loop().time() - self._polled
         return silent_seconds > self._settings.max_poll_interval_ms / 1000
 

@@ -1,4 +1,4 @@
-"""Which partitions a consumer reads, and how far it is in each."""
+"""The assigned partitions of a consumer and their positions."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ottla.model.ids import TopicPartition, Uuid
 __all__ = ["PartitionState", "Positions"]
 
 
-# No two are the same, of whatever partition: one that is given up and assigned again begins where it was committed, and
-# an answer to what was asked before must not be taken for one about that.
+# Turns are unique across all partitions: a partition that is revoked and assigned again starts at its committed offset,
+# and responses to earlier requests must not apply to it.
 _turns = count()
 
 
 class PartitionState:
-    """One assigned partition. Fetching runs ahead of what was handed out; a seek makes what is under way stale."""
+    """An assigned partition. Fetching runs ahead of the position; a seek voids requests in flight."""
 
     __slots__ = (
         "agreed_epoch",
@@ -40,34 +40,34 @@ class PartitionState:
 
     def __init__(self, partition: TopicPartition) -> None:
         self.partition = partition
-        # The next offset to hand out; -1 until it is known.
+        # The offset of the next returned record; -1 until it is known.
         self.position = -1
         self.fetch_offset = -1
-        # Of the last record before the position; -1 where that was not read.
+        # The leader epoch of the last record before the position; -1 if it was not read.
         self.leader_epoch = -1
-        # Of the leader, and the topic, whose log is known to be the one that the position is in (`truncation`).
+        # The leader epoch and topic id for which the log is known to contain the position (`truncation`).
         self.agreed_epoch = -1
         self.topic_id = Uuid.ZERO
-        # Until when a leader that is older than the position is taken for old news.
+        # Until this time a leader that is older than the position counts as stale metadata.
         self.stale_until = 0.0
         self.paused = False
-        # Whether something is being asked about it.
+        # True while an OffsetForLeaderEpoch request is in flight.
         self.fetching = False
-        # Changed by each seek: answers to older fetches are dropped.
+        # Changed by every seek: responses to earlier fetches are dropped.
         self.turn = next(_turns)
-        # Whether the place is for the reset policy to find, because the one that was known is not in the log.
+        # True if the reset policy must set the position, because the known one is out of range.
         self.forgets_commits = False
-        # When a position that could not be found is looked for again.
+        # The time of the next lookup of an unknown position.
         self.look_again = 0.0
         self.high_watermark = -1
         self.last_stable_offset = -1
         self.log_start_offset = -1
-        # The follower that the leader recommends (KIP-392), and until when it is not asked again.
+        # The preferred read replica (KIP-392), and the time until which it is used.
         self.read_replica = -1
         self.read_replica_until = 0.0
 
     def seek(self, offset: int, leader_epoch: int = -1) -> None:
-        """With the epoch of the record before the offset, where that is known, the log is looked at first."""
+        """Moves to an offset. A known leader epoch of the previous record makes the consumer check for truncation."""
         self.position = self.fetch_offset = offset
         self.leader_epoch = leader_epoch
         self.agreed_epoch = -1
@@ -79,20 +79,20 @@ class PartitionState:
         self.read_replica = -1
 
     def rewind(self) -> None:
-        """Forgets what was fetched ahead."""
+        """Voids fetched batches and requests in flight."""
         if self.fetch_offset != self.position:
             self.fetch_offset = self.position
             self.turn = next(_turns)
 
     def agree(self, leader_epoch: int, topic_id: Uuid) -> None:
-        """The leader of this epoch has what lies before the position: so it can be read on from there."""
+        """The log of this leader contains the position: fetching may continue."""
         self.agreed_epoch = leader_epoch
         self.topic_id = topic_id
         self.stale_until = 0.0
         self.read_replica = -1
 
     def reset(self) -> None:
-        """The place is not in the log: what the group has committed would lead to it again."""
+        """The position is out of range. The committed offset would lead to it again, so the reset policy applies."""
         self.seek(-1)
         self.forgets_commits = True
 
@@ -104,7 +104,7 @@ class Positions:
         self.states: dict[TopicPartition, PartitionState] = {}
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Takes over a new assignment; what stays keeps its position."""
+        """Sets a new assignment. Partitions that stay assigned keep their positions."""
         self.states = {one: self.states.get(one) or PartitionState(one) for one in partitions}
 
     def get(self, one: TopicPartition) -> PartitionState:
@@ -115,9 +115,9 @@ class Positions:
 
     @property
     def unknown(self) -> list[TopicPartition]:
-        """Assigned, but without a position yet."""
+        """The assigned partitions without a position."""
         return [one for one, state in self.states.items() if state.position < 0]
 
     def committable(self) -> dict[TopicPartition, tuple[int, int]]:
-        """Partition -> (position, leader epoch), of those that have one."""
+        """Partition -> (position, leader epoch), for partitions with a position."""
         return {one: (state.position, state.leader_epoch) for one, state in self.states.items() if state.position >= 0}

@@ -1,4 +1,4 @@
-"""What a consumer is told; names follow Kafka's with underscores."""
+"""The settings of a consumer, with Kafka's names in snake case."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ class ConsumerSettings:
     # "consumer" (KIP-848) or "classic".
     group_protocol: str = "consumer"
     group_instance_id: str | None = None
-    # For classic groups, in the order of preference: range, roundrobin, cooperative-sticky.
+    # For classic groups, in order of preference: range, roundrobin, cooperative-sticky.
     assignors: tuple[str, ...] = ("range", "cooperative-sticky")
-    # The server's assignor, for groups of the new protocol; None leaves it to the coordinator.
+    # The server-side assignor of the new protocol; None leaves the choice to the coordinator.
     remote_assignor: str | None = None
     rack: str = ""
-    # Where to begin without a committed offset: "earliest", "latest" or "none", which raises.
+    # The start without a committed offset: "earliest", "latest" or "none", which raises.
     auto_offset_reset: str = "latest"
     auto_commit: bool = True
     auto_commit_interval_ms: int = 5_000
@@ -27,7 +27,7 @@ class ConsumerSettings:
     fetch_max_wait_ms: int = 500
     fetch_max_bytes: int = 50 * 1024 * 1024
     partition_fetch_bytes: int = 1024 * 1024
-    # What may wait to be polled before fetching pauses.
+    # Fetching pauses while more bytes than this are buffered.
     buffer_bytes: int = 64 * 1024 * 1024
     max_poll_records: int = 500
     max_poll_interval_ms: int = 300_000

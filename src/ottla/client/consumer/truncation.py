@@ -1,16 +1,16 @@
-"""Whether the log is still the one that was read (KIP-320).
+"""Detection of log truncation (KIP-320).
 
-An unclean election makes a log shorter, and other records get the offsets of those that are gone: an offset alone does
-not show it. So a position also has the leader epoch of the last record before it, and before anything is fetched from a
-leader of another epoch than the last one, that leader is asked where the position's epoch ends in its log. Behind the
-position: nothing is missing. Before it: the log was cut there. Not at all: nobody knows where.
+An unclean election may truncate a log; new records then get the offsets of lost ones, which an offset alone does not
+show. A position therefore includes the leader epoch of the last record before it. Before the consumer fetches from a
+leader of a new epoch, it asks that leader where the position's epoch ends in its log. If the end is after the position,
+nothing is lost. If it is before the position, the log was truncated there. Without an end the place is unknown.
 
-Fetches name the epoch that was agreed on, and are refused by a leader of any other: so no change is missed. What was
-fetched ahead is dropped when the leader changes, for it may be gone as well.
+Fetches contain the checked leader epoch, and leaders of other epochs refuse them, so no change of the leader is missed.
+Fetched batches are dropped when the leader changes, because they may be lost as well.
 
-Only epochs of records count, those that were read or that a commit holds. As with Java's consumers, fetches do not name
-them themselves: a replica that was filled from a compacted log may never have seen the epoch of a record that was read
-before, though nothing was cut.
+Only epochs of records count: of records that were read, or in a commit. As with Java's consumers, fetches do not
+contain the last fetched epoch: a replica that was filled from a compacted log may never have seen it, although nothing
+was truncated.
 """
 
 from __future__ import annotations
@@ -35,30 +35,30 @@ from ottla.wire.messages.offset_for_leader_epoch import (
 
 __all__ = ["Doubt", "EpochEnd", "LeaderLog", "ask_epoch_ends", "leader_log"]
 
-# How long a broker may take to hear of a leader that has written already: whoever is named until then leads no more.
-# After it, the topic is another one with the same name, or its records are lost.
+# Brokers may take this long to learn of a leader that has written records; until then older metadata is stale. After
+# this time the topic was created again under the same name, or its records are lost.
 STALE_SECONDS_MAX = 5.0
 
 
 class LeaderLog(Enum):
-    """What the log of the leader that metadata names is to a position."""
+    """The relation of the leader's log to a position."""
 
     SAME = "same"
-    # The leader has to be asked.
+    # The leader must be asked with OffsetForLeaderEpoch.
     UNSURE = "unsure"
-    # Somebody else must have led since.
+    # The metadata is stale: a newer leader has written the position's record.
     STALE = "stale"
 
 
 class EpochEnd(NamedTuple):
-    """The newest epoch that is not younger than the one that was asked for, and the offset behind its last record."""
+    """The largest epoch up to the requested one, and its end offset."""
 
     epoch: int
     offset: int
 
 
 class Doubt:
-    """A position that its leader has to be asked about."""
+    """A position that must be checked with its leader."""
 
     __slots__ = ("current_epoch", "state", "topic_id", "turn")
 
@@ -69,7 +69,7 @@ class Doubt:
         self.topic_id = info.topic_id
 
     def settle(self, end: EpochEnd) -> bool:
-        """Whether the position is in the leader's log."""
+        """Returns True if the leader's log contains the position."""
         if end.epoch < 0 or end.offset < self.state.position:
             return False
         self.state.agree(self.current_epoch, self.topic_id)
@@ -77,13 +77,13 @@ class Doubt:
 
 
 def leader_log(state: PartitionState, info: TopicInfo) -> LeaderLog:
-    """Takes over a new leader where there is nothing to ask it."""
+    """The relation of the leader's log to a position. A leader that needs no check is accepted at once."""
     epoch = info.partitions[state.partition.partition].leader_epoch
     if epoch == state.agreed_epoch and info.topic_id == state.topic_id:
         return LeaderLog.SAME
     state.rewind()
     if state.topic_id and info.topic_id and info.topic_id != state.topic_id:
-        # Epochs of a topic that was deleted say nothing about the one that was made in its place.
+        # Epochs of a deleted topic do not apply to a new topic of the same name.
         state.leader_epoch = -1
     if state.leader_epoch < 0 or epoch < 0:
         state.agree(epoch, info.topic_id)
@@ -99,7 +99,7 @@ def leader_log(state: PartitionState, info: TopicInfo) -> LeaderLog:
 async def ask_epoch_ends(
     cluster: Cluster, node_id: int, doubts: Sequence[Doubt]
 ) -> dict[TopicPartition, EpochEnd | KafkaError]:
-    """Where the epochs of these positions end in their leader's log; who leads another epoch by now says so."""
+    """The ends of the positions' epochs in their leader's log, or an error if the leader epoch has changed."""
     asked: dict[str, list[OffsetForLeaderPartition]] = {}
     for one in doubts:
         asked.setdefault(one.state.partition.topic, []).append(

@@ -1,4 +1,4 @@
-"""`Producer` and what it is told. See README.md."""
+"""`Producer` and its settings. See README.md."""
 
 from ottla.client.producer.batch import Delivery, EncodedRecords, RecordMetadata
 from ottla.client.producer.producer import Producer

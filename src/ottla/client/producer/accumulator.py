@@ -1,7 +1,7 @@
-"""Records become batches here: one open batch for each partition, and a bound on what all of them may hold.
+"""Collects records in batches: one open batch for each partition, and a bound on the bytes of all batches.
 
-A batch is closed when it is full, or by the sender when it has waited long enough; from then on it is the sender's.
-`wake` tells the sender that there is something to do, `room` tells whoever sends that there is room again.
+A batch is closed when it is full, or by the sender after `linger_ms`; from then on the sender owns it. `wake` tells the
+sender that a batch is ready, `room` tells waiting sends that the buffer has room again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Accumulator:
         self._partitioner: Partitioner = settings.partitioner or StickyPartitioner()
         self._buffered = 0
         self.queues: dict[TopicPartition, PartitionQueue] = {}
-        # Batches that nobody knows the outcome of yet.
+        # Batches that are neither acknowledged nor failed.
         self.unfinished: set[ProducerBatch] = set()
         self.room = asyncio.Event()
         self.room.set()
@@ -46,13 +46,13 @@ class Accumulator:
         partition: int | None,
         timestamp_ms: int | None,
     ) -> Delivery:
-        """Puts a record into the open batch of its partition."""
+        """Adds a record to the open batch of its partition."""
         size = size_at_most(key, value, headers)
         if size > self._settings.request_bytes_max:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"A record of {size} bytes is larger than a request may be.")
         if timestamp_ms is not None and not -_TIMESTAMP_MAX <= timestamp_ms <= _TIMESTAMP_MAX:
-            # It could not be written down when its batch leaves, and would hold up everything behind it.
-            raise KafkaError(ErrorCode.INVALID_TIMESTAMP, f"There is no point in time {timestamp_ms}.")
+            # Encoding its batch would fail and block all later batches.
+            raise KafkaError(ErrorCode.INVALID_TIMESTAMP, f"The timestamp {timestamp_ms} is out of range.")
         if partition is None:
             partition = self._partitioner(key, info.partitions)
         elif partition not in info.partitions:
@@ -68,7 +68,7 @@ class Accumulator:
             index = batch.append(key, value, headers, timestamp)
         except Exception:
             if not batch.count:
-                # A batch without records would be refused, and would spoil its transaction.
+                # Brokers refuse a batch without records, and its transaction would fail.
                 queue.open = None
                 self.forget(batch)
             raise
@@ -82,7 +82,7 @@ class Accumulator:
         return Delivery(batch, index, timestamp)
 
     def append_encoded(self, one: TopicPartition, records: EncodedRecords) -> asyncio.Future[tuple[int, int]]:
-        """Makes a batch of its own of records that are encoded already."""
+        """Makes a batch from encoded records."""
         self._transactions.check_open()
         queue = self.queues.setdefault(one, PartitionQueue())
         batch = self._next_batch(one, queue)
@@ -94,7 +94,7 @@ class Accumulator:
         return batch.done
 
     def close_batch(self, queue: PartitionQueue) -> None:
-        """Nothing more goes into the open batch."""
+        """Closes the open batch."""
         assert queue.open is not None
         queue.closed.append(queue.open)
         queue.open = None
@@ -103,14 +103,14 @@ class Accumulator:
             self._partitioner.next_batch()
 
     def forget(self, batch: ProducerBatch) -> None:
-        """A batch has come to its end, and makes room."""
+        """Removes a batch that was acknowledged or has failed, and frees its room."""
         self.unfinished.discard(batch)
         self._buffered -= batch.buffered
         if self._buffered < self._settings.buffer_bytes:
             self.room.set()
 
     def take_all(self) -> list[ProducerBatch]:
-        """Everything that has not left; nothing of it is here any more."""
+        """Removes and returns all batches that are not in flight."""
         return [batch for queue in self.queues.values() for batch in queue.take_all()]
 
     def _next_batch(self, one: TopicPartition, queue: PartitionQueue) -> ProducerBatch:
@@ -118,7 +118,7 @@ class Accumulator:
             self.close_batch(queue)
         loop = asyncio.get_running_loop()
         done: asyncio.Future[tuple[int, int]] = loop.create_future()
-        # Nobody has to look at a delivery: a failure that is not looked at is not an error of its own.
+        # Callers may ignore a delivery, so its unretrieved failure must not be logged.
         done.add_done_callback(looked_at)
         settings = self._settings
         batch = queue.open = ProducerBatch(

@@ -1,7 +1,7 @@
-"""A batch being filled: records are encoded as they come, so that sending one is a header and a checksum.
+"""An open batch: records are encoded when they are added, so that sending it takes a header and a checksum.
 
-A record costs one `join` over pieces, most of them looked up: numbers below a few thousand have their encoding in a
-table, and only larger ones are encoded anew.
+A record costs one `join` over pieces. Most pieces are looked up: varints below a few thousand are in a table, and only
+larger ones are encoded.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ottla.records.varint import append_varint
 __all__ = ["Delivery", "EncodedRecords", "ProducerBatch", "RecordMetadata", "looked_at", "size_at_most"]
 
 _TABLE_SIZE = 8192
-# What a record takes beside its key, value and headers.
+# The largest size of a record without key, value and headers.
 _RECORD_OVERHEAD = 24
 
 
@@ -38,7 +38,7 @@ _NO_HEADERS = b"\0"
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record ended up; the offset is -1 where nobody was asked to answer (acks=0)."""
+    """The position of an acknowledged record; the offset is -1 with acks=0."""
 
     topic: str
     partition: int
@@ -47,7 +47,7 @@ class RecordMetadata(NamedTuple):
 
 
 class EncodedRecords(NamedTuple):
-    """Records of one batch that somebody has encoded already, one after the other."""
+    """The encoded records of one batch."""
 
     payload: bytes
     record_count: int
@@ -56,7 +56,7 @@ class EncodedRecords(NamedTuple):
 
 
 class Delivery:
-    """The promise of one record: await it for its `RecordMetadata`, or for the error that kept it away."""
+    """The future of a record: await it for its `RecordMetadata`, or for its error."""
 
     __slots__ = ("batch", "index", "timestamp")
 
@@ -70,7 +70,7 @@ class Delivery:
         return self.batch.done.done()
 
     def result(self) -> RecordMetadata:
-        """What is known by now; raises what went wrong."""
+        """The metadata of a completed delivery. Raises its error."""
         base_offset, append_time = self.batch.done.result()
         topic, partition = self.batch.partition
         offset = base_offset + self.index if base_offset >= 0 else -1
@@ -82,7 +82,7 @@ class Delivery:
 
 
 class ProducerBatch:
-    """The records of one partition that leave together."""
+    """A batch of records of one partition."""
 
     __slots__ = (
         "attempts",
@@ -120,27 +120,27 @@ class ProducerBatch:
         self.codec = codec
         self.level = level
         self.created = created
-        # Which of two is the older one; clocks of loops are too coarse for that.
+        # Orders batches by age; the clock of the loop is too coarse for that.
         self.number = next(_numbers)
         self.done = done
         self.payload: bytearray | bytes = bytearray()
-        # What the batch takes of the producer's buffer.
+        # The bytes of the producer's buffer that the batch uses.
         self.buffered = 0
         self.count = 0
         self.base_timestamp = -1
         self.max_timestamp = -1
         self.attempts = 0
         self.retry_at = 0.0
-        # Why it has to be sent again.
+        # The error of the last attempt.
         self.last_error: Exception | None = None
-        # Given when the batch is sent for the first time, and kept when it is sent again.
+        # Set when the batch is sent for the first time, and kept in retries.
         self.producer_id = -1
         self.epoch = -1
         self.base_sequence = -1
 
     @property
     def complaint(self) -> str:
-        """What to say when its time is over."""
+        """The error message after its delivery time-out."""
         why = self.last_error
         name = f" ({why.code.name})" if isinstance(why, KafkaError) else ""
         last = "" if why is None else f"; the last answer was{name}: {str(why).rstrip('.')}"
@@ -151,11 +151,11 @@ class ProducerBatch:
         return HEADER_SIZE + len(self.payload)
 
     def has_room(self, size: int) -> bool:
-        """Whether a record of about this size fits; the first one always does."""
+        """True if a record of at most this size fits. The first record always fits."""
         return not self.count or HEADER_SIZE + len(self.payload) + size <= self.limit
 
     def fill(self, records: EncodedRecords) -> None:
-        """Takes over records that are encoded already, instead of any others."""
+        """Sets encoded records as the content of the batch."""
         assert not self.count
         self.payload, self.count, self.base_timestamp, self.max_timestamp = records
         self.buffered = len(records.payload)
@@ -167,7 +167,7 @@ class ProducerBatch:
         headers: Sequence[tuple[str, bytes | None]],
         timestamp: int,
     ) -> int:
-        """Adds a record; its index in the batch."""
+        """Adds a record; returns its index in the batch."""
         count = self.count
         if not count:
             self.base_timestamp = self.max_timestamp = timestamp
@@ -224,13 +224,13 @@ def _headers(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
 
 
 def looked_at(done: asyncio.Future[tuple[int, int]]) -> None:
-    """For a future that nobody may ever look at."""
+    """Marks the exception of a future as retrieved, so that it is not logged."""
     if not done.cancelled():
         done.exception()
 
 
 def size_at_most(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]) -> int:
-    """How many bytes a record takes in a batch, before it is encoded."""
+    """An upper bound of the encoded size of a record."""
     size = _RECORD_OVERHEAD + (len(key) if key else 0) + (len(value) if value else 0)
     if headers:
         size += sum(len(name) + len(content or b"") + 8 for name, content in headers)

@@ -1,7 +1,7 @@
-"""Which partition a record goes to.
+"""The choice of a record's partition.
 
 With a key: murmur2 over its bytes, exactly as Java clients compute it, so that programs in both languages agree.
-Without one: the same partition until its batch is full (KIP-480), which makes larger batches than taking turns.
+Without a key: the same partition until its batch is full (KIP-480), which gives larger batches than round robin.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def partition_of_key(key: bytes, partitions: int) -> int:
 
 
 class StickyPartitioner:
-    """The default. `next_batch` is called when a batch is full: the next one goes elsewhere.
+    """The default. `next_batch` is called when a batch is full: the next batch goes to another partition.
 
-    With `ignores_keys` records with a key go the way of the others: a few frequent keys then burden no partition.
+    With `ignores_keys`, records with a key are spread like all others, so frequent keys do not overload a partition.
     """
 
     def __init__(self, generator: random.Random | None = None, *, ignores_keys: bool = False) -> None:
@@ -64,7 +64,7 @@ class StickyPartitioner:
 
 
 def round_robin() -> Partitioner:
-    """Partitions in turn, whatever the key."""
+    """Partitions in turn, regardless of keys."""
     turn = -1
 
     def choose(_key: bytes | None, partitions: Mapping[int, PartitionInfo]) -> int:
@@ -77,5 +77,5 @@ def round_robin() -> Partitioner:
 
 
 def _with_leader(partitions: Mapping[int, PartitionInfo]) -> list[int]:
-    """Those that can be written to now; all of them where none can."""
+    """The partitions with a leader; all partitions if none has one."""
     return [number for number, one in partitions.items() if one.leader >= 0] or list(partitions)

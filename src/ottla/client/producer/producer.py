@@ -1,8 +1,8 @@
-"""`Producer`: records in, batches out, order kept.
+"""`Producer`: sends records in batches, in order.
 
-`send` puts a record into its partition's open batch and gives back a `Delivery` to await, or not. A batch is closed
-when it is full or has waited `linger_ms`. How batches are filled is in `accumulator`, how they are sent and sent again
-in `sender`; here is what a program sees.
+`send` adds a record to its partition's open batch and returns a `Delivery`, which may be awaited. A batch is closed
+when it is full or after `linger_ms`. `accumulator` fills batches, `sender` sends and retries them; this module is the
+public interface.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Producer:
         self._recent = Recent(self.measures, self._cluster.measures)
 
     def metrics(self) -> dict[str, float]:
-        """Recent rates and averages under Kafka's names; `measures` has the sums behind them."""
+        """Recent rates and averages under Kafka's names; `measures` has the totals."""
         return tell(PRODUCER_METRICS, self._recent)
 
     # Sending.
@@ -61,7 +61,7 @@ class Producer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> Delivery:
-        """Puts a record into a batch, waiting for room in the buffer; await the result to know the offset."""
+        """Adds a record to a batch, after waiting for room in the buffer. Await the result for the offset."""
         if (info := self._ready(topic)) is not None:
             return self._batches.append(info, value, key, headers, partition, timestamp_ms)
         async with self._turns.turn(topic):
@@ -71,7 +71,7 @@ class Producer:
         return await (await self.send(topic, value, key))
 
     async def send_encoded(self, one: TopicPartition, records: EncodedRecords) -> asyncio.Future[tuple[int, int]]:
-        """Puts a whole batch of records that are encoded already behind what was sent to its partition before."""
+        """Sends a batch of encoded records, after all earlier records of its partition."""
         if self._ready(one.topic) is not None:
             return self._batches.append_encoded(one, records)
         async with self._turns.turn(one.topic):
@@ -79,7 +79,7 @@ class Producer:
             return self._batches.append_encoded(one, records)
 
     async def flush(self) -> None:
-        """Waits until everything sent so far is acknowledged or has failed; failures are the deliveries' business."""
+        """Waits until all records sent so far are acknowledged or have failed. Deliveries carry the failures."""
         self._sender.flushing += 1
         self._batches.wake.set()
         try:
@@ -90,7 +90,7 @@ class Producer:
             self._sender.flushing -= 1
 
     async def close(self) -> None:
-        """Sends what is left, then ends."""
+        """Sends the remaining batches and closes the producer."""
         if self._closed:
             return
         try:
@@ -114,11 +114,11 @@ class Producer:
     # Transactions.
 
     async def init_transactions(self) -> None:
-        """Fences older producers of the same transactional id, and ends what they left open."""
+        """Fences older producers of the transactional id, and completes their open transaction."""
         await self._transactions.init()
 
     async def renew_transactions(self) -> None:
-        """Begins anew after a failure, with a higher epoch; raises PRODUCER_FENCED where somebody else has the id."""
+        """Recovers after a failure with a higher epoch. Raises PRODUCER_FENCED if another producer has the id."""
         self._sender.fail_all(ClientError("The transaction was given up."))
         await self.flush()
         await self._transactions.init(continuing=True)
@@ -127,44 +127,44 @@ class Producer:
         self._transactions.begin()
 
     def share_transaction(self) -> tuple[int, int]:
-        """The producer id and epoch with which other processes may `join_transaction`; ending it stays here."""
+        """The producer id and epoch for `join_transaction` in other processes; this producer ends the transaction."""
         return self._transactions.share()
 
     def join_transaction(self, producer_id: int, epoch: int) -> None:
-        """Writes in the transaction of another process with the same transactional id, which will end it.
+        """Writes in the transaction of another process with the same transactional id, which ends it.
 
-        Of all who write in one transaction, each partition must be written by one alone: sequence numbers begin at 0.
+        Only one process may write to a partition in the transaction, because sequence numbers begin at 0.
         """
         self._transactions.join(producer_id, epoch)
 
     async def transactions_raise_epoch(self) -> bool:
-        """Whether the end of a transaction gives the next one an epoch of its own (KIP-890)."""
+        """True if the end of a transaction raises the producer epoch (KIP-890)."""
         return self._transactions.adds_by_itself(await self._cluster.any_connection())
 
     async def send_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, int | CommittedOffset], **member: Any
     ) -> None:
-        """Commits a group's offsets as part of the transaction; `member` names generation, member and instance."""
+        """Commits offsets of a group in the transaction. `member` is the generation, member id and instance id."""
         await self._transactions.send_offsets(group_id, offsets, **member)
 
     async def commit_transaction(self) -> None:
-        """Everything sent before, also by other tasks; what those send from now on is refused."""
+        """Commits all records sent before, also by other asyncio tasks; records that they send later are refused."""
         await self._turns.passed()
         self._transactions.close()
         await self.flush()
         await self._transactions.end(commit=True)
 
     async def abort_transaction(self) -> None:
-        """Drops what has not left, and marks what has as never to be seen."""
+        """Drops unsent batches and aborts the transaction."""
         self._transactions.close()
         self._sender.fail_all(ClientError("The transaction was aborted."))
         await self.flush()
         await self._transactions.end(commit=False)
 
-    # Inside.
+    # Internals.
 
     def _ready(self, topic: str) -> TopicInfo | None:
-        """The topic, where a record for it need not wait for anything."""
+        """The topic's metadata, if a record can be added without waiting."""
         info = self._cluster.metadata.topics.get(topic)
         if info is None or info.error is not None or not self._sender.is_running or not self._batches.room.is_set():
             return None

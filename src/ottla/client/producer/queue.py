@@ -12,7 +12,7 @@ __all__ = ["PartitionQueue"]
 
 
 class PartitionQueue:
-    """What has not been acknowledged: one batch being filled, those that wait, and how many are in flight."""
+    """Unacknowledged batches of a partition: the open one, the closed ones, and the number of those in flight."""
 
     __slots__ = ("closed", "in_flight", "known_producer_id", "open", "retrying")
 
@@ -20,21 +20,21 @@ class PartitionQueue:
         self.open: ProducerBatch | None = None
         self.closed: deque[ProducerBatch] = deque()
         self.in_flight = 0
-        # Whether a batch came back: until it has left again, nothing younger may overtake it.
+        # True while a batch waits for its retry: later batches must not be sent before it.
         self.retrying = False
-        # The producer id that the leader has acknowledged a batch of.
+        # The producer id of which the leader has acknowledged a batch.
         self.known_producer_id = -1
 
     def must_wait(self, producer_id: int) -> bool:
-        """Whether nothing may be sent before what is in flight has landed.
+        """True if no batch may be sent before those in flight are answered.
 
-        A leader that knows nothing of a producer takes any sequence number for its first: if the first batch does not
-        reach it and the second does, the first is out of order for ever. So the first one goes alone.
+        A leader accepts any sequence number as the first of an unknown producer. If the first batch were lost and the
+        second accepted, the first would be out of order for ever. So the first batch is sent alone.
         """
         return self.in_flight > 0 and (self.retrying or self.known_producer_id != producer_id)
 
     def put_back(self, batch: ProducerBatch) -> None:
-        """Into its place, before everything younger. What was in flight together may come back in any order."""
+        """Inserts a batch by its age. Batches that were in flight together may fail in any order."""
         self.retrying = True
         position = 0
         for other in self.closed:
@@ -44,17 +44,17 @@ class PartitionQueue:
         self.closed.insert(position, batch)
 
     def take_all(self) -> list[ProducerBatch]:
-        """Everything that has not left; nothing of it is here any more."""
+        """Removes and returns all batches that are not in flight."""
         batches = [*self.closed, *([] if self.open is None else [self.open])]
         self.closed.clear()
         self.open = None
         return batches
 
     def may_repeat(self, error: ClientError | KafkaError) -> bool:
-        """Whether a batch that failed like this may be sent again."""
+        """True if a batch with this error may be retried."""
         if isinstance(error, KafkaError):
             if error.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-                # It follows one that has to be sent again itself.
+                # It follows a batch that has to be retried.
                 return self.retrying or self.in_flight > 0
             return error.code.retriable
         return isinstance(error, ConnectionLost)

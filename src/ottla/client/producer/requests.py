@@ -1,4 +1,4 @@
-"""Produce requests, and what their answers say of each partition."""
+"""Produce requests, and the results of partitions in their responses."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ottla.wire.messages.produce import (
 
 __all__ = ["answers_by_partition", "produce_request"]
 
-# The last version with names, for topics whose id is not known.
+# The last version with topic names, for topics without a known topic id.
 _NAMES_VERSION_MAX = 12
 
 
 def produce_request(
     batches: Iterable[ProducerBatch], settings: ProducerSettings, metadata: MetadataCache
 ) -> tuple[ProduceRequest, int]:
-    """One request with all these batches, and the highest version that it may be sent in."""
+    """A request with all these batches, and its highest possible version."""
     topics: dict[str, list[PartitionProduceData]] = {}
     for batch in batches:
         records = batch.encode(is_transactional=settings.transactional_id is not None)

@@ -1,8 +1,8 @@
-"""Batches go out here, one request for each broker at a time, and come back when they have to be sent again.
+"""Sends batches to brokers, and retries them.
 
-One task drains what is ready: one request for each broker with at most one batch of each partition, up to five
-requests in flight for each broker. While a batch of a partition waits to be sent again, nothing younger of that
-partition leaves, and what was in flight behind it comes back into its place: so order holds, and sequence numbers fit.
+One task drains ready batches: a request for each broker with at most one batch of each partition, up to five requests
+in flight for each broker. While a batch of a partition waits for its retry, no later batch of that partition is sent,
+and batches that were in flight behind it return to their places: this keeps order and sequence numbers.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ __all__ = ["Sender"]
 # Transactions of the old protocol may not use the versions that add partitions by themselves (KIP-890).
 _OLD_TRANSACTIONS_VERSION_MAX = 11
 
-# A topic that was made again has another id, which metadata tells as it tells a leader. A leader whose disk failed says
-# so for ever, to whoever does not look for the one that leads in its place.
+# Errors after which metadata is refreshed. A topic that was created again has a new topic id. A leader whose disk
+# failed answers with an error until the producer finds the new leader.
 _LEADER_UNKNOWN = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.LEADER_NOT_AVAILABLE,
@@ -55,7 +55,7 @@ class Sender:
         self._identity = identity
         self._transactions = transactions
         self.measures = ProducerMeasures()
-        # How many wait for everything to be sent: while there are any, nothing lingers.
+        # The number of waiting flushes; batches do not linger while there is one.
         self.flushing = 0
         self._requests: dict[int, int] = defaultdict(int)
         self._task: asyncio.Task[None] | None = None
@@ -68,21 +68,21 @@ class Sender:
         return self._task is not None
 
     async def start(self) -> None:
-        """Ready for records: who the producer is is known, and somebody sends them."""
+        """Gets a producer id if necessary, and starts the sending task."""
         if self._settings.uses_sequences and not self._identity.known:
             await self._identify()
         if self._task is None:
             self._task = asyncio.ensure_future(self._run())
 
     async def stop(self) -> None:
-        """Nothing more leaves; what is in flight has its last attempt."""
+        """Stops sending; batches in flight are not retried."""
         self._stopped = True
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
     def fail_all(self, error: Exception) -> None:
-        """Gives up what has not left."""
+        """Fails all batches that are not in flight."""
         for batch in self._batches.take_all():
             self._finish(batch, error)
 
@@ -97,7 +97,7 @@ class Sender:
             try:
                 pause = await self._drain(loop.time())
             except (ClientError, KafkaError) as error:
-                # What nothing of this producer can go without, such as a producer id, cannot be had.
+                # A precondition of every batch, such as a producer id, is unavailable.
                 self.fail_all(error)
                 pause = None
             if self._batches.wake.is_set():
@@ -112,7 +112,7 @@ class Sender:
             self._batches.wake.clear()
 
     async def _drain(self, now: float) -> float | None:
-        """Sends what is ready; seconds until something else will be, None where nothing waits."""
+        """Sends ready batches; returns the seconds until the next batch is ready, or None if there is none."""
         if self._settings.uses_sequences and not self._identity.known:
             await self._identify()
         self._stay_fresh(now)
@@ -151,7 +151,7 @@ class Sender:
         return 0.0 if ready and pause is not None and pause < 0 else pause
 
     def _stay_fresh(self, now: float) -> None:
-        """Now and then topics are asked for again, or new partitions would never get a record."""
+        """Refreshes metadata periodically, so that new partitions get records."""
         if self._fresh_until and now >= self._fresh_until:
             task = asyncio.ensure_future(self._learn({one.topic for one in self._batches.queues}))
             self._answers.add(task)
@@ -163,7 +163,7 @@ class Sender:
         try:
             await self._cluster.refresh(sorted(topics))
         except (ClientError, KafkaError):
-            # The batches' own deadline decides when to give up.
+            # The delivery time-out of the batches ends the retries.
             return
 
     async def _send(self, node_id: int, batches: list[ProducerBatch]) -> None:
@@ -197,7 +197,7 @@ class Sender:
         task.add_done_callback(self._answers.discard)
 
     def _still_first(self, batches: list[ProducerBatch]) -> list[ProducerBatch]:
-        """Those that still may leave: while somebody waited, older ones may have come back, or all been given up."""
+        """The batches that are still first in their queues: older ones may have returned during a wait."""
         identity, first = self._identity, []
         for batch in batches:
             queue = self._batches.queues[batch.partition]
@@ -210,7 +210,7 @@ class Sender:
         return first
 
     def _number(self, batch: ProducerBatch) -> None:
-        """Its sequence numbers, which it keeps however often it is sent: so a leader that has it knows it."""
+        """Sets sequence numbers, which a batch keeps in retries, so that the leader recognises duplicates."""
         if self._settings.uses_sequences and batch.producer_id < 0:
             batch.producer_id, batch.epoch = self._identity.producer_id, self._identity.epoch
             batch.base_sequence = self._identity.take(batch.partition, batch.count)
@@ -233,7 +233,7 @@ class Sender:
 
     async def _post(self, connection: Connection, batches: list[ProducerBatch]) -> ProduceResponse | None:
         if self._settings.acks == 0:
-            # Nobody answers, so this alone keeps a slow broker's records from piling up here.
+            # There is no response with acks=0, so only this wait bounds the bytes for a slow broker.
             await connection.drained(timeout_ms=self._settings.request_timeout_ms)
         now = asyncio.get_running_loop().time
         measures, sent = self.measures, now()
@@ -255,7 +255,7 @@ class Sender:
         return response
 
     def _landed(self, batch: ProducerBatch, answer: PartitionProduceResponse | ClientError | None) -> None:
-        """What became of a batch that was in flight."""
+        """Processes the result of a batch that was in flight."""
         queue = self._batches.queues[batch.partition]
         queue.in_flight -= 1
         if answer is None:
@@ -299,7 +299,7 @@ class Sender:
 
     def _finish(self, batch: ProducerBatch, outcome: tuple[int, int] | Exception) -> None:
         self._batches.forget(batch)
-        # Somebody may have given up waiting for it; what became of it matters nevertheless.
+        # The caller may have cancelled its wait; the result matters nevertheless.
         waited_for = not batch.done.done()
         if isinstance(outcome, Exception):
             self.measures.failed_records += batch.count
@@ -307,7 +307,7 @@ class Sender:
                 batch.done.set_exception(outcome)
             self._transactions.on_failure(outcome)
             if self._settings.transactional_id is None and batch.producer_id == self._identity.producer_id >= 0:
-                # Sequence numbers would have a hole: a new producer id begins without one.
+                # The failed batch leaves a gap in the sequence numbers, so a new producer id is needed.
                 self._identity.forget()
         else:
             self.measures.records += batch.count
@@ -315,10 +315,10 @@ class Sender:
                 batch.done.set_result(outcome)
 
     def _begins_anew(self, batch: ProducerBatch, error: ClientError | KafkaError) -> bool:
-        """Whether a batch was refused for its sequence numbers: then it is nowhere, and may have others.
+        """True if a batch was refused for its sequence numbers: it is not in the log and may get new ones.
 
-        The one before it was given up, or its leader has lost what it knew, as after an unclean election. Batches that
-        have no answer yet keep their numbers, with an old producer id too: they may be in the log.
+        The previous batch has failed, or the leader has lost its producer state, as after an unclean election. Batches
+        without a response keep their numbers, also with an old producer id, because they may be in the log.
         """
         refused = isinstance(error, KafkaError) and error.code in _OUT_OF_SEQUENCE
         if not refused or self._settings.transactional_id is not None or not self._settings.uses_sequences:

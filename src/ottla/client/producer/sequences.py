@@ -1,4 +1,4 @@
-"""Producer id, epoch and sequence numbers: what makes a repeated batch recognisable (KIP-98)."""
+"""Producer id, epoch and sequence numbers, by which brokers recognise a repeated batch (KIP-98)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WRAP = 0x80000000
 
 
 class ProducerIdentity:
-    """Who a producer is to the brokers. Sequence numbers count records, by partition, and begin anew with an epoch."""
+    """Producer id and epoch. Sequence numbers count records by partition, and restart at 0 with a new epoch."""
 
     __slots__ = ("_next", "epoch", "producer_id")
 
@@ -36,14 +36,14 @@ class ProducerIdentity:
         self.set(-1, -1)
 
     def take(self, partition: TopicPartition, count: int) -> int:
-        """The first of `count` sequence numbers."""
+        """Takes `count` sequence numbers; returns the first."""
         first = self._next.get(partition, 0)
         self._next[partition] = (first + count) % _WRAP
         return first
 
 
 async def ask_identity(cluster: Cluster, identity: ProducerIdentity, *, timeout_ms: int) -> None:
-    """A producer id of an idempotent producer without transactions; any broker gives one."""
+    """Requests a producer id for an idempotent producer without transactions, from any broker."""
 
     async def attempt() -> InitProducerIdResponse:
         connection = await cluster.any_connection()

@@ -1,4 +1,4 @@
-"""What a producer is told; names follow Kafka's with underscores."""
+"""The settings of a producer, with Kafka's names in snake case."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from ottla.records.compression import Codec
 
 __all__ = ["ProducerSettings"]
 
-# A broker knows the last five batches of a producer in a partition; older ones it could not tell from lost ones.
+# Brokers keep the last five batches of a producer in a partition, to recognise duplicates.
 IN_FLIGHT_IDEMPOTENT_MAX = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerSettings:
-    # -1: all in-sync replicas, 1: the leader, 0: nobody answers.
+    # -1: all in-sync replicas, 1: the leader, 0: no acknowledgement.
     acks: int = -1
     linger_ms: int = 5
     batch_size: int = 16_384
     compression: Codec = Codec.NONE
     compression_level: int | None = None
-    # None: where the other settings allow it. True insists, and is refused where they do not.
+    # None: on if the other settings allow it. True raises ValueError if they do not.
     idempotent: bool | None = None
     transactional_id: str | None = None
     transaction_timeout_ms: int = 60_000
@@ -50,7 +50,7 @@ class ProducerSettings:
 
     @property
     def uses_sequences(self) -> bool:
-        """Idempotence needs acks=all and retries: without them it is left off, as Java clients do if nobody insists."""
+        """True for idempotence, which needs acks=all and retries. Without them it is off, as in Java clients."""
         if self.transactional_id is not None:
             return True
         return self.idempotent is not False and self.acks == -1 and self.retries > 0

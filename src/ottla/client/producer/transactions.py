@@ -1,8 +1,8 @@
 """A producer's transactions, over both versions of the protocol.
 
-In the first one (KIP-98) a producer tells its coordinator about each partition before it writes there. In the second
-(KIP-890) the brokers tell the coordinator themselves, and ending a transaction raises the producer's epoch, so that
-nothing late can slip into the next one. Which one is spoken follows from the cluster's `transaction.version`.
+In the first version (KIP-98) a producer adds every partition at its coordinator before it writes there. In the second
+(KIP-890) the brokers do this, and the end of a transaction raises the producer epoch, so that late writes cannot become
+part of the next transaction. The cluster's feature `transaction.version` decides which version is used.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ottla.wire.messages.txn_offset_commit import (
 
 __all__ = ["TransactionManager", "TransactionState"]
 
-# Clients may not use the versions above, which brokers use among themselves.
+# Higher versions are for brokers only.
 _ADD_PARTITIONS_VERSION_MAX = 3
 _FENCED = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
@@ -47,7 +47,7 @@ class TransactionState(Enum):
     UNINITIALIZED = "uninitialized"
     READY = "ready"
     OPEN = "open"
-    # It is being committed or aborted, or nobody knows whether it was: nothing more goes into it.
+    # It is being committed or aborted, or the outcome is unknown: no more records are accepted.
     ENDING = "ending"
     FAILED = "failed"
     FENCED = "fenced"
@@ -62,14 +62,14 @@ class TransactionManager:
         self._settings = settings
         self._identity = identity
         self._partitions: set[TopicPartition] = set()
-        # Whether the cluster may know of it: only then is there something to end.
+        # True if the coordinator may know the transaction: only then it needs an EndTxn.
         self._begun = False
         self._failure: Exception | None = None
         self.state = TransactionState.UNINITIALIZED
         self._second_version: bool | None = None
 
     async def init(self, *, continuing: bool = False) -> None:
-        """Takes the transactional id; when `continuing`, only if nobody has taken it since (KIP-360)."""
+        """Initialises the transactional id. `continuing` fails if another producer did so since (KIP-360)."""
         request = InitProducerIdRequest(
             transactional_id=self._id,
             transaction_timeout_ms=self._settings.transaction_timeout_ms,
@@ -79,7 +79,7 @@ class TransactionManager:
 
         async def attempt() -> InitProducerIdResponse:
             answer: InitProducerIdResponse = await self._ask(request)
-            # Also while the transaction before is still being ended, which takes a moment.
+            # Retried while the previous transaction is completing.
             check(answer.error_code)
             return answer
 
@@ -96,19 +96,19 @@ class TransactionManager:
         self._partitions.clear()
 
     def share(self) -> tuple[int, int]:
-        """The id and epoch with which others may write in the open transaction; this producer ends it."""
+        """The producer id and epoch for other writers of the open transaction; this producer ends it."""
         self.check_open()
         self._begun = True
         return self._identity.producer_id, self._identity.epoch
 
     def join(self, producer_id: int, epoch: int) -> None:
-        """Writes in a transaction that another producer has begun and will end."""
+        """Writes in a transaction that another producer has begun and ends."""
         assert self.state is TransactionState.UNINITIALIZED, "a producer joins one transaction, and has none of its own"
         self._identity.set(producer_id, epoch)
         self.state = TransactionState.OPEN
 
     def check_open(self) -> None:
-        """Raises where a record may not be sent now."""
+        """Raises ClientError if no record may be sent now."""
         if self._settings.transactional_id is None:
             return
         if self.state is TransactionState.FAILED and self._failure is not None:
@@ -117,18 +117,18 @@ class TransactionManager:
             raise ClientError("A transactional producer sends between begin_transaction() and commit_transaction().")
 
     def close(self) -> None:
-        """What is sent from now on is not of this transaction, and must not slip into the next one either."""
+        """Refuses further records: they belong neither to this transaction nor to the next one."""
         if self.state is TransactionState.OPEN:
             self.state = TransactionState.ENDING
 
     def adds_by_itself(self, connection: Connection) -> bool:
-        """Whether brokers add partitions to the transaction themselves."""
+        """True if brokers add partitions to the transaction (KIP-890)."""
         if self._second_version is None:
             self._second_version = connection.features.get("transaction.version", 0) >= 2
         return self._second_version
 
     async def add_partitions(self, partitions: list[TopicPartition]) -> None:
-        """Tells the coordinator about partitions that are new in this transaction, where the protocol asks for it."""
+        """Adds new partitions at the coordinator, if the version of the protocol requires it."""
         if self._settings.transactional_id is None:
             return
         new = [one for one in partitions if one not in self._partitions]
@@ -186,7 +186,7 @@ class TransactionManager:
                 await self._cluster.retry(lambda: self._add_offsets(group_id))
             await self._commit_offsets(group_id, commits, second=second, member=(generation, member_id, instance_id))
         except (ClientError, KafkaError) as error:
-            # Without them the rest must not be committed either.
+            # Without these partitions the transaction must not be committed.
             self.on_failure(error)
             raise
 
@@ -266,7 +266,7 @@ class TransactionManager:
         if second and response.producer_id >= 0:
             self._identity.set(response.producer_id, response.producer_epoch)
         elif not second and not commit:
-            # What was given up has left holes in the sequence numbers; those of a new epoch begin anew (KIP-360).
+            # Failed batches have left gaps in the sequence numbers; a new epoch restarts them (KIP-360).
             await self.init(continuing=True)
         self._end()
 
@@ -276,7 +276,7 @@ class TransactionManager:
         self._failure = None
 
     def on_failure(self, error: Exception) -> None:
-        """A record that cannot be delivered spoils its transaction; being fenced ends the producer."""
+        """A failed record makes its transaction abort-only; fencing ends the producer."""
         if self.state not in _UNDER_WAY:
             return
         fenced = isinstance(error, KafkaError) and error.code in _FENCED

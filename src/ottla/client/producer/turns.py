@@ -1,7 +1,7 @@
-"""Sends that have to wait do so in the order in which they came, topic by topic.
+"""Waiting sends of a topic complete in the order of their calls.
 
-A send waits for a topic's first metadata, or for room in the buffer. Those that come meanwhile, from other tasks or
-another thread, must not overtake it: records of one partition keep the order in which they were sent.
+A send waits for the topic's first metadata, or for room in the buffer. Later sends, from other tasks or another thread,
+must not overtake it, because records of a partition keep their order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class _Line:
     __slots__ = ("length", "lock")
 
     def __init__(self) -> None:
-        # A lock of asyncio is fair: who asked first has it first.
+        # Locks of asyncio are fair: waiters acquire them in order.
         self.lock = asyncio.Lock()
         self.length = 0
 
@@ -42,7 +42,7 @@ class Turns:
                 del self._lines[topic]
 
     async def passed(self) -> None:
-        """Returns when everything that waits now has had its turn."""
+        """Returns when all present waiters have had their turn."""
         for topic in tuple(self._lines):
             if topic in self._lines:
                 async with self.turn(topic):
