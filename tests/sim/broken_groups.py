@@ -13,14 +13,12 @@ from ottla.coordinator.runtime.shard import Shard
 
 def everybody_gets_the_same(patch: pytest.MonkeyPatch) -> None:
     """Members of a classic group are given the share of the first of them."""
-    answer = ClassicGroup.answer_sync
+    answer = ClassicGroup.synced_response
 
-    def answer_sync(group: ClassicGroup, member: ClassicMember, response: Any) -> bool:
-        first = min(group.members.values(), key=lambda each: each.member_id)
-        response.assignment = first.assignment
-        return answer(group, member, response)
+    def synced_response(group: ClassicGroup, _member: ClassicMember) -> Any:
+        return answer(group, min(group.members.values(), key=lambda each: each.member_id))
 
-    patch.setattr(ClassicGroup, "answer_sync", answer_sync)
+    patch.setattr(ClassicGroup, "synced_response", synced_response)
 
 
 def offsets_live_in_memory(patch: pytest.MonkeyPatch) -> None:
@@ -36,3 +34,14 @@ def offsets_live_in_memory(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(Shard, "_flush", flush)
     patch.setattr(Shard, "append_alone", append_alone)
+
+
+def members_leave_but_their_protocols_stay(patch: pytest.MonkeyPatch) -> None:
+    """A classic group goes on counting the protocols of members that are gone."""
+    count = ClassicGroup._count_protocols
+
+    def count_protocols(group: ClassicGroup, protocols: Any, step: int) -> None:
+        if step > 0:
+            count(group, protocols, step)
+
+    patch.setattr(ClassicGroup, "_count_protocols", count_protocols)

@@ -128,6 +128,11 @@ CASES: list[tuple[Callable[[pytest.MonkeyPatch], None], set[str], dict[str, obje
         {"group_kinds": ("classic",), "groups": 2, "producers": 0, "seconds": 6.0},
     ),
     (
+        broken_groups.members_leave_but_their_protocols_stay,
+        {"coordinator invariants"},
+        {"group_kinds": ("classic",), "groups": 2, "producers": 0, "seconds": 6.0},
+    ),
+    (
         broken_groups.offsets_live_in_memory,
         {"committed offsets stay"},
         {"group_kinds": ("commits",), "groups": 2, "producers": 0, "faults": ("kill", "restart")},

@@ -103,6 +103,7 @@ class GroupPath(DataPath):
         for _ in range(50):
             self.virtual.workers.run_all()
             self.virtual.scheduler.run()
+        self.groups.runtime.invariants()
 
     def advance(self, ms: int) -> None:
         self.virtual.scheduler.advance(ms)

@@ -147,6 +147,10 @@ class TransactionPath(GroupPath):
             delta.replay(record)
         self.transactions.publish(delta, self.image)
 
+    def run(self) -> None:
+        super().run()
+        self.transactions.runtime.invariants()
+
     def create_state_topic(self, partitions: int = 2, **configs: str) -> None:
         self.create_topic(STATE_TOPIC, partitions, **{"cleanup_policy": "compact", **configs})
         self.run()

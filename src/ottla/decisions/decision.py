@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
+from ottla.model.deferred import Deferred
 from ottla.model.errors import KafkaError
 
-__all__ = ["Decide", "Decision", "Question", "RecordRun"]
+__all__ = ["Answers", "Decide", "Decision", "Question", "RecordRun"]
 
 R = TypeVar("R")
 S = TypeVar("S")
@@ -35,27 +36,41 @@ class RecordRun(Protocol):
         """Does what replaying the records one by one would do."""
 
 
+# Requests that waited in the state for somebody else's decision, and the responses that they get.
+Answers = Sequence[tuple[Deferred[Any], Any]]
+
+
 class Decision(Generic[R]):
     """Records (none for an answer from memory), and the response once they are committed."""
 
-    __slots__ = ("on_settled", "records", "replays", "response", "run")
+    __slots__ = ("answers", "following", "on_settled", "records", "response", "run")
 
     def __init__(
         self,
         records: Sequence[Any],
         response: R,
         *,
-        replays: bool = True,
+        answers: Answers = (),
         on_settled: Callable[[KafkaError | None], object] | None = None,
         run: RecordRun | None = None,
+        following: Callable[[], Decision[R]] | None = None,
     ) -> None:
         self.records = records
         # Replaces `records` where many records of one kind are written.
         self.run = run
         self.response = response
-        self.replays = replays
+        # Completed together with the response.
+        self.answers = answers
         # Called once: with None after the commit, or with the error that the submitter gets.
         self.on_settled = on_settled
+        # Decides on the state that the records have made; its response replaces this one. It is not called when the
+        # records are refused, so that nothing has to be undone then.
+        self.following = following
+
+    @classmethod
+    def first(cls, records: Sequence[Any], following: Callable[[], Decision[R]]) -> Decision[R]:
+        """Writes and replays the records, then decides on the state that they have made."""
+        return cls(records, None, following=following) if records else following()  # type: ignore[arg-type]
 
 
 # `decide(state, now_ms)`: reads the state; raises KafkaError to refuse the request.

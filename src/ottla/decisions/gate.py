@@ -39,6 +39,9 @@ class Pending:
         """The decision's response, which this completes."""
         response: Deferred[R] = Deferred()
         self.responses.append((response, decision.response, decision.on_settled))
+        # Behind the response, which may itself be one of the requests that wait: the order of the answers counts.
+        for waiting, value in decision.answers:
+            self.responses.append((waiting, value, None))
         return response
 
     def settle(self, error: BaseException | None) -> None:
@@ -65,7 +68,10 @@ class CommitGate(deque[P], Generic[P]):
     """What is appended and not committed yet, oldest first."""
 
     def answer(self, decision: Decision[R]) -> Deferred[R]:
-        """The response of a decision without records: waits for the newest records, if there are any."""
+        """The response of a decision without records: waits for the newest records, if there are any.
+
+        A decision that answers waiting requests has to wait: see `answer_now`.
+        """
         return self[-1].hold(decision) if self else answer_now(decision)
 
     def settle_oldest(self, error: BaseException | None = None) -> None:
@@ -82,6 +88,7 @@ class CommitGate(deque[P], Generic[P]):
 
 def answer_now(decision: Decision[R]) -> Deferred[R]:
     """The response of a decision that rests on committed records only."""
+    assert not decision.answers, "the caller holds the response before other requests are answered"
     if decision.on_settled is not None:
         decision.on_settled(None)
     return Deferred.resolved(decision.response)

@@ -16,6 +16,7 @@ from random import Random
 from ottla.model.ids import TopicPartition
 from ottla.sim.checkers.checker import Checker
 from ottla.sim.checkers.connections import ConnectionOrder
+from ottla.sim.checkers.coordinators import CoordinatorInvariants
 from ottla.sim.checkers.delivery import Delivery, ReadsLast
 from ottla.sim.checkers.groups import CommittedOffsets, OneOwner
 from ottla.sim.checkers.healing import what_is_not_healed
@@ -49,6 +50,7 @@ CHECKERS: tuple[type[Checker], ...] = (
     OneController,
     OneMetadataHistory,
     MetadataInvariants,
+    CoordinatorInvariants,
     EqualReplicas,
     ReplicaInvariants,
     Delivery,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.classic.phases import Phase
 from ottla.model.errors import ErrorCode
+from ottla.wire.messages import metadata_records as r
 from ottla.wire.messages.group_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from tests.support.group_path import OFFSETS_TOPIC, GroupPath, Member, stable_group
 
@@ -54,7 +55,7 @@ def test_a_second_join_of_a_member_answers_the_first(path: GroupPath) -> None:
     assert first.join_code is REBALANCE_IN_PROGRESS
     path.advance(3_000)
     assert again.join_code is NONE
-    assert group_of(path).awaiting_join_count == 0
+    assert group_of(path).soft.join_count == 0
 
 
 def test_who_leaves_while_it_waits_is_answered(path: GroupPath) -> None:
@@ -71,40 +72,111 @@ def test_who_leaves_while_it_waits_is_answered(path: GroupPath) -> None:
     assert syncing.sync_code is UNKNOWN_MEMBER_ID
 
 
-def test_an_assignment_that_comes_too_late_is_not_given_out(log_directory: str) -> None:
-    path = GroupPath(log_directory)
+def replicated(directory: str) -> GroupPath:
+    """Records of groups have to reach a second replica before they count."""
+    path = GroupPath(directory)
     path.create_topic("t", 1)
     path.create_topic(OFFSETS_TOPIC, 1, replicas=(1, 2), isr=(1, 2))
     path.run()
-    leader = Member(path, "g")
-    leader.join()
-    path.advance(3_000)
-    assert leader.sync({leader.member_id: b"old"}) is None, "it is not committed yet"
-    newcomer = Member(path, "g")
-    newcomer.join()
-    assert leader.sync_code is REBALANCE_IN_PROGRESS
+    return path
+
+
+def follow(path: GroupPath) -> None:
+    """The second replica has everything."""
     partition = path.partition(OFFSETS_TOPIC)
     partition.on_follower_fetch(
         2, fetch_offset=partition.log.log_end_offset, log_start_offset=0, now_ms=path.virtual.clock.ms
     )
     path.run()
+
+
+def joined_leader(path: GroupPath) -> Member:
+    leader = Member(path, "g", session_timeout_ms=60_000)
+    assert leader.join_once() is None, "the group is not committed yet"
+    follow(path)
+    assert leader.join_once() is None
+    path.advance(3_000)
+    assert leader.is_leader
+    return leader
+
+
+def test_an_assignment_is_given_out_after_its_commit_even_if_a_rebalance_has_begun(log_directory: str) -> None:
+    path = replicated(log_directory)
+    leader = joined_leader(path)
+    assert leader.sync({leader.member_id: b"first"}) is None, "it is not committed yet"
+    newcomer = Member(path, "g")
+    newcomer.join()
+    path.run()
+    assert leader.sync_code is None
+    follow(path)
+    assert (leader.sync_code, leader.assignment) == (NONE, b"first")
+    newcomer.join_once()
     assert group_of(path).phase is Phase.PREPARING_REBALANCE
+    assert leader.heartbeat() is REBALANCE_IN_PROGRESS
     path.stop()
 
 
-def test_an_assignment_that_cannot_be_stored_begins_another_rebalance(log_directory: str) -> None:
-    path = GroupPath(log_directory)
-    path.create_topic("t", 1)
-    path.create_topic(OFFSETS_TOPIC, 1, replicas=(1, 2), isr=(1, 2))
-    path.run()
-    leader = Member(path, "g", session_timeout_ms=60_000)
-    leader.join()
-    path.advance(3_000)
+def test_an_assignment_that_may_not_be_stored_begins_another_rebalance(log_directory: str) -> None:
+    path = replicated(log_directory)
+    leader = joined_leader(path)
     assert leader.sync({leader.member_id: b"x"}) is None
     path.advance(5_000)
     assert leader.sync_code is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert group_of(path).phase is Phase.PREPARING_REBALANCE
     path.stop()
+
+
+def refuse_records(path: GroupPath, minimum: str = "2") -> None:
+    """With one replica in sync of the two that are needed, no record is accepted."""
+    name = OFFSETS_TOPIC
+    path.commit(r.ConfigRecord(resource_type=2, resource_name=name, name="min.insync.replicas", value=minimum))
+    topic = path.image.topics.by_name[name]
+    for index in topic.partitions:
+        path.commit(
+            r.PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id, replicas=[1, 2], isr=[1], leader=1)
+        )
+    path.run()
+
+
+def test_an_assignment_that_is_refused_begins_another_rebalance(path: GroupPath) -> None:
+    leader, follower = Member(path, "g"), Member(path, "g")
+    leader.join()
+    follower.join()
+    path.advance(6_000)
+    assert follower.sync() is None
+    refuse_records(path)
+    assert leader.sync({leader.member_id: b"x"}) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    path.advance(1)
+    assert follower.sync_code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert group_of(path).phase is Phase.PREPARING_REBALANCE
+
+
+def test_a_refused_record_leaves_the_group_as_it_was(path: GroupPath) -> None:
+    first, static = Member(path, "g"), Member(path, "g", instance_id="one", session_timeout_ms=60_000)
+    stable_group(path, first, static)
+    refuse_records(path)
+    back = Member(path, "g", instance_id="one")
+    assert back.join() is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert group_of(path).static_members == {"one": static.member_id}
+    assert static.heartbeat() is NONE
+    assert first.leave() is NONE, "a rebalance needs no record"
+    assert static.heartbeat() is REBALANCE_IN_PROGRESS
+    assert static.leave() is ErrorCode.COORDINATOR_NOT_AVAILABLE, "an empty group is recorded"
+    assert list(group_of(path).members) == [static.member_id]
+    refuse_records(path, minimum="1")
+    assert static.leave() is NONE
+    assert group_of(path).phase is Phase.EMPTY
+
+
+def test_a_session_that_ends_while_records_are_refused_ends_the_member_later(path: GroupPath) -> None:
+    member = Member(path, "g", session_timeout_ms=10_000)
+    stable_group(path, member)
+    refuse_records(path)
+    path.advance(12_000)
+    assert list(group_of(path).members) == [member.member_id]
+    refuse_records(path, minimum="1")
+    path.advance(1_000)
+    assert group_of(path).phase is Phase.EMPTY
 
 
 # Static members.

@@ -13,7 +13,7 @@ from ottla.model.errors import ErrorCode
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from tests.support.group_path import GroupPath, Member, stable_group
+from tests.support.group_path import GroupPath, Member, stable_group, subscription
 
 MEMBER_ID_REQUIRED = ErrorCode.MEMBER_ID_REQUIRED
 NONE = ErrorCode.NONE
@@ -97,6 +97,28 @@ def test_the_leader_hears_of_a_generation_last(path: GroupPath) -> None:
         Listener(path, "g").join()
     path.advance(9_000)
     assert told == [False, False, True]
+
+
+def test_the_leader_hears_of_a_generation_last_when_a_follower_completes_it(path: GroupPath) -> None:
+    leader, follower = Member(path, "g"), Member(path, "g")
+    stable_group(path, leader, follower)
+    leader, follower = (leader, follower) if leader.is_leader else (follower, leader)
+    told: list[str] = []
+    for name, member in (("leader", leader), ("follower", follower)):
+        answer = path.begin(
+            JoinGroupRequest(
+                group_id="g",
+                session_timeout_ms=10_000,
+                rebalance_timeout_ms=30_000,
+                member_id=member.member_id,
+                protocol_type="consumer",
+                protocols=[JoinGroupRequestProtocol(name="range", metadata=subscription("t", "u"))],
+            ),
+            9,
+        )
+        answer.when_done(lambda _, name=name: told.append(name))  # type: ignore[misc]
+    path.run()
+    assert told == ["follower", "leader"]
 
 
 def test_a_member_the_leader_forgot_gets_nothing(path: GroupPath) -> None:

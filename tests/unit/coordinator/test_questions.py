@@ -204,8 +204,9 @@ def test_an_assignment_that_was_loaded_is_not_told_before_it_counts(log_director
     path = shared_offsets(log_directory)
     follow(path, OFFSETS_TOPIC)
     member = Member(path, "g", session_timeout_ms=60_000)
-    member.join()
+    assert member.join_once() is None, "the group is in the log, and not committed"
     follow(path, OFFSETS_TOPIC)
+    assert member.join_once() is None
     path.advance(2 * path.config.group_initial_rebalance_delay_ms)
     assert member.is_leader
     assert member.sync({member.member_id: b"all"}) is None, "the assignment is in the log, and not committed"

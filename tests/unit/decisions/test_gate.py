@@ -67,6 +67,30 @@ def test_the_action_after_a_decision_gets_the_outcome_before_the_response() -> N
     assert seen[-1] is None
 
 
+def test_requests_that_waited_are_answered_in_the_order_of_the_decision_its_own_among_them() -> None:
+    gate: CommitGate[Pending] = CommitGate()
+    told: list[str] = []
+    names = ("first", "own", "last")
+    waiting: dict[str, Deferred[str]] = {name: Deferred() for name in names}
+    for name in ("first", "last"):
+        waiting[name].when_done(lambda done: told.append(done.result()))
+    append(gate, "records before it")
+    decision = Decision((), waiting["own"], answers=[(waiting[name], name) for name in names])
+    gate.answer(decision).and_then(lambda own: own).when_done(lambda done: told.append(done.result()))
+    assert told == []
+    gate.settle_oldest()
+    assert told == ["first", "own", "last"]
+
+
+def test_requests_that_waited_fail_with_the_records_they_rest_on() -> None:
+    gate: CommitGate[Pending] = CommitGate()
+    append(gate, "records before it")
+    waiting: Deferred[str] = Deferred()
+    gate.answer(Decision((), None, answers=[(waiting, "never")]))
+    gate.fail(LOST)
+    assert waiting.error is LOST
+
+
 def test_an_exception_in_one_callback_is_logged_and_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
     def defect(*_: object) -> None:
         raise ValueError("a defect")

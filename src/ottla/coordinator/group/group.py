@@ -81,7 +81,11 @@ class Group:
         raise NotImplementedError
 
     def on_unloaded(self) -> None:
-        """The coordinator moves: whoever waits in the group has to be told."""
+        """The coordinator moves: fails the requests that wait in the group."""
 
     def on_loaded(self, now_ms: int) -> None:
-        """The coordinator has moved here: timers begin anew."""
+        """The coordinator has moved here: sessions begin again."""
+
+    def invariants(self) -> None:
+        """Raises AssertionError if the state contradicts itself."""
+        raise NotImplementedError

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from ottla.coordinator.group import OFFSETS_TOPIC
 from ottla.coordinator.group.admin import decide_delete, describe_classic, list_groups
@@ -145,17 +145,14 @@ class GroupCoordinator:
             client_host=client_host,
             generated_id=f"{request.group_instance_id or client_id}-{self._random_uuid()}",
         )
-        submitted = self.submit(request.group_id, lambda shard, now_ms: decide_join(shard, attempt, now_ms))
-        submitted.when_done(partial(_pass_failure_on, attempt.answer))
-        return attempt.answer
+        joined = self.submit(request.group_id, lambda shard, now_ms: decide_join(shard, attempt, now_ms))
+        return joined.and_then(_itself).recover(KafkaError, _refuse_too_large)
 
     def sync(self, request: SyncGroupRequest) -> Deferred[SyncGroupResponse]:
         if not request.group_id:
             return Deferred.failed(KafkaError(ErrorCode.INVALID_GROUP_ID))
-        answer: Deferred[SyncGroupResponse] = Deferred()
-        submitted = self.submit(request.group_id, lambda shard, now_ms: decide_sync(shard, request, answer, now_ms))
-        submitted.when_done(partial(_pass_failure_on, answer))
-        return answer
+        synced = self.submit(request.group_id, lambda shard, now_ms: decide_sync(shard, request, now_ms))
+        return synced.and_then(_itself).recover(KafkaError, _refuse_too_large)
 
     def heartbeat(self, request: HeartbeatRequest) -> Deferred[HeartbeatResponse]:
         if not request.group_id:
@@ -390,10 +387,13 @@ def _unless_expected(error: BaseException) -> BaseException | None:
     return None if isinstance(error, KafkaError) else error
 
 
-def _pass_failure_on(answer: Deferred[Any], submitted: Deferred[Any]) -> None:
-    """An answer that comes from the group's own time is failed here when the decision never came that far."""
-    error = submitted.error
-    if error is not None and not answer.done:
-        if isinstance(error, KafkaError) and error.code in _TOO_LARGE:
-            error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, error.message)
-        answer.fail(error)
+def _itself(waiting: Deferred[R]) -> Deferred[R]:
+    """The response of a decision whose request waits in the group for the other members."""
+    return waiting
+
+
+def _refuse_too_large(error: KafkaError) -> NoReturn:
+    """JoinGroup and SyncGroup have no code for a group that does not fit into a record."""
+    if error.code in _TOO_LARGE:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, error.message) from error
+    raise error

@@ -42,7 +42,7 @@ class GroupContext:
 
 
 class GroupShard:
-    """Changed by `replay`, and by the classic groups for what they do not write down."""
+    """Changed by `replay`; classic groups also have state that is not in the log (`classic.soft`)."""
 
     __slots__ = ("context", "groups", "index", "is_loaded", "offsets", "timers")
 
@@ -72,6 +72,13 @@ class GroupShard:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a {kind.TYPE.value} group.")
         return group
 
+    def put_group(self, group: Group) -> None:
+        """A record begins the group, or replaces one of another kind."""
+        self.groups[group.group_id] = group
+
+    def drop_group(self, group_id: str) -> None:
+        del self.groups[group_id]
+
     # The runtime's side.
 
     def replay(self, key: Message, value: Message | None, producer_id: int = -1) -> None:
@@ -90,6 +97,16 @@ class GroupShard:
     def on_unloaded(self) -> None:
         for group in list(self.groups.values()):
             group.on_unloaded()
+
+    def invariants(self) -> None:
+        for group_id, group in self.groups.items():
+            assert group.group_id == group_id
+            try:
+                group.invariants()
+            except AssertionError as error:
+                raise AssertionError(f"group {group_id} ({group.state_name}): {error}") from error
+        for group_id in self.offsets.groups():
+            assert group_id in self.groups, f"the offsets of {group_id} belong to no group"
 
 
 Replayer = Callable[[GroupShard, Any, Any, int], None]

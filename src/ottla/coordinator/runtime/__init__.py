@@ -7,7 +7,6 @@ from ottla.coordinator.runtime.record_format import RecordFormat, UnknownRecord
 from ottla.coordinator.runtime.runtime import CoordinatorRuntime
 from ottla.coordinator.runtime.shard import Shard, ShardSettings, ShardStatus
 from ottla.coordinator.runtime.state import CoordinatorRecord, CoordinatorState
-from ottla.coordinator.runtime.status import UnknownOutcome
 
 __all__ = [
     "CoordinatorRecord",
@@ -17,7 +16,6 @@ __all__ = [
     "Shard",
     "ShardSettings",
     "ShardStatus",
-    "UnknownOutcome",
     "UnknownRecord",
     "partition_for",
 ]

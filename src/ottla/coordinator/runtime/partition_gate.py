@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from ottla.coordinator.runtime.batch import Batch
 from ottla.coordinator.runtime.settings import ShardSettings
-from ottla.coordinator.runtime.status import unknown_outcome
-from ottla.decisions import CommitGate
-from ottla.model.errors import ErrorCode
+from ottla.coordinator.runtime.status import meaning_of
+from ottla.decisions import CommitGate, Turn
+from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ports import Timer, World
 from ottla.replica.parked import Parked, Parking
 from ottla.replica.partition import Partition
@@ -70,6 +70,14 @@ class PartitionGate(CommitGate[Batch]):
             return batch
         return None
 
+    def wait_for_turn(self, turn: Turn) -> Batch:
+        """A batch for responses that rest on committed records, and leave when the turn ends."""
+        batch = Batch(self._world.clock.now_ms())
+        batch.end_offset = self._partition.high_watermark
+        self.wait(batch)
+        turn.at_end(self.on_progress)
+        return batch
+
     def wait(self, batch: Batch) -> None:
         """Keeps the batch until it is committed."""
         batch.deadline = self._world.clock.monotonic() + self._settings.write_timeout_ms / 1000
@@ -100,7 +108,7 @@ class PartitionGate(CommitGate[Batch]):
                 return
             since = batch.deadline - self._settings.write_timeout_ms / 1000
             self._settings.statistics.commit_wait_seconds += max(self._world.clock.monotonic() - since, 0.0)
-            self.settle_oldest(None if error is ErrorCode.NONE else unknown_outcome(error))
+            self.settle_oldest(None if error is ErrorCode.NONE else meaning_of(KafkaError(error)))
         self.stop()
 
     def stop(self) -> None:
@@ -121,7 +129,7 @@ class PartitionGate(CommitGate[Batch]):
         now = self._world.clock.monotonic()
         while self and self[0].deadline <= now:
             self.uncertain_end = self[0].end_offset
-            self.settle_oldest(unknown_outcome(ErrorCode.REQUEST_TIMED_OUT))
+            self.settle_oldest(meaning_of(KafkaError(ErrorCode.REQUEST_TIMED_OUT)))
         if self:
             self._plan_timeout()
         else:

@@ -144,6 +144,10 @@ class CoordinatorRuntime(Generic[S]):
     def active_shards(self) -> Iterator[Shard[S]]:
         return (shard for shard in self.shards() if shard.status is ShardStatus.ACTIVE)
 
+    def invariants(self) -> None:
+        for shard in self._shards.values():
+            shard.invariants()
+
     # Following the metadata.
 
     def start(self, image: MetadataImage) -> None:

@@ -136,6 +136,9 @@ class Shard(Generic[S]):
             if decision.on_settled is not None:
                 decision.on_settled(meaning)
             return Deferred.failed(meaning)
+        following = decision.following
+        if following is not None:
+            return self.submit(lambda _state, _now_ms: following())
         response = batch.hold(decision)
         if not batch.is_shared:
             self._flush()
@@ -264,6 +267,17 @@ class Shard(Generic[S]):
         if self.on_reload is not None:
             self.on_reload(self)
 
+    def invariants(self) -> None:
+        """Raises AssertionError if the shard contradicts itself. For tests and the simulator."""
+        if self.status is not ShardStatus.ACTIVE:
+            assert self._open is None, f"{self.partition} collects records while it is {self.status.value}"
+            assert not self._gate, f"{self.partition} holds responses back while it is {self.status.value}"
+            return
+        ends = [batch.end_offset for batch in self._gate]
+        assert ends == sorted(ends), f"{self.partition}: the commit gate is out of order: {ends}"
+        assert all(0 <= end <= self.partition.log.log_end_offset for end in ends)
+        self.state.invariants()
+
     # Writing.
 
     def _write(self, decision: Decision[Any], now_ms: int, producer_id: int = -1) -> Batch:
@@ -308,7 +322,7 @@ class Shard(Generic[S]):
             batch.max_timestamp = now_ms
         if run is not None:
             run.replay(self.state, producer_id)
-        elif decision.replays:
+        else:
             replay = self.state.replay
             for key_message, value_message in decision.records:
                 replay(key_message, value_message, producer_id)
@@ -379,7 +393,12 @@ class Shard(Generic[S]):
 
     def _answer_without_records(self, decision: Decision[R]) -> Deferred[R]:
         batch = self._open or self._gate.newest
-        return answer_now(decision) if batch is None else batch.hold(decision)
+        if batch is None and not decision.answers:
+            return answer_now(decision)
+        if batch is None:
+            # The caller has to hold the response before the other requests are answered: their order counts.
+            batch = self._gate.wait_for_turn(self._turn)
+        return batch.hold(decision)
 
     # States.
 

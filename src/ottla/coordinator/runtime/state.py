@@ -29,3 +29,6 @@ class CoordinatorState(Protocol):
 
     def on_unloaded(self) -> None:
         """The shard is given up: fails the requests that wait in the state."""
+
+    def invariants(self) -> None:
+        """Raises AssertionError if the state contradicts itself. For tests and the simulator."""

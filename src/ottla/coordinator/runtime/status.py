@@ -6,7 +6,7 @@ from enum import Enum
 
 from ottla.model.errors import ErrorCode, KafkaError
 
-__all__ = ["REFUSALS", "TRANSITIONS", "ShardStatus", "UnknownOutcome", "meaning_of", "unknown_outcome"]
+__all__ = ["REFUSALS", "TRANSITIONS", "ShardStatus", "meaning_of"]
 
 
 class ShardStatus(Enum):
@@ -30,7 +30,7 @@ REFUSALS = {
     ShardStatus.CLOSED: ErrorCode.NOT_COORDINATOR,
 }
 
-# What an error of the partition means to somebody who asked the coordinator.
+# What an error of the partition means to a client of the coordinator.
 _MEANINGS = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
@@ -44,11 +44,3 @@ _MEANINGS = {
 def meaning_of(error: KafkaError) -> KafkaError:
     meaning = _MEANINGS.get(error.code)
     return error if meaning is None else KafkaError(meaning, error.message)
-
-
-class UnknownOutcome(KafkaError):
-    """The records are in the log, and may be committed yet: whoever takes back what they say contradicts it."""
-
-
-def unknown_outcome(code: ErrorCode) -> UnknownOutcome:
-    return UnknownOutcome(_MEANINGS.get(code, code))

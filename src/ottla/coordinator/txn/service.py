@@ -274,24 +274,25 @@ class TransactionCoordinator:
         error = submitted.error
         if not isinstance(error, KafkaError) or error.code is not ErrorCode.CONCURRENT_TRANSACTIONS:
             return submitted
-        waiting = self.runtime.shard_of(transactional_id).state.waiting.setdefault(transactional_id, [])
-        if len(waiting) >= WAITING_MAX:
-            return submitted
         answer: Deferred[None] = Deferred()
-
         is_waiting = True
 
         def on_end_or_time() -> None:
-            # Whichever comes second finds the answer on its way, perhaps not yet committed.
+            # The second of the two does nothing: the decision is submitted already.
             nonlocal is_waiting
             if is_waiting:
                 is_waiting = False
                 timer.cancel()
                 self.runtime.submit(transactional_id, decide).pass_to(answer)
 
-        # At the end of the turn, for the record that ends it is just being replayed.
-        waiting.append(lambda: self._world.scheduler.call_soon(on_end_or_time))
-        timer = self._world.scheduler.call_later(wait_ms / 1000, on_end_or_time)
+        # At the end of the turn: the record that ends the transaction is being replayed when it wakes.
+        shard = self.runtime.shard_of(transactional_id).state
+        scheduler = self._world.scheduler
+        if not shard.wake_at_end(
+            transactional_id, lambda: scheduler.call_soon(on_end_or_time), waiting_max=WAITING_MAX
+        ):
+            return submitted
+        timer = scheduler.call_later(wait_ms / 1000, on_end_or_time)
         return answer
 
     def _send_markers(self, shard: TransactionShard, transaction: Transaction) -> None:

@@ -84,6 +84,14 @@ class TransactionShard:
         """
         self.timers.schedule(("resume", transactional_id), 0, partial(_decide_resume, transactional_id))
 
+    def wake_at_end(self, transactional_id: str, wake: Callable[[], object], *, waiting_max: int) -> bool:
+        """Calls `wake` when the prepared transaction is finished; False if too many wait for that already."""
+        waiting = self.waiting.setdefault(transactional_id, [])
+        if len(waiting) >= waiting_max:
+            return False
+        waiting.append(wake)
+        return True
+
     # The runtime's side.
 
     def replay(self, key: Message, value: Message | None, producer_id: int = -1) -> None:  # noqa: ARG002
@@ -100,7 +108,7 @@ class TransactionShard:
         assert isinstance(value, TransactionLogValue)
         if transaction is None:
             transaction = self.transactions[transactional_id] = Transaction(transactional_id)
-        elif self.is_loaded:
+        elif self.is_loaded and not transaction.is_repeated_by(value):
             # While loading, compaction may have taken steps away.
             transaction.check(TransactionStatus(value.transaction_status))
         transaction.apply(value)
@@ -136,6 +144,16 @@ class TransactionShard:
             for wake in wakes:
                 wake()
 
+    def invariants(self) -> None:
+        for transactional_id, transaction in self.transactions.items():
+            assert transaction.transactional_id == transactional_id
+            transaction.invariants()
+            is_open = transaction.status is TransactionStatus.ONGOING
+            assert is_open == (transactional_id in self.ongoing), f"{transactional_id}: {transaction.status.name}"
+        assert self.ongoing.keys() <= self.transactions.keys()
+        for transactional_id in self.waiting:
+            assert self.transactions[transactional_id].status in PREPARED, f"{transactional_id} waits for no markers"
+
 
 TransactionDecide = Decide[TransactionShard, R]
 
@@ -167,4 +185,4 @@ def _decide_resume(transactional_id: str, shard: TransactionShard, _now_ms: int)
     if transaction is None or transaction.status not in PREPARED:
         return Decision((), None)
     record = record_of(transaction, transaction.as_record())
-    return Decision([record], None, replays=False, on_settled=partial(on_prepared, shard, transaction))
+    return Decision([record], None, on_settled=partial(on_prepared, shard, transaction))

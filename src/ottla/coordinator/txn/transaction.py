@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ottla.coordinator.txn.states import TRANSITIONS, ImpossibleTransition, TransactionStatus
+from ottla.coordinator.txn.states import PREPARED, TRANSITIONS, ImpossibleTransition, TransactionStatus
 from ottla.model.ids import TopicPartition
 from ottla.wire.messages.transaction_records import PartitionsSchema, TransactionLogValue
 
@@ -123,9 +123,9 @@ class Transaction:
         assert 0 <= record.producer_epoch <= EPOCH_MAX, self._told(status)
         return record
 
-    def as_record(self) -> TransactionLogValue:
+    def as_record(self) -> TransactionRecord:
         """What was last written, to be written again."""
-        return TransactionLogValue(
+        record = TransactionRecord(
             producer_id=self.producer_id,
             previous_producer_id=self.previous_producer_id,
             next_producer_id=self.next_producer_id,
@@ -136,6 +136,17 @@ class Transaction:
             transaction_last_update_timestamp_ms=self.last_update_ms,
             transaction_start_timestamp_ms=self.start_ms,
             client_transaction_version=self.client_version,
+        )
+        record.last_producer_epoch = self.last_producer_epoch
+        return record
+
+    def is_repeated_by(self, value: TransactionLogValue) -> bool:
+        """True if the record says what the last one said: a prepared transaction is written again after a load."""
+        return (
+            value.transaction_status == self.status
+            and value.producer_id == self.producer_id
+            and value.producer_epoch == self.producer_epoch
+            and value.transaction_last_update_timestamp_ms == self.last_update_ms
         )
 
     def check(self, status: TransactionStatus) -> None:
@@ -162,6 +173,15 @@ class Transaction:
         self.history.append(f"{status.name}({self.producer_id}/{self.producer_epoch} at {self.last_update_ms})")
         if len(self.history) > HISTORY_MAX:
             del self.history[0]
+
+    def invariants(self) -> None:
+        status, story = self.status, " -> ".join(self.history)
+        assert status is not TransactionStatus.PREPARE_EPOCH_FENCE, f"never written: {story}"
+        assert self.producer_id >= 0, story
+        assert -1 <= self.producer_epoch <= EPOCH_MAX, story
+        has_begun = status in (TransactionStatus.ONGOING, *PREPARED)
+        assert has_begun or not self.partitions, f"partitions without a transaction: {story}"
+        assert status in PREPARED or self.next_producer_id == NO_PRODUCER, f"a next producer id too late: {story}"
 
     def _told(self, status: TransactionStatus) -> str:
         return f"{self.transactional_id}: {' -> '.join(self.history) or 'new'} -> {status.name}"

@@ -1,31 +1,34 @@
-"""A classic group: members, generation, protocol; what follows from them, and who waits.
+"""A classic group: members, generation and protocol, and what follows from them.
 
-Only what a rebalance came to is written down (a `GroupMetadata` record, see `replay`); members that wait, or have not
-yet been given an assignment, live here alone. The functions of `rebalance`, `join`, `sync`, `heartbeat` and `leave`
-change it, and nobody else.
+The log holds what a rebalance came to: a `GroupMetadata` record with the generation and its assignments, and one for a
+group that has become empty. `store` replays it. Between two records the group moves on by itself: members join for the
+next generation, and the leader has yet to assign. That is not in the log, and neither is what `soft` holds. Only the
+functions of `rebalance`, `join`, `sync` and `leave` call the methods that change a group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.classic.member import ClassicMember, Protocols
 from ottla.coordinator.group.classic.phases import PHASE_TRANSITIONS, Phase
+from ottla.coordinator.group.classic.sessions import cancel_join_timer, cancel_sync_timer, forget_heartbeat
+from ottla.coordinator.group.classic.soft import SoftState
 from ottla.coordinator.group.group import Group, GroupType
 from ottla.coordinator.runtime import CoordinatorRecord
-from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.codec import MalformedMessage, decode
 from ottla.wire.messages.consumer_protocol import ConsumerProtocolSubscription
-from ottla.wire.messages.group_records import GroupMetadataKey
+from ottla.wire.messages.group_records import GroupMetadataKey, GroupMetadataValue
 from ottla.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from ottla.wire.messages.sync_group import SyncGroupResponse
 
 if TYPE_CHECKING:
     from ottla.coordinator.group.state import GroupShard
 
-__all__ = ["CONSUMER_PROTOCOL_TYPE", "ClassicGroup"]
+__all__ = ["CONSUMER_PROTOCOL_TYPE", "ClassicGroup", "select_protocol"]
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 NO_TIMESTAMP = -1
@@ -35,19 +38,16 @@ class ClassicGroup(Group):
     """Made EMPTY, with generation 0."""
 
     __slots__ = (
-        "awaiting_join_count",
         "generation",
         "leader_id",
         "members",
-        "new_member_added",
-        "pending_join",
-        "pending_sync",
         "phase",
         "phase_timestamp_ms",
         "previous_phase",
         "protocol_name",
         "protocol_type_or_none",
         "shard",
+        "soft",
         "static_members",
         "subscribed_topics",
         "supported",
@@ -62,7 +62,7 @@ class ClassicGroup(Group):
         self.previous_phase = Phase.DEAD
         self.phase_timestamp_ms = now_ms
         self.generation = 0
-        # None until a first member has said; a group without it is one that only keeps offsets.
+        # None until a first member has joined; a group without it only keeps offsets.
         self.protocol_type_or_none: str | None = None
         self.protocol_name: str | None = None
         self.leader_id: str | None = None
@@ -70,17 +70,36 @@ class ClassicGroup(Group):
         self.members: dict[str, ClassicMember] = {}
         # Member id by instance id (KIP-345).
         self.static_members: dict[str, str] = {}
-        # Ids given out with MEMBER_ID_REQUIRED that have not come back yet (KIP-394).
-        self.pending_join: set[str] = set()
-        # Members that have to sync before the rebalance timeout is over.
-        self.pending_sync: set[str] = set()
-        self.awaiting_join_count = 0
         # How many members know each protocol.
         self.supported: dict[str, int] = {}
         # None when the metadata of the members cannot be read.
         self.subscribed_topics: frozenset[str] | None = None
-        # Somebody joined during the initial delay, which may then be extended (KIP-134).
-        self.new_member_added = False
+        self.soft = SoftState()
+
+    @classmethod
+    def of_generation(
+        cls,
+        group_id: str,
+        shard: GroupShard,
+        *,
+        generation: int,
+        protocol_type: str,
+        protocol_name: str | None,
+        leader_id: str | None,
+        members: Iterable[ClassicMember],
+        now_ms: int,
+    ) -> ClassicGroup:
+        """A group as its record has it: stable with members, else empty."""
+        group = cls(group_id, shard, now_ms=now_ms)
+        for member in members:
+            group.add(member)
+        group.generation = generation
+        group.protocol_type_or_none = protocol_type or None
+        group.protocol_name = protocol_name
+        group.leader_id = leader_id
+        group.phase = Phase.STABLE if group.members else Phase.EMPTY
+        group.subscribed_topics = group.compute_subscribed_topics()
+        return group
 
     # What every group answers.
 
@@ -165,11 +184,41 @@ class ClassicGroup(Group):
 
     def on_unloaded(self) -> None:
         self.become(Phase.DEAD, self.phase_timestamp_ms)
-        for member in list(self.members.values()):
-            self.answer_join(
-                member, JoinGroupResponse(member_id=member.member_id, error_code=ErrorCode.NOT_COORDINATOR)
-            )
-            self.answer_sync(member, SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
+        for request, response in self.soft.answers_to(self.members, ErrorCode.NOT_COORDINATOR):
+            request.resolve(response)
+
+    # Replay.
+
+    def store(self, value: GroupMetadataValue, members: Iterable[ClassicMember]) -> None:
+        """Replays the record of a generation: the assignments of its members, or that none is left.
+
+        Members that stay keep what the record has no room for: their other protocols, and requests that wait.
+        """
+        known = self.members
+        stored = {member.member_id: member for member in members}
+        for member_id in [each for each in known if each not in stored]:
+            self.remove(member_id)
+        for member_id, member in stored.items():
+            if member_id in known:
+                known[member_id].assignment = member.assignment
+            else:
+                self.add(member)
+        if value.generation != self.generation:
+            self.shard.context.rebalances += 1
+        self.generation = value.generation
+        self.protocol_type_or_none = value.protocol_type or None
+        self.protocol_name = value.protocol
+        self.leader_id = value.leader
+        self.subscribed_topics = self.compute_subscribed_topics()
+        if not stored and self.phase in (Phase.STABLE, Phase.COMPLETING_REBALANCE):
+            # The rebalance that follows the last member has nobody to wait for.
+            self.become(Phase.PREPARING_REBALANCE, value.current_state_timestamp)
+        target = Phase.STABLE if stored else Phase.EMPTY
+        if self.phase is not target:
+            self.become(target, value.current_state_timestamp)
+        if not stored:
+            cancel_join_timer(self)
+            cancel_sync_timer(self)
 
     # Members.
 
@@ -187,7 +236,7 @@ class ClassicGroup(Group):
     def is_leader(self, member_id: str) -> bool:
         return self.leader_id == member_id
 
-    def add(self, member: ClassicMember, awaiting: Deferred[JoinGroupResponse] | None = None) -> None:
+    def add(self, member: ClassicMember) -> None:
         if member.instance_id is not None:
             assert member.instance_id not in self.static_members, "an instance is one member"
             self.static_members[member.instance_id] = member.member_id
@@ -197,66 +246,52 @@ class ClassicGroup(Group):
             self.leader_id = member.member_id
         self.members[member.member_id] = member
         self._count_protocols(member.protocols, 1)
-        self.pending_join.discard(member.member_id)
-        if awaiting is not None:
-            member.awaiting_join = awaiting
-            self.awaiting_join_count += 1
 
     def update(
-        self,
-        member: ClassicMember,
-        *,
-        protocols: Protocols,
-        rebalance_timeout_ms: int,
-        session_timeout_ms: int,
-        awaiting: Deferred[JoinGroupResponse] | None,
+        self, member: ClassicMember, *, protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int
     ) -> None:
-        """The member joins again, perhaps with other protocols; a join of it that still waits is given up."""
+        """The member joins again, perhaps with other protocols."""
         self._count_protocols(member.protocols, -1)
         member.protocols = protocols
         self._count_protocols(protocols, 1)
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
-        # Its client has given that request up, or would not have sent another.
-        self.answer_join(member, JoinGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-        member.awaiting_join = awaiting
-        self.awaiting_join_count += awaiting is not None
 
     def remove(self, member_id: str) -> None:
-        """A member, or an id that was given out and has not come back."""
+        """A member, or an id that was given out and has not come back, is gone; so is its session."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count_protocols(member.protocols, -1)
-            self.awaiting_join_count -= member.awaiting_join is not None
             if member.instance_id is not None:
                 self.static_members.pop(member.instance_id, None)
         if self.leader_id == member_id:
             self.leader_id = next(iter(self.members), None)
-        self.pending_join.discard(member_id)
-        self.pending_sync.discard(member_id)
+        self.soft.forget(member_id)
+        forget_heartbeat(self, member_id)
 
-    def replace_static(self, instance_id: str, old_id: str, new_id: str) -> ClassicMember:
-        """The same instance under a new member id: whoever still waits under the old one is fenced at once."""
-        old = self.members.pop(old_id)
-        error = ErrorCode.FENCED_INSTANCE_ID
-        self.answer_join(old, JoinGroupResponse(member_id=old_id, error_code=error))
-        self.answer_sync(old, SyncGroupResponse(error_code=error))
-        new = ClassicMember(
-            member_id=new_id,
-            instance_id=instance_id,
-            client_id=old.client_id,
-            client_host=old.client_host,
-            rebalance_timeout_ms=old.rebalance_timeout_ms,
-            session_timeout_ms=old.session_timeout_ms,
-            protocol_type=old.protocol_type,
-            protocols=old.protocols,
-            assignment=old.assignment,
-        )
-        self.members[new_id] = new
-        if self.leader_id == old_id:
-            self.leader_id = new_id
-        self.static_members[instance_id] = new_id
-        return new
+    def replace(self, old: ClassicMember, new: ClassicMember) -> None:
+        """The same instance under a new member id."""
+        assert old.instance_id == new.instance_id
+        was_leader = self.is_leader(old.member_id)
+        self.remove(old.member_id)
+        self.add(new)
+        if was_leader:
+            self.leader_id = new.member_id
+
+    def drop_assignments(self) -> None:
+        """The generation ends before its assignment is stored."""
+        for member in self.members.values():
+            member.assignment = b""
+
+    def would_be_empty_without(self, member_ids: Collection[str]) -> bool:
+        """True if these are the last members, and their leaving ends the generation at once."""
+        ids = set(member_ids)
+        if not self.members.keys() <= ids or not self.soft.pending_ids.keys() <= ids:
+            return False
+        if self.phase is Phase.PREPARING_REBALANCE:
+            # The initial rebalance waits for its delay.
+            return self.previous_phase is not Phase.EMPTY
+        return self.phase in (Phase.STABLE, Phase.COMPLETING_REBALANCE)
 
     @property
     def rebalance_timeout_ms(self) -> int:
@@ -265,42 +300,31 @@ class ClassicGroup(Group):
 
     @property
     def has_all_joined(self) -> bool:
-        return len(self.members) == self.awaiting_join_count and not self.pending_join
+        return len(self.members) == self.soft.join_count and not self.soft.pending_ids
 
     def not_yet_rejoined(self) -> list[ClassicMember]:
-        return [member for member in self.members.values() if member.awaiting_join is None]
+        return [member for member in self.members.values() if not self.soft.has_joined(member.member_id)]
 
     def elect_joined_leader(self) -> bool:
-        """Keeps the leader if it has joined, else takes the first that has; False when nobody has."""
-        if self.leader_id is None:
-            return False
-        if self.members[self.leader_id].awaiting_join is not None:
+        """Keeps the leader if it has joined, else takes the first member that has; False if none has."""
+        if self.leader_id is not None and self.soft.has_joined(self.leader_id):
             return True
-        joined = next((member for member in self.members.values() if member.awaiting_join is not None), None)
+        joined = next((member_id for member_id in self.members if self.soft.has_joined(member_id)), None)
         if joined is None:
             return False
-        self.leader_id = joined.member_id
+        self.leader_id = joined
         return True
 
     # Protocols.
 
     def supports(self, protocol_type: str, protocols: Iterable[str]) -> bool:
-        """Whether somebody with these protocols can be a member beside those there are."""
+        """True if a client with these protocols can join the present members."""
         names = list(protocols)
         if self.phase is Phase.EMPTY:
             return bool(protocol_type) and bool(names)
         return self.protocol_type_or_none == protocol_type and any(
             self.supported.get(name, 0) == len(self.members) for name in names
         )
-
-    def select_protocol(self) -> str:
-        """Of the protocols that all members have, the one that most of them prefer."""
-        candidates = [name for name, count in self.supported.items() if count == len(self.members)]
-        votes: dict[str, int] = {}
-        for member in self.members.values():
-            choice = member.vote(candidates)
-            votes[choice] = votes.get(choice, 0) + 1
-        return max(votes, key=lambda name: votes[name])
 
     def compute_subscribed_topics(self) -> frozenset[str] | None:
         """From the members' metadata, of which only the oldest part is looked at: newer versions add behind it."""
@@ -333,17 +357,18 @@ class ClassicGroup(Group):
         return Phase.PREPARING_REBALANCE in PHASE_TRANSITIONS[self.phase]
 
     def begin_generation(self, now_ms: int) -> None:
+        """All members have joined. A generation without members begins by its record instead: see `store`."""
+        assert self.members, "an empty generation is recorded"
         self.generation += 1
         self.shard.context.rebalances += 1
-        self.protocol_name = self.select_protocol() if self.members else None
+        self.protocol_name = select_protocol(self.members.values())
         self.subscribed_topics = self.compute_subscribed_topics()
-        self.become(Phase.COMPLETING_REBALANCE if self.members else Phase.EMPTY, now_ms)
-        self.pending_sync.clear()
+        self.become(Phase.COMPLETING_REBALANCE, now_ms)
 
-    # Answers.
+    # Responses.
 
     def joined_response(self, member_id: str, *, with_members: bool | None = None) -> JoinGroupResponse:
-        """What a member is told that has joined; the leader (unless said otherwise) gets everybody's metadata."""
+        """The response to a member that has joined. By default the leader gets the metadata of all members."""
         if with_members is None:
             with_members = self.is_leader(member_id)
         return JoinGroupResponse(
@@ -355,21 +380,12 @@ class ClassicGroup(Group):
             members=list(self._joined_members()) if with_members else [],
         )
 
-    def answer_join(self, member: ClassicMember, response: JoinGroupResponse) -> None:
-        awaiting, member.awaiting_join = member.awaiting_join, None
-        if awaiting is not None:
-            self.awaiting_join_count -= 1
-            # It may have failed before, with a write that its answer had to wait for: then its client asks again.
-            if not awaiting.done:
-                awaiting.resolve(response)
-
-    def answer_sync(self, member: ClassicMember, response: SyncGroupResponse) -> bool:
-        awaiting, member.awaiting_sync = member.awaiting_sync, None
-        if awaiting is None:
-            return False
-        if not awaiting.done:
-            awaiting.resolve(response)
-        return True
+    def synced_response(self, member: ClassicMember) -> SyncGroupResponse:
+        return SyncGroupResponse(
+            protocol_type=self.protocol_type_or_none,
+            protocol_name=self.protocol_name,
+            assignment=member.assignment,
+        )
 
     def _joined_members(self) -> Iterator[JoinGroupResponseMember]:
         for member in self.members.values():
@@ -387,3 +403,30 @@ class ClassicGroup(Group):
                 supported[name] = count
             else:
                 del supported[name]
+
+    # Under test.
+
+    def invariants(self) -> None:
+        self.soft.invariants(self.members)
+        counts = Counter(name for member in self.members.values() for name in {name for name, _ in member.protocols})
+        assert self.supported == counts, f"{self.supported} of {counts}"
+        statics = {m.instance_id: m.member_id for m in self.members.values() if m.instance_id is not None}
+        assert self.static_members == statics
+        assert self.leader_id is None or self.leader_id in self.members, "the leader is a member"
+        if self.phase is Phase.EMPTY:
+            assert not self.members, "members make a group rebalance"
+        if self.phase in (Phase.STABLE, Phase.COMPLETING_REBALANCE):
+            assert self.members, "a generation has members"
+            assert self.leader_id is not None, "a generation has a leader"
+            assert not self.soft.join_count, "joining begins a rebalance"
+            assert all(self.protocol_name in dict(member.protocols) for member in self.members.values())
+        if self.phase is not Phase.COMPLETING_REBALANCE:
+            assert not self.soft.sync_count, "SyncGroup requests wait for the assignment of a new generation"
+
+
+def select_protocol(members: Collection[ClassicMember]) -> str:
+    """Of the protocols that all members have, the one that most of them prefer."""
+    counts = Counter(name for member in members for name in {name for name, _ in member.protocols})
+    candidates = {name for name, count in counts.items() if count == len(members)}
+    votes = Counter(member.vote(candidates) for member in members)
+    return max(votes, key=lambda name: votes[name])

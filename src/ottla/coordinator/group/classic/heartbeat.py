@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.classic.phases import Phase
-from ottla.coordinator.group.classic.rebalance import expect_heartbeat
+from ottla.coordinator.group.classic.sessions import expect_heartbeat
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.decisions import Decision
 from ottla.model.errors import ErrorCode, KafkaError

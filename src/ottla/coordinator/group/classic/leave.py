@@ -6,18 +6,11 @@ from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.classic.phases import Phase
-from ottla.coordinator.group.classic.rebalance import (
-    NOTHING,
-    forget_heartbeat,
-    maybe_complete_join,
-    prepare_or_complete,
-)
+from ottla.coordinator.group.classic.rebalance import decide_removal
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.decisions import Decision
 from ottla.model.errors import ErrorCode, KafkaError
-from ottla.wire.messages.join_group import JoinGroupResponse
 from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
-from ottla.wire.messages.sync_group import SyncGroupResponse
 
 if TYPE_CHECKING:
     from ottla.coordinator.group.state import GroupShard
@@ -26,7 +19,7 @@ __all__ = ["decide_leave"]
 
 
 def decide_leave(shard: GroupShard, request: LeaveGroupRequest, now_ms: int) -> Decision[LeaveGroupResponse]:
-    """Every member of the request is answered for itself."""
+    """The response has a code of its own for each member of the request."""
     group = shard.groups.get(request.group_id)
     if isinstance(group, ConsumerGroup):
         from ottla.coordinator.group.consumer.classic_members import decide_classic_leave
@@ -36,43 +29,33 @@ def decide_leave(shard: GroupShard, request: LeaveGroupRequest, now_ms: int) -> 
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
     if group.phase is Phase.DEAD:
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    answers: list[MemberResponse] = []
+    responses: list[MemberResponse] = []
+    leaving: dict[str, None] = {}
     for identity in request.members:
-        answer = MemberResponse(member_id=identity.member_id, group_instance_id=identity.group_instance_id)
+        response = MemberResponse(member_id=identity.member_id, group_instance_id=identity.group_instance_id)
         try:
-            _leave(group, identity)
+            member_id = _leaving(group, identity)
+            if member_id in leaving:
+                raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+            leaving[member_id] = None
         except KafkaError as error:
-            answer.error_code = error.code
-        answers.append(answer)
-    gone = [answer.group_instance_id or answer.member_id for answer in answers if not answer.error_code]
-    following = NOTHING
-    if gone and group.phase in (Phase.STABLE, Phase.COMPLETING_REBALANCE):
-        following = prepare_or_complete(group, now_ms, f"members leave: {', '.join(gone)}")
-    elif gone and group.phase is Phase.PREPARING_REBALANCE:
-        following = maybe_complete_join(group, now_ms)
-    return Decision(
-        following.records,
-        LeaveGroupResponse(members=answers),
-        replays=following.replays,
-        on_settled=following.on_settled,
-    )
+            response.error_code = error.code
+        responses.append(response)
+    answer = LeaveGroupResponse(members=responses)
+    if not leaving:
+        return Decision((), answer)
+    names = [response.group_instance_id or response.member_id for response in responses if not response.error_code]
+    return decide_removal(group, leaving, answer, now_ms, f"members leave: {', '.join(names)}")
 
 
-def _leave(group: ClassicGroup, identity: MemberIdentity) -> None:
+def _leaving(group: ClassicGroup, identity: MemberIdentity) -> str:
+    """The id of the member, or one that was given out and has not come back."""
     member_id, instance_id = identity.member_id, identity.group_instance_id
     if not member_id:
         known_id = None if instance_id is None else group.static_members.get(instance_id)
         if known_id is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-        member_id = known_id
-    elif member_id in group.pending_join:
-        group.remove(member_id)
-        forget_heartbeat(group, member_id)
-        return
-    else:
+        return known_id
+    if member_id not in group.soft.pending_ids:
         group.check_member(member_id, instance_id)
-    member = group.members[member_id]
-    forget_heartbeat(group, member_id)
-    group.answer_join(member, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
-    group.answer_sync(member, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
-    group.remove(member_id)
+    return member_id

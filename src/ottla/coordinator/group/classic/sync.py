@@ -1,4 +1,8 @@
-"""SyncGroup to a classic group: the leader hands the assignment in, everybody gets a part of it."""
+"""SyncGroup to a classic group: the leader hands in the assignment, each member gets its part.
+
+The assignment is a record. Replaying it makes the group stable, and the requests that wait are answered with the
+leader's own, after the commit.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,10 @@ from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.classic.phases import Phase
-from ottla.coordinator.group.classic.rebalance import (
-    NOTHING,
-    answered_when_certain,
-    prepare_or_complete,
-    received_sync,
-    refuse_assignment,
-    set_assignment,
-)
+from ottla.coordinator.group.classic.rebalance import prepare, refuse_syncs
 from ottla.coordinator.group.classic.replay import group_record
+from ottla.coordinator.group.classic.sessions import NOTHING, cancel_sync_timer, expect_heartbeat, schedule_now
+from ottla.coordinator.group.classic.soft import AnswerList
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.decisions import Decision
 from ottla.model.deferred import Deferred
@@ -26,34 +25,31 @@ if TYPE_CHECKING:
 
 __all__ = ["decide_sync"]
 
+# The response, or where it will be when the leader has assigned.
+SyncDecision = Decision[Deferred[SyncGroupResponse]]
 
-def decide_sync(
-    shard: GroupShard, request: SyncGroupRequest, answer: Deferred[SyncGroupResponse], now_ms: int
-) -> Decision[None]:
-    """Answers through `answer`; raises KafkaError for what is wrong with the request."""
+
+def decide_sync(shard: GroupShard, request: SyncGroupRequest, now_ms: int) -> SyncDecision:
+    """Raises KafkaError for what is wrong with the request."""
     group = shard.groups.get(request.group_id)
     if isinstance(group, ConsumerGroup):
         from ottla.coordinator.group.consumer.classic_members import decide_classic_sync
 
-        return decide_classic_sync(shard, group, request, answer)
+        return decide_classic_sync(shard, group, request)
     if not isinstance(group, ClassicGroup) or group.is_empty:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
     _check(group, request)
-    member = group.members[request.member_id]
+    member_id = request.member_id
     if group.phase is Phase.PREPARING_REBALANCE:
         raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
-    received_sync(group, request.member_id)
+    if group.phase is Phase.COMPLETING_REBALANCE and group.is_leader(member_id):
+        return _store_assignment(group, request, now_ms)
+    _on_sync(group, member_id)
     if group.phase is Phase.STABLE:
-        response = SyncGroupResponse(
-            protocol_type=group.protocol_type_or_none,
-            protocol_name=group.protocol_name,
-            assignment=member.assignment,
-        )
-        return answered_when_certain(answer, response)
-    member.awaiting_sync = answer
-    if not group.is_leader(request.member_id):
-        return NOTHING
-    return _store_assignment(group, request, now_ms)
+        return Decision((), Deferred.resolved(group.synced_response(group.members[member_id])))
+    answer: Deferred[SyncGroupResponse] = Deferred()
+    group.soft.wait_for_sync(member_id, answer)
+    return Decision((), answer)
 
 
 def _check(group: ClassicGroup, request: SyncGroupRequest) -> None:
@@ -70,21 +66,47 @@ def _check(group: ClassicGroup, request: SyncGroupRequest) -> None:
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
 
-def _store_assignment(group: ClassicGroup, request: SyncGroupRequest, now_ms: int) -> Decision[None]:
-    """The group is stable, and its members get their parts, once the assignment is committed."""
-    given = {each.member_id: bytes(each.assignment) for each in request.assignments}
-    assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
-    generation = group.generation
+def _on_sync(group: ClassicGroup, member_id: str) -> None:
+    group.soft.on_sync(member_id)
+    if not group.soft.unsynced:
+        cancel_sync_timer(group)
+
+
+def _store_assignment(group: ClassicGroup, request: SyncGroupRequest, now_ms: int) -> SyncDecision:
+    """The record makes the group stable; after its commit all members that wait get their parts."""
+    assignments = {part.member_id: bytes(part.assignment) for part in request.assignments}
+    generation, leader_id = group.generation, request.member_id
 
     def on_settled(error: KafkaError | None) -> None:
-        if group.phase is not Phase.COMPLETING_REBALANCE or group.generation != generation:
-            # Another rebalance has begun meanwhile, and answers everybody.
-            return
         if error is not None:
-            refuse_assignment(group, error.code)
-            prepare_or_complete(group, now_ms, f"the assignment could not be stored ({error.code.name})")
-            return
-        group.become(Phase.STABLE, now_ms)
-        set_assignment(group, assignments)
+            code = error.code
+            schedule_now(group, "unassigned", lambda group, now_ms: _decide_unassigned(group, generation, code, now_ms))
 
-    return Decision((group_record(group, assignments),), None, replays=False, on_settled=on_settled)
+    def answer() -> SyncDecision:
+        _on_sync(group, leader_id)
+        own: Deferred[SyncGroupResponse] = Deferred()
+        group.soft.wait_for_sync(leader_id, own)
+        answers: AnswerList = []
+        for member in group.members.values():
+            waiting = group.soft.take_sync(member.member_id)
+            if waiting is not None:
+                answers.append((waiting, group.synced_response(member)))
+                # The session was not watched while the request waited.
+                expect_heartbeat(group, member)
+        return Decision((), own, answers=answers, on_settled=on_settled)
+
+    record = group_record(group, now_ms=now_ms, assignments=assignments)
+    decision = Decision.first([record], answer)
+    decision.on_settled = on_settled
+    return decision
+
+
+def _decide_unassigned(group: ClassicGroup, generation: int, code: ErrorCode, now_ms: int) -> Decision[None]:
+    """The assignment of this generation was not stored, or nobody knows whether it was: the members join again."""
+    if group.generation != generation or group.phase not in (Phase.COMPLETING_REBALANCE, Phase.STABLE):
+        return NOTHING
+    answers: AnswerList = []
+    if group.phase is Phase.COMPLETING_REBALANCE:
+        refuse_syncs(group, answers, code)
+    prepare(group, answers, now_ms, f"the assignment could not be stored ({code.name})")
+    return Decision((), None, answers=answers)

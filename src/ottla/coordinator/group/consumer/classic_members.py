@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.classic.group import CONSUMER_PROTOCOL_TYPE
-from ottla.coordinator.group.classic.join import FIRST_VERSION_WITH_REQUIRED_MEMBER_ID, JoinAttempt
+from ottla.coordinator.group.classic.join import FIRST_VERSION_WITH_REQUIRED_MEMBER_ID, JoinAttempt, JoinDecision
 from ottla.coordinator.group.consumer.downgrade import can_downgrade_replacing, downgrade_replacing
 from ottla.coordinator.group.consumer.embedded import encode_assignment, owned_partitions, read_subscription
 from ottla.coordinator.group.consumer.group import ConsumerGroup
@@ -28,6 +28,7 @@ from ottla.decisions import Decision
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.codec import MalformedMessage
+from ottla.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 from ottla.wire.messages.heartbeat import HeartbeatRequest
 from ottla.wire.messages.join_group import JoinGroupResponse
 from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
@@ -38,14 +39,11 @@ if TYPE_CHECKING:
 
 __all__ = ["decide_classic_heartbeat", "decide_classic_join", "decide_classic_leave", "decide_classic_sync"]
 
-_NOTHING: Decision[None] = Decision((), None)
-
 
 # Joining.
 
 
-def decide_classic_join(shard: GroupShard, group: ConsumerGroup, attempt: JoinAttempt, now_ms: int) -> Decision[None]:
-    """Answers through `attempt.answer`, once what it tells is committed."""
+def decide_classic_join(shard: GroupShard, group: ConsumerGroup, attempt: JoinAttempt, now_ms: int) -> JoinDecision:
     request = attempt.request
     member_id = request.member_id or attempt.generated_id
     refusal = _refusal(shard, group, attempt, member_id)
@@ -63,16 +61,7 @@ def decide_classic_join(shard: GroupShard, group: ConsumerGroup, attempt: JoinAt
         return attempt.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "")
     except KafkaError as error:
         return attempt.refuse(error.code, "")
-    updated = member._replace(
-        instance_id=request.group_instance_id or member.instance_id,
-        rack_id=subscription.rack_id or member.rack_id,
-        rebalance_timeout_ms=attempt.rebalance_timeout_ms,
-        subscribed_topics=tuple(sorted(set(subscription.topics))),
-        subscribed_regex="",
-        client_id=attempt.client_id,
-        client_host=attempt.client_host,
-        classic=ClassicSide(request.session_timeout_ms, attempt.protocols),
-    )
+    updated = _updated(member, attempt, subscription)
     progress = GroupProgress(shard, group, member, updated, records, now_ms)
     progress.write_member()
     regex_change = update_regexes(group, member, updated, records)
@@ -83,17 +72,56 @@ def decide_classic_join(shard: GroupShard, group: ConsumerGroup, attempt: JoinAt
         if progress.epoch == group.assignment_epoch:
             target = TargetOfMember(progress.epoch, group.target_of(member_id, request.group_instance_id))
             updated = reconcile_member(progress, target, owned=owned, has_subscription_changed=has_subscription_changed)
-        on_written = downgrade_replacing(
-            shard, group, replaced, updated, records, group_epoch=progress.epoch, now_ms=now_ms
+        return downgrade_replacing(
+            shard,
+            group,
+            replaced,
+            updated,
+            records,
+            response=_joined(attempt, member_id, generation=group.epoch),
+            group_epoch=progress.epoch,
+            now_ms=now_ms,
         )
-        return Decision(records, None, replays=False, on_settled=_answer(shard, attempt, updated, group, on_written))
     reconciled = reconcile_member(
         progress,
         progress.update_target(),
         owned=owned,
         has_subscription_changed=has_subscription_changed,
     )
-    return Decision(records, None, on_settled=_answer(shard, attempt, reconciled, group))
+
+    def answer() -> JoinDecision:
+        shard.timers.cancel(join_key(group.group_id, member_id))
+        expect_heartbeat(shard, group.group_id, reconciled)
+        _expect(shard, sync_key, group.group_id, reconciled, "it has not synced in time")
+        return Decision((), _joined(attempt, member_id, generation=reconciled.member_epoch))
+
+    return Decision.first(records, answer)
+
+
+def _updated(
+    member: ConsumerMember, attempt: JoinAttempt, subscription: ConsumerProtocolSubscription
+) -> ConsumerMember:
+    return member._replace(
+        instance_id=attempt.request.group_instance_id or member.instance_id,
+        rack_id=subscription.rack_id or member.rack_id,
+        rebalance_timeout_ms=attempt.rebalance_timeout_ms,
+        subscribed_topics=tuple(sorted(set(subscription.topics))),
+        subscribed_regex="",
+        client_id=attempt.client_id,
+        client_host=attempt.client_host,
+        classic=ClassicSide(attempt.request.session_timeout_ms, attempt.protocols),
+    )
+
+
+def _joined(attempt: JoinAttempt, member_id: str, *, generation: int) -> Deferred[JoinGroupResponse]:
+    return Deferred.resolved(
+        JoinGroupResponse(
+            member_id=member_id,
+            generation_id=generation,
+            protocol_type=CONSUMER_PROTOCOL_TYPE,
+            protocol_name=attempt.protocols[0][0],
+        )
+    )
 
 
 def _refusal(shard: GroupShard, group: ConsumerGroup, attempt: JoinAttempt, member_id: str) -> ErrorCode | None:
@@ -126,39 +154,6 @@ def _member(
     return replace_member(group, existing, member_id, records)
 
 
-def _answer(
-    shard: GroupShard,
-    attempt: JoinAttempt,
-    member: ConsumerMember,
-    group: ConsumerGroup,
-    on_written: Callable[[KafkaError | None], None] | None = None,
-) -> Callable[[KafkaError | None], None]:
-    """`on_written` is given for a group that has become a classic one: its timers are others."""
-
-    def on_settled(error: KafkaError | None) -> None:
-        if on_written is not None:
-            on_written(error)
-        if attempt.answer.done:
-            return
-        if error is not None:
-            attempt.answer.resolve(JoinGroupResponse(error_code=error.code))
-            return
-        if on_written is None:
-            shard.timers.cancel(join_key(group.group_id, member.member_id))
-            expect_heartbeat(shard, group.group_id, member)
-            _expect(shard, sync_key, group.group_id, member, "it has not synced in time")
-        attempt.answer.resolve(
-            JoinGroupResponse(
-                member_id=member.member_id,
-                generation_id=member.member_epoch if on_written is None else group.epoch,
-                protocol_type=CONSUMER_PROTOCOL_TYPE,
-                protocol_name=attempt.protocols[0][0],
-            )
-        )
-
-    return on_settled
-
-
 def _expect(
     shard: GroupShard, key: Callable[[str, str], object], group_id: str, member: ConsumerMember, reason: str
 ) -> None:
@@ -174,8 +169,8 @@ def _expect(
 
 
 def decide_classic_sync(
-    shard: GroupShard, group: ConsumerGroup, request: SyncGroupRequest, answer: Deferred[SyncGroupResponse]
-) -> Decision[None]:
+    shard: GroupShard, group: ConsumerGroup, request: SyncGroupRequest
+) -> Decision[Deferred[SyncGroupResponse]]:
     member, side = _check_member(group, request.member_id, request.group_instance_id, request.generation_id)
     protocol, metadata = side.protocols[0]
     if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or request.protocol_name not in (None, protocol):
@@ -184,19 +179,14 @@ def decide_classic_sync(
         _expect(shard, join_key, group.group_id, member, "it has not joined again in time")
         raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
 
-    def on_settled(error: KafkaError | None) -> None:
-        if error is None and not answer.done:
-            shard.timers.cancel(sync_key(group.group_id, member.member_id))
-            expect_heartbeat(shard, group.group_id, member)
-            answer.resolve(
-                SyncGroupResponse(
-                    protocol_type=request.protocol_type,
-                    protocol_name=request.protocol_name,
-                    assignment=encode_assignment(member.assigned, metadata, shard.context.image.topics),
-                )
-            )
-
-    return Decision((), None, on_settled=on_settled)
+    shard.timers.cancel(sync_key(group.group_id, member.member_id))
+    expect_heartbeat(shard, group.group_id, member)
+    response = SyncGroupResponse(
+        protocol_type=request.protocol_type,
+        protocol_name=request.protocol_name,
+        assignment=encode_assignment(member.assigned, metadata, shard.context.image.topics),
+    )
+    return Decision((), Deferred.resolved(response))
 
 
 def decide_classic_heartbeat(

@@ -20,7 +20,7 @@ from ottla.model.ids import Uuid
 
 if TYPE_CHECKING:
     from ottla.coordinator.group.state import GroupShard
-    from ottla.metadata.image import ClusterImage, TopicsImage
+    from ottla.metadata.image import ClusterImage, MetadataImage, TopicsImage
 
 __all__ = ["ConsumerGroup", "ResolvedRegex", "stale_epoch"]
 
@@ -184,6 +184,18 @@ class ConsumerGroup(Group):
     def owner_of(self, topic_id: Uuid, partition: int) -> str | None:
         owners = self._owners.get(topic_id)
         return None if owners is None else owners.get(partition)
+
+    # What decisions remember.
+
+    def note_metadata(self, image: MetadataImage, epoch: int) -> None:
+        """The hash of the subscribed topics was computed for this image, and led to this epoch."""
+        self.seen_epoch = epoch
+        self.seen_topics = image.topics
+        self.seen_cluster = image.cluster
+
+    def note_regex_topics(self, topics: TopicsImage) -> None:
+        """The regular expressions were resolved among these topics."""
+        self.seen_regex_topics = topics
 
     # Replay.
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.classic.group import ClassicGroup
+from ottla.coordinator.group.classic.soft import AnswerList
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.leave import check_instance, decide_leave
 from ottla.coordinator.group.consumer.member import (
@@ -106,7 +107,8 @@ def decide_heartbeat(
     if request.member_epoch < JOINING_EPOCH:
         return decide_leave(shard, request, now_ms)
     records: list[CoordinatorRecord] = []
-    group = _group(shard, request, records)
+    answers: AnswerList = []
+    group = _group(shard, request, records, answers)
     _check_room(group, attempt.member_id, shard.config.group_consumer_max_size)
     member = _member(group, attempt, records)
     updated = _updated(member, attempt)
@@ -129,14 +131,14 @@ def decide_heartbeat(
     )
     if _is_full(request) or not reconciled.has_same_assignment(member):
         response.assignment = _assignment(reconciled.assigned)
-    return Decision(records, response)
+    return Decision(records, response, answers=answers)
 
 
 # Who it is.
 
 
 def _group(
-    shard: GroupShard, request: ConsumerGroupHeartbeatRequest, records: list[CoordinatorRecord]
+    shard: GroupShard, request: ConsumerGroupHeartbeatRequest, records: list[CoordinatorRecord], answers: AnswerList
 ) -> ConsumerGroup:
     """A group that is made here is a draft: the records make the one that stays."""
     group_id = request.group_id
@@ -152,7 +154,7 @@ def _group(
         if group.is_empty and not group.members:
             records += group.tombstones()
             return ConsumerGroup(group_id, shard)
-        return upgrade(shard, group, records)
+        return upgrade(shard, group, records, answers)
     raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is one of another kind.")
 
 

@@ -95,9 +95,7 @@ class GroupProgress:
             logger.info("group %s is at epoch %d", group.group_id, self.epoch)
             if group.has_partition_metadata_record:
                 self.records.append(partition_metadata_tombstone(group.group_id))
-        group.seen_epoch = self.epoch
-        group.seen_topics = context.image.topics
-        group.seen_cluster = context.image.cluster
+        group.note_metadata(context.image, self.epoch)
 
     def update_target(self) -> TargetOfMember:
         return update_target(

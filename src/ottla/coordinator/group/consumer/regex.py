@@ -125,7 +125,7 @@ class _Resolution:
         group = shard.groups.get(self._group_id)
         if not isinstance(group, ConsumerGroup):
             return Decision((), None)
-        group.seen_regex_topics = self._image.topics
+        group.note_regex_topics(self._image.topics)
         group_id = group.group_id
         resolved = dict(group.resolved_regexes)
         records: list[CoordinatorRecord] = []

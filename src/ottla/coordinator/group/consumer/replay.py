@@ -55,7 +55,8 @@ def _group(shard: GroupShard, group_id: str) -> ConsumerGroup:
     if group is not None and not (isinstance(group, ClassicGroup) and not group.members):
         assert not shard.is_loaded, f"{group_id} is of another kind"
         logger.error("group %s is of another kind by older records, which are left aside", group_id)
-    made = shard.groups[group_id] = ConsumerGroup(group_id, shard)
+    made = ConsumerGroup(group_id, shard)
+    shard.put_group(made)
     return made
 
 
@@ -69,7 +70,7 @@ def _replay_group(
         group.epoch = value.epoch
         group.metadata_hash = value.metadata_hash
     elif _existing(shard, key.group_id) is not None:
-        del shard.groups[key.group_id]
+        shard.drop_group(key.group_id)
 
 
 def _replay_partition_metadata(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.classic.member import ClassicMember
+from ottla.coordinator.group.classic.soft import AnswerList
 from ottla.coordinator.group.consumer.embedded import CustomAssignor, read_assignment, read_subscription
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.member import ClassicSide, ConsumerMember
@@ -28,8 +29,6 @@ from ottla.coordinator.group.consumer.subscription import metadata_hash, topics_
 from ottla.coordinator.runtime import CoordinatorRecord
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.codec import MalformedMessage
-from ottla.wire.messages.join_group import JoinGroupResponse
-from ottla.wire.messages.sync_group import SyncGroupResponse
 
 if TYPE_CHECKING:
     from ottla.coordinator.group.state import GroupShard
@@ -39,8 +38,10 @@ __all__ = ["upgrade"]
 logger = logging.getLogger("ottla.coordinator.group.consumer")
 
 
-def upgrade(shard: GroupShard, group: ClassicGroup, records: list[CoordinatorRecord]) -> ConsumerGroup:
-    """A draft of the consumer group; the records make the one that stays."""
+def upgrade(
+    shard: GroupShard, group: ClassicGroup, records: list[CoordinatorRecord], answers: AnswerList
+) -> ConsumerGroup:
+    """A draft of the consumer group; the records make the one that stays. Waiting requests are told to join again."""
     _check(shard, group)
     draft = ConsumerGroup(group.group_id, shard)
     draft.epoch = draft.assignment_epoch = group.generation
@@ -57,9 +58,7 @@ def upgrade(shard: GroupShard, group: ClassicGroup, records: list[CoordinatorRec
             "is in use. Please refer to the documentation or switch to a default assignor before re-attempting the "
             "upgrade.",
         ) from error
-    for classic in group.members.values():
-        group.answer_join(classic, JoinGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-        group.answer_sync(classic, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+    answers += group.soft.answers_to(group.members, ErrorCode.REBALANCE_IN_PROGRESS)
     group_id = group.group_id
     records += group.tombstones()
     for member in members:

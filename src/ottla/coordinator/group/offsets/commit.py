@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.classic.phases import Phase
-from ottla.coordinator.group.classic.rebalance import expect_heartbeat
+from ottla.coordinator.group.classic.sessions import expect_heartbeat
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.late_commit import check_late_commit
 from ottla.coordinator.group.offsets.run import PARTITIONS_TOGETHER_MAX, CommitColumns, CommitRun

@@ -32,7 +32,7 @@ def put_offsets(
     if group_id not in shard.groups:
         from ottla.coordinator.group.classic.group import ClassicGroup
 
-        shard.groups[group_id] = ClassicGroup(group_id, shard)
+        shard.put_group(ClassicGroup(group_id, shard))
     shard.offsets.put(group_id, partitions, committed, producer_id)
 
 

@@ -1,0 +1,26 @@
+"""The state of every coordinator shard agrees with itself: its groups, its transactions and its commit gate."""
+
+from __future__ import annotations
+
+from ottla.sim.checkers.checker import Checker
+
+__all__ = ["CoordinatorInvariants"]
+
+
+class CoordinatorInvariants(Checker):
+    """Runs `invariants()` of every shard that a node coordinates."""
+
+    rule = "coordinator invariants"
+
+    def sample(self) -> None:
+        for node in self.cluster.nodes.values():
+            if node.broker is None:
+                continue
+            for coordination in (node.broker.group_coordination, node.broker.transaction_coordination):
+                coordinator = coordination.existing
+                if coordinator is None:
+                    continue
+                try:
+                    coordinator.runtime.invariants()
+                except AssertionError as error:
+                    self.found(f"node {node.node_id}: {error}")
