@@ -1,12 +1,12 @@
-"""Who may connect: the limits on the number of connections, per broker, per listener and per address.
+"""Admission of connections: limits per broker, per listener and per address.
 
 As in Kafka, a connection beyond `max.connections.per.ip` is accepted and closed at once, while at `max.connections`
 (of the broker or of one listener) the listener stops accepting, so that clients wait in its backlog until another
-connection ends. `max.connection.creation.rate` works the same way: who comes too fast waits in the backlog for the
-next second.
+connection ends. `max.connection.creation.rate` works the same way: a connection beyond the rate waits in the
+backlog for the next second.
 
-Where brokers speak to each other on a listener of their own, the limits of the whole node do not hold them off it: a
-crowd of clients must not end replication. Beyond `max.connections` one of the others' connections is closed for each.
+If brokers have a listener of their own, the limits of the whole node do not apply to it: a crowd of clients must not
+stop replication. For each broker connection beyond `max.connections` a client's connection is closed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ UNLIMITED = 2**31 - 1
 class AdmissionLimits:
     connections_max: int = UNLIMITED
     connections_per_address_max: int = UNLIMITED
-    # By address, in the form the operating system gives it: host names are resolved before they come here.
+    # By address, in the form of the operating system; host names have been resolved.
     connections_per_address_overrides: Mapping[str, int] = field(default_factory=dict)
     connections_per_listener_max: Mapping[str, int] = field(default_factory=dict)
     connections_per_second_max: int = UNLIMITED
@@ -46,16 +46,16 @@ class Admission:
     )
 
     def __init__(self, limits: AdmissionLimits, *, protected_listener: str | None = None) -> None:
-        """`protected_listener` is that of the other brokers, if clients have another one."""
+        """`protected_listener` is the listener of the other brokers, if clients use a different one."""
         self.limits = limits
         self._protected_listener = protected_listener
-        # Called when a broker was let in beyond the limit: somebody else is to go.
+        # Called when a broker was admitted beyond the limit: a client's connection has to be closed.
         self.on_excess: Callable[[], object] | None = None
         self._total = 0
         self._by_address: dict[str, int] = {}
         self._by_listener: dict[str, int] = {}
         self._on_room: list[Callable[[], object]] = []
-        # Connections accepted in one second: by listener, and all together under the empty name.
+        # Connections accepted in the current second, by listener; the total is under the empty name.
         self._rate_second = -1
         self._rate: dict[str, int] = {}
 
@@ -64,13 +64,13 @@ class Admission:
         return self._total
 
     def has_room(self, listener_name: str) -> bool:
-        """Whether the listener may accept another connection at all."""
+        """Whether the limits allow the listener another connection."""
         listener_max = self.limits.connections_per_listener_max.get(listener_name, UNLIMITED)
         has_room = listener_name == self._protected_listener or self._total < self.limits.connections_max
         return has_room and self._by_listener.get(listener_name, 0) < listener_max
 
     def seconds_to_wait(self, listener_name: str, now_seconds: float) -> float:
-        """How long the listener has to wait before it accepts the next connection; 0 when the rate allows it now."""
+        """The time until the rate allows the listener the next connection; 0 if it is allowed now."""
         second = int(now_seconds)
         if second != self._rate_second:
             self._rate_second = second
@@ -87,7 +87,7 @@ class Admission:
             self._rate[name] = self._rate.get(name, 0) + 1
 
     def admit(self, listener_name: str, address: str) -> bool:
-        """Counts the connection in, unless its address has too many already."""
+        """Admits and counts a connection, unless its address has reached its limit."""
         limits = self.limits
         address_max = limits.connections_per_address_overrides.get(address, limits.connections_per_address_max)
         count = self._by_address.get(address, 0)
@@ -101,7 +101,7 @@ class Admission:
         return True
 
     def release(self, listener_name: str, address: str) -> None:
-        """Counts a connection out that `admit` counted in."""
+        """Releases a connection that `admit` has counted."""
         count = self._by_address[address] - 1
         assert count >= 0
         if count:
@@ -113,12 +113,12 @@ class Admission:
         self._tell_waiting()
 
     def change_limits(self, limits: AdmissionLimits) -> None:
-        """New limits hold for connections to come; those beyond them are not closed."""
+        """Sets limits for new connections; open connections beyond them are not closed."""
         self.limits = limits
         self._tell_waiting()
 
     def when_room(self, callback: Callable[[], object]) -> None:
-        """Calls back once, when there may be room; whether there is has to be asked again."""
+        """Calls back once, when there may be room; the caller has to check `has_room` again."""
         self._on_room.append(callback)
 
     def _tell_waiting(self) -> None:

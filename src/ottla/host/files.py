@@ -1,9 +1,9 @@
 """The operating system's file system behind the `Files` port.
 
 Appends are positioned writes (`pwrite`) at a size that is kept here, so a file may have been preallocated beyond it,
-and a write that the disk refuses half-way is cut off again before the error leaves. A file closes when it is told
-to, or when nobody holds it any more: a `FileRegion` on its way to a socket keeps its descriptor alive even after the
-log has deleted the segment or dropped it from the pool of open files.
+and a partial write is truncated before the error is raised. A file is closed by `close`, or when the last reference to
+it is gone: a `FileRegion` in an outgoing response keeps its descriptor open even after the log has deleted the segment
+or dropped it from the pool of open files.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from ottla.model.ports import Buffer, DirectoryLocked, File, Files, Lock
 
 __all__ = ["OsFile", "OsFiles", "OsLock", "raise_open_files_limit"]
 
-# More open files than this serve nobody, and a hard limit may be "unlimited".
+# An upper bound, because the hard limit may be "unlimited".
 _OPEN_FILES_MAX = 1 << 17
 
-# The unit of `st_blocks`, and what a file has of them for itself.
+# The unit of `st_blocks`, and the blocks of a file's own metadata.
 _BLOCK_BYTES = 512
 _BLOCKS_SLACK_BYTES = 64 * 1024
 
@@ -30,9 +30,9 @@ _NO_NOWAIT = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
 
 def raise_open_files_limit() -> int:
-    """Lets the process open as many files and sockets as it may; how many those are.
+    """Raises the limit of open files and sockets to the hard limit; returns the new limit.
 
-    The soft limit is 1,024 on many machines, for the sake of programs that call `select`; a broker is not one of them.
+    The soft limit is 1,024 on many machines for the sake of programs that use `select`, which a broker does not.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _OPEN_FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES_MAX)
@@ -45,7 +45,7 @@ def raise_open_files_limit() -> int:
 
 
 class OsFile:
-    """One open descriptor. Reads may come from any thread; writes only from the one that owns the log."""
+    """One open descriptor. Any thread may read; only the thread that owns the log may write."""
 
     __slots__ = ("_descriptor", "_has_reserve", "_path", "_reads_nowait", "_room", "_size")
 
@@ -57,7 +57,7 @@ class OsFile:
         self._descriptor = os.open(path, flags, 0o644)
         status = os.fstat(self._descriptor)
         self._size = status.st_size
-        # Up to where no room has to be reserved, and whether some has been, be it by a process that was killed.
+        # The end of the reserved room, and whether room was ever reserved, possibly by an earlier process.
         self._room = max(GROWN_BYTES, self._size)
         self._has_reserve = status.st_blocks * _BLOCK_BYTES > self._size + _BLOCKS_SLACK_BYTES
 
@@ -100,7 +100,7 @@ class OsFile:
         return position - length
 
     def _append_slowly(self, buffers: tuple[Buffer, ...]) -> None:
-        """A short write: begin again in a loop, until all is written or the disk says why it cannot."""
+        """Continues after a short write until all bytes are written or an error is raised."""
         position = self._size
         for buffer in buffers:
             remaining = memoryview(buffer).cast("B")
@@ -115,8 +115,8 @@ class OsFile:
         try:
             os.ftruncate(self._descriptor, self._size)
         except OSError:
-            # The first error is the one to tell. What is left beyond `size` is overwritten by the next append, and
-            # a restart finds a torn tail, which recovery cuts.
+            # The first error is raised. Bytes beyond `size` are overwritten by the next append; after a crash they
+            # are a torn tail, which recovery truncates.
             return
 
     def read(self, position: int, length: int) -> bytes:
@@ -144,7 +144,7 @@ class OsFile:
         except OSError as error:
             if error.errno not in _NO_NOWAIT:
                 raise
-            # A file system without the flag (some kernels' tmpfs): memory-backed, or we cannot know.
+            # A file system without the flag (tmpfs on some kernels): in memory, or unknown.
             self._reads_nowait = False
             return self.read(position, length)
         if read < length and position + read < self._size:
@@ -172,7 +172,7 @@ class OsFile:
             try:
                 self.truncate(self._size)
             except OSError:
-                # A disk in trouble says so when something is read or written; room that is kept harms nobody.
+                # An error of the disk will show in the next read or write; unused reserved room is harmless.
                 self._has_reserve = False
 
     def preallocate(self, size: int) -> None:
@@ -189,7 +189,7 @@ class OsFile:
 
 
 class OsLock:
-    """An exclusive `flock`: it goes away with the process, however that ends."""
+    """An exclusive `flock`, which ends with the process in any case."""
 
     __slots__ = ("_descriptor",)
 
@@ -197,7 +197,7 @@ class OsLock:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Apache Kafka takes a POSIX record lock on the same file; holding both keeps the two systems apart too.
+            # Apache Kafka takes a POSIX record lock on the same file; both locks together exclude both systems.
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(descriptor)
@@ -222,7 +222,7 @@ class OsFiles:
         return os.path.exists(path)
 
     def is_directory(self, path: str) -> bool:
-        # A missing directory is "no"; a disk that cannot answer is an error the caller has to see.
+        # A missing directory is "no"; an error of the disk is raised.
         try:
             return stat.S_ISDIR(os.stat(path).st_mode)
         except FileNotFoundError:
@@ -247,7 +247,7 @@ class OsFiles:
         os.remove(path)
 
     def remove_tree(self, path: str) -> None:
-        # `shutil.rmtree` would bring in the archive formats; a partition's directory needs no more than this.
+        # `shutil.rmtree` would import the archive formats; this is enough for a partition's directory.
         for directory, _, names in os.walk(path, topdown=False):
             for name in names:
                 os.remove(os.path.join(directory, name))

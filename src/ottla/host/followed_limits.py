@@ -1,8 +1,8 @@
-"""How many connections the configuration lets in, followed while it changes.
+"""The connection limits of the configuration, updated when the configuration changes.
 
-`max.connections.per.ip.overrides` may name hosts. Their addresses are asked for on a worker: a name server that does
-not answer must hold up nobody, and a name that none could know (it may be in the metadata of the whole cluster by now)
-must not keep a node from starting.
+`max.connections.per.ip.overrides` may name hosts. A worker resolves their addresses: a name server that does not answer
+must not block the loop, and a name that cannot be resolved (it may be in the cluster's metadata already) must not keep
+a node from starting.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ logger = logging.getLogger("ottla.host.followed_limits")
 
 
 class FollowedLimits:
-    """`limits` are those of the newest configuration; those of hosts with names come a moment later."""
+    """`limits` are those of the newest configuration; overrides of named hosts follow once they are resolved."""
 
     def __init__(self, config: BrokerConfig, workers: Workers) -> None:
         self._workers = workers
@@ -36,7 +36,7 @@ class FollowedLimits:
         self._look_up_hosts()
 
     def tell(self, admission: Admission) -> None:
-        """From now on it is told when they change."""
+        """Registers an `Admission` for future changes."""
         self._admissions.append(admission)
 
     def follow(self, config: BrokerConfig) -> None:
@@ -56,7 +56,7 @@ class FollowedLimits:
 
     def _on_found(self, limits: AdmissionLimits, found: Deferred[dict[str, str]]) -> None:
         if limits is not self.limits or found.error is not None:
-            # Others hold by now, and their hosts are being asked for; or there are far too many tasks to ask for any.
+            # A newer configuration is being resolved, or the workers' queue is full.
             return
         addresses = found.result()
         by_host = limits.connections_per_address_overrides
@@ -65,7 +65,7 @@ class FollowedLimits:
 
 
 def _limits_of(config: BrokerConfig) -> AdmissionLimits:
-    """Hosts that are addresses in the form that the operating system gives them; others as they are."""
+    """Overrides with addresses in the form of the operating system; host names stay as they are."""
     return AdmissionLimits(
         connections_max=config.max_connections,
         connections_per_address_max=config.max_connections_per_ip,
@@ -89,10 +89,10 @@ def _addresses_of(hosts: Iterable[str]) -> dict[str, str]:
 
 
 def _address_of(host: str) -> str:
-    """What a host's name stands for; blocks, unless it is an address. The name itself when nobody knows."""
+    """The address of a host name, or the name itself if it cannot be resolved. Blocks, unless it is an address."""
     try:
         return str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
     except (OSError, ValueError) as error:
-        # The latter where it cannot be a name at all, as with two dots in a row.
+        # UnicodeError for an invalid name, such as one with two dots in a row.
         logger.warning("max.connections.per.ip.overrides names %s, which cannot be resolved: %s", host, error)
         return host

@@ -1,9 +1,9 @@
-"""Ports for servers that are about to start, which nobody else is given before they do.
+"""Reserves free ports for servers that are about to start.
 
-A port that was free a moment ago may be taken by the time a process has started, or started again: by a server that
-asks for any port, or by a client's end of a connection. So a socket stays bound to each port that is given away,
-without listening. The system then gives the port to nobody who does not name it, and whoever names it may still listen
-there, as long as it sets SO_REUSEADDR, as servers do.
+A port that was free a moment ago may be taken before a process has started or restarted: by a server that binds port 0,
+or by the client's end of a connection. So a socket stays bound to each reserved port without listening. The system then
+assigns the port to no other socket, but a server that names the port and sets SO_REUSEADDR, as servers do, can still
+listen there.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ __all__ = ["HOST", "PORTS_KEPT_MAX", "free_ports"]
 
 HOST = "127.0.0.1"
 
-# Of ports that were given away longer ago the socket is closed: by then they are used, or nobody wants them any more.
+# Sockets of older reservations are closed: by then the ports are in use or no longer needed.
 PORTS_KEPT_MAX = 128
 
 _descriptors: deque[int] = deque()
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback address that nobody listens on, all different."""
+    """Distinct free ports of the loopback address."""
     sockets = [socket.socket() for _ in range(count)]
     for one in sockets:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         one.bind((HOST, 0))
     ports = [int(one.getsockname()[1]) for one in sockets]
-    # Descriptors, since a socket that is still open when the interpreter ends is complained about.
+    # Descriptors, because a socket that is open when the interpreter ends causes a ResourceWarning.
     _descriptors.extend(one.detach() for one in sockets)
     while len(_descriptors) > PORTS_KEPT_MAX:
         os.close(_descriptors.popleft())

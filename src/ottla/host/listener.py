@@ -1,7 +1,8 @@
-"""A listening socket, and the connections that came through it.
+"""A listening socket and its connections.
 
-Binding and listening are two steps: the port is taken early, so that a conflict stops the start before anything is
-touched and a port of 0 is known before the broker registers itself; clients are let in only when the node can answer.
+Binding and accepting are two steps: the port is bound early, so that a conflict stops the start before anything is
+changed, and the number for port 0 is known before the broker registers; connections are accepted only when the node can
+answer.
 """
 
 from __future__ import annotations
@@ -27,33 +28,32 @@ __all__ = ["BindError", "Listener", "SocketOptions", "bind"]
 
 logger = logging.getLogger("ottla.host.listener")
 
-# Taken from the backlog at one go, before the loop turns to those who are connected already.
+# The most connections accepted in one turn of the loop, before it serves the open ones.
 ACCEPTS_PER_TURN = 64
 
-# When the process is out of descriptors, accepting pauses for this long: the backlog keeps the clients.
+# When the process is out of descriptors, accepting pauses for this long; clients wait in the backlog.
 ACCEPT_RETRY_SECONDS = 0.2
 
-# So much of an answer is handed to the kernel ahead of what the client's window allows to be sent; there is no limit to
-# what is on its way. On the loopback device, where it takes no time to be on its way, this would be too little: a
-# consumer of 6 MB answers would have us woken up for every 100 KiB.
+# The most unsent bytes of an answer in the kernel (TCP_NOTSENT_LOWAT); bytes in flight are not limited. It is not set
+# on the loopback device, where a consumer of 6 MB answers would wake up the loop for every 100 KiB.
 UNSENT_BYTES_MAX = 64 * 1024
 
-# Idle connections are looked for at this distance at most, and not more often than the least of these.
+# Bounds of the interval between searches for idle connections.
 IDLE_SWEEP_SECONDS_MIN = 0.05
 IDLE_SWEEP_SECONDS_MAX = 30.0
 
 REFUSAL_LINES_PER_SECOND = 5
 
-# So many connections are held at a time; more are closed at once.
+# The most connections held because of their rate; further ones are closed at once.
 HELD_CONNECTIONS_MAX = 256
 
 
 class BindError(OSError):
-    """The address cannot be listened on; the message is one sentence for whoever started the node."""
+    """The address cannot be bound; the message is one sentence for the operator."""
 
 
 class SocketOptions:
-    """Buffer sizes of -1 leave them to the operating system."""
+    """Options of sockets; a buffer size of -1 leaves it to the operating system."""
 
     __slots__ = ("backlog_size", "receive_buffer_bytes", "send_buffer_bytes")
 
@@ -64,7 +64,7 @@ class SocketOptions:
 
 
 def bind(host: str, port: int, options: SocketOptions) -> socket.socket:
-    """Takes the port without listening on it yet; an empty host means every address of this machine."""
+    """Binds the port without accepting yet; an empty host means every address of this machine."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             _plain(host) or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -79,14 +79,14 @@ def bind(host: str, port: int, options: SocketOptions) -> socket.socket:
         if family == socket.AF_INET6:
             bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if not host else 1)
         if options.receive_buffer_bytes > 0:
-            # Set before listening: the window scale is settled when a connection is made.
+            # Set before listening, because the window scale is fixed when a connection is established.
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes)
         bound.setblocking(False)
         bound.bind(address)
         if is_loopback(bound):
             send_without_pacing(bound)
-        # A second process could bind, though not listen, beside a bound socket; listening makes the claim exclusive.
-        # Clients that come this early wait in the backlog until the node answers.
+        # A second process could bind the same port, though not listen; listening makes the claim exclusive. Early
+        # clients wait in the backlog until the node answers.
         bound.listen(options.backlog_size)
     except OSError as error:
         bound.close()
@@ -98,7 +98,7 @@ def bind(host: str, port: int, options: SocketOptions) -> socket.socket:
 
 
 def _plain(host: str) -> str | bytes:
-    """As bytes where that says the same: for text Python loads all that it knows of international names."""
+    """ASCII names as bytes: for text Python would import its tables of international names."""
     return host.encode() if host.isascii() else host
 
 
@@ -135,7 +135,7 @@ class Listener:
         self._connections: set[Connection] = set()
         self._accepted = 0
         self._accepting = False
-        # Connections that came too fast: they are not served, and closed later, so that they do not come again at once.
+        # Connections beyond the rate: not served, and closed later, so that the client does not reconnect at once.
         self._held: set[socket.socket] = set()
         self._sweep: Timer | None = None
         self._refusals = RateLimit(world.clock, lines_per_second=REFUSAL_LINES_PER_SECOND)
@@ -146,17 +146,17 @@ class Listener:
 
     @property
     def longest_silent(self) -> Connection | None:
-        """Whoever was not heard of for the longest time."""
-        return min(self._connections, key=lambda one: one.last_active, default=None)
+        """The connection with the longest silence."""
+        return min(self._connections, key=lambda connection: connection.last_active, default=None)
 
     def open(self) -> None:
-        """Lets clients in."""
+        """Begins to accept connections."""
         self._resume_accepting()
         if self._idle_seconds_max is not None:
             self._plan_sweep()
 
     def stop_accepting(self) -> None:
-        """Lets nobody new in, and takes no further requests from those who are; pending answers still leave."""
+        """Accepts no further connections and reads no further requests; pending answers are still sent."""
         if self._sweep is not None:
             self._sweep.cancel()
         if self._accepting:
@@ -167,7 +167,7 @@ class Listener:
             connection.stop_reading()
 
     def close_connections(self) -> None:
-        """Ends what is still connected."""
+        """Closes all connections."""
         for held in list(self._held):
             self._let_go(held)
         for connection in list(self._connections):
@@ -210,7 +210,7 @@ class Listener:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                # Out of descriptors or memory: those who are connected are served on, the others wait in the backlog.
+                # Out of descriptors or memory: open connections are served, new ones wait in the backlog.
                 if (unsaid := self._refusals.admit()) is not None:
                     logger.warning("cannot accept connections now: %s (%d such lines left out)", error, unsaid)
                 self._pause_accepting()
@@ -223,7 +223,7 @@ class Listener:
             self._admit(accepted, host, int(address[1]))
 
     def _is_held(self, accepted: socket.socket, host: str) -> bool:
-        """Whether the address connects too often (KIP-612): then it waits for nothing, and is cut off after a while."""
+        """Whether the address exceeds its rate (KIP-612): then the connection is held unserved and closed later."""
         seconds = self._broker.quota.connected(host)
         if seconds <= 0:
             return False
@@ -253,7 +253,7 @@ class Listener:
         try:
             self._set_options(accepted)
         except OSError:
-            # The client is gone already.
+            # The client has disconnected.
             accepted.close()
             self._admission.release(self.info.name, host)
             return
@@ -297,10 +297,10 @@ class Listener:
         self._sweep = self._loop.call_later(delay, self._close_idle)
 
     def _close_idle(self) -> None:
-        """Ends connections on which nothing moved for connections.max.idle.ms, half-open and stuck ones included."""
+        """Closes connections without traffic for connections.max.idle.ms, including half-open and stuck ones."""
         assert self._idle_seconds_max is not None
         oldest_allowed = self._loop.time() - self._idle_seconds_max
-        for connection in [one for one in self._connections if one.last_active < oldest_allowed]:
+        for connection in [idle for idle in self._connections if idle.last_active < oldest_allowed]:
             logger.debug("closed the connection %s: it was idle", connection.context.connection_id)
             connection.close()
         if not self._connections:

@@ -1,8 +1,8 @@
-"""How a cluster on one machine is laid out: a directory and a few settings per node.
+"""The layout of a cluster on one machine: a directory and a few settings per node.
 
-Node i (from 1) keeps everything under `DIR/node-i/`: its `node.properties`, its `node.pid` while it runs, and its logs
-in `data/`. All of them are brokers; the first three are controllers too, or only the first when there are fewer, since
-two controllers survive no more than one does. `ottla up` and `ottla.testing` build on this.
+Node i (from 1) keeps its files under `DIR/node-i/`: its `node.properties`, its `node.pid` while it runs, and its logs
+in `data/`. All nodes are brokers. The first three are controllers too, or only the first in a smaller cluster, because
+two controllers tolerate no more failures than one. `ottla up` and `ottla.testing` build on this.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CONTROLLERS = 3
 
 
 def controller_count(nodes: int) -> int:
-    """How many of so many nodes are controllers."""
+    """The number of controllers in a cluster of this many nodes."""
     return CONTROLLERS if nodes >= CONTROLLERS else 1
 
 
@@ -40,7 +40,7 @@ def node_directory(data: str, node_id: int) -> str:
 def node_properties(
     *, node_id: int, ports: Sequence[int], controller_ports: Sequence[int], data: str, settings: Mapping[str, str]
 ) -> dict[str, str]:
-    """Everything node `node_id` of `len(ports)` nodes is started with; `settings` go over it."""
+    """The properties of node `node_id` of `len(ports)` nodes; `settings` take precedence."""
     listeners = f"PLAINTEXT://{HOST}:{ports[node_id - 1]}"
     is_controller = node_id <= len(controller_ports)
     if is_controller:
@@ -53,7 +53,7 @@ def node_properties(
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.voters": voters,
         "log.dirs": os.path.join(os.path.abspath(node_directory(data, node_id)), "data"),
-        # Kafka's default of three replicas could never be had with fewer nodes.
+        # Kafka's default of three replicas is impossible with fewer nodes.
         "offsets.topic.replication.factor": str(min(len(ports), 3)),
         "transaction.state.log.replication.factor": str(min(len(ports), 3)),
         "transaction.state.log.min.isr": str(min(len(ports), 2)),
@@ -74,10 +74,10 @@ def write_properties(data: str, node_id: int, properties: Mapping[str, str]) -> 
 
 
 def format_controllers(nodes: Sequence[Mapping[str, str]]) -> None:
-    """Formats the new directories of several controllers for one cluster: no single one of them can begin it.
+    """Formats the new directories of several controllers for one cluster, because none of them can do so alone.
 
-    Takes the properties of all nodes. One controller formats its directories itself, and brokers ask for the cluster's
-    id.
+    Takes the properties of all nodes. A single controller formats its directories itself, and brokers ask the
+    controllers for the cluster's id.
     """
     from ottla.host.files import OsFiles
     from ottla.metadata.format import format_storage
@@ -93,7 +93,7 @@ def format_controllers(nodes: Sequence[Mapping[str, str]]) -> None:
     chance = random.SystemRandom()
     cluster_id = next((meta.cluster_id for meta in known if meta is not None), None) or str(Uuid.random(chance))
     if any(meta is not None for meta in known):
-        # A node of a cluster that exists and has lost its directory asks the others, as it would anywhere.
+        # A node of an existing cluster that has lost its directory asks the other controllers.
         return
     for config in controllers:
         assert config.metadata_log_dir is not None

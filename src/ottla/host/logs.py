@@ -1,13 +1,13 @@
 """Logging: one line per event, to standard error or a file, with levels that can change while the node runs.
 
-`ottla.log.format` says what a line looks like:
+`ottla.log.format` selects the format of a line:
 
     text    2026-11-15 10:21:07,123 INFO ottla.broker.lifecycle the node is ready
     logfmt  time=2026-11-15T10:21:07.123+01:00 level=INFO logger=ottla.broker.lifecycle message="the node is ready"
     json    {"time": "2026-11-15T10:21:07.123+01:00", "level": "INFO", "logger": "...", "message": "the node is ready"}
 
-As text, a traceback follows its line indented, so that a line which begins with a date is always an event of its own;
-the others have it in a field `traceback`. Levels belong to logger names; `ottla.broker.loggers` reads and sets them.
+As text, a traceback follows its line indented, so that every line that begins with a date is an event; the other
+formats have a field `traceback`. Levels belong to logger names; `ottla.broker.loggers` reads and sets them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ __all__ = ["RateLimit", "set_up_logging"]
 
 
 def set_up_logging(*, level: str = "INFO", file: str | None = None, line_format: str = "text") -> None:
-    """Sends everything of `ottla` to standard error, or to the end of a file."""
-    # What nobody here prints need not be found out for every line.
+    """Writes all records of `ottla` to standard error, or appends them to a file."""
+    # Fields that no format prints need not be computed for every line.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     handler: logging.Handler
     handler = logging.StreamHandler(sys.stderr) if file is None else logging.FileHandler(file, encoding="utf-8")
@@ -35,7 +35,7 @@ def set_up_logging(*, level: str = "INFO", file: str | None = None, line_format:
 
 
 class RateLimit:
-    """Lets a few lines per second through and counts the others, for lines that a stranger can cause."""
+    """Admits a few lines per second and counts the suppressed ones, for lines that any client can cause."""
 
     __slots__ = ("_clock", "_left", "_lines_per_second", "_second", "_unsaid")
 
@@ -47,7 +47,7 @@ class RateLimit:
         self._unsaid = 0
 
     def admit(self) -> int | None:
-        """None: keep silent. A number: say it, and how many were kept silent since the last one."""
+        """None if the line is suppressed; otherwise the number of lines suppressed since the last one."""
         second = int(self._clock.monotonic())
         if second != self._second:
             self._second = second
@@ -77,7 +77,7 @@ class _LogfmtFormatter(logging.Formatter):
 
 class _JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        # Only who wants it pays for it.
+        # Imported only if this format is used.
         import json
 
         return json.dumps(_fields(self, record), ensure_ascii=False)

@@ -1,7 +1,7 @@
-"""The event loop: uvloop where it can be imported, asyncio's own otherwise.
+"""The event loop: uvloop if it can be imported, otherwise asyncio's own.
 
-The loop itself is the Scheduler port (`call_soon`, `call_later`). SIGTERM, SIGINT and SIGHUP ask for a clean stop;
-another signal while stopping is ignored, so that an impatient Ctrl-C does not cut a clean shutdown short.
+The loop itself is the Scheduler port (`call_soon`, `call_later`). SIGTERM, SIGINT and SIGHUP begin a clean
+stop; further signals are ignored, so that a second Ctrl-C does not interrupt a clean shutdown.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ EventLoop = asyncio.AbstractEventLoop
 
 
 def new_event_loop() -> EventLoop:
-    """A loop for this thread; it is made current, since some of asyncio's primitives look it up."""
+    """A new loop, set as the current loop of this thread because some of asyncio's primitives look it up."""
     try:
         import uvloop
     except ImportError:
@@ -42,6 +42,6 @@ def stop_on_signals(loop: EventLoop, stop: Callable[[], object]) -> None:
 
 
 def stop_signals() -> list[signal.Signals]:
-    """What asks for a stop: also the end of the terminal, unless whoever started us (`nohup`) has it ignored."""
+    """The signals that begin a stop; SIGHUP only if the parent process has not ignored it (`nohup`)."""
     numbers = [signal.SIGTERM, signal.SIGINT]
     return numbers if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [*numbers, signal.SIGHUP]

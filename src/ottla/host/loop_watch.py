@@ -1,7 +1,7 @@
-"""How busy the loop is: how late it comes to its timers, and how much of the time it has nothing to do.
+"""The load of the event loop: the delay of its timers, and its idle time.
 
-A timer goes off twice a second. What it is late by is what a request that came at that moment would have waited for its
-turn; what the thread has cost in CPU since a minute ago, against the clock, is how busy it was.
+A timer fires twice a second. Its delay is the time that a request would have waited for the loop at that moment; the
+CPU time of the thread over the last minute, divided by the elapsed time, is the load.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 __all__ = ["LoopWatch"]
 
 INTERVAL_SECONDS = 0.5
-# A minute's worth.
+# The samples of a minute.
 SAMPLES_MAX = 120
 
 
 class LoopWatch:
-    """Runs on the loop that it watches."""
+    """Runs on the observed loop."""
 
     def __init__(self, loop: EventLoop) -> None:
         self._loop = loop
@@ -45,7 +45,7 @@ class LoopWatch:
             self._timer = None
 
     def idle_ratio(self) -> float:
-        """Between 0 and 1, over the last minute; to be asked on the loop's thread."""
+        """The idle share of the last minute, between 0 and 1; to be called on the loop's thread."""
         if not self._samples:
             return 1.0
         then, cpu_then = self._samples[0]
@@ -60,7 +60,7 @@ class LoopWatch:
 
     def _on_time(self) -> None:
         now = time.monotonic()
-        # The loop's own timers are as fine as milliseconds, and may be a little early.
+        # Timers of the loop have a resolution of milliseconds and may fire slightly early.
         late = max(now - self._due, 0.0)
         self.delays[int(late * 1e6).bit_length()] += 1
         self.delay_seconds += late

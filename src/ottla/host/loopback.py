@@ -1,10 +1,9 @@
-"""Connections that do not leave the machine: nothing is to be paced or held back for the sake of a network.
+"""Loopback connections: they need neither pacing nor a limit of unsent bytes.
 
-A listener on a loopback address has no other clients. The machine's congestion control does not know that: BBR, which
-many servers have for clients far away, sends by timers at the pace that it has measured, and that costs a broker more
-CPU time than all else it does for a consumer, and the consumer a quarter of its speed. Reno, which every Linux has,
-waits for nothing but the receiver. It has to be chosen for the listening socket: a connection that began with pacing
-keeps its timers, whatever is chosen for it later.
+A listener on a loopback address has only local clients, but uses the machine's congestion control. BBR, which many
+servers use for remote clients, paces by timers. That costs a broker more CPU time than all its other work for a
+consumer, and the consumer a quarter of its throughput. Reno, which every Linux has, waits only for the receiver. It has
+to be set on the listening socket: a connection that began with pacing keeps its timers even if it is set later.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ _UNPACED = b"reno"
 
 
 def is_loopback(bound: socket.socket) -> bool:
-    """Whether only this machine can reach the address that the socket is bound to."""
+    """Whether the socket is bound to a loopback address."""
     address = str(bound.getsockname()[0]).removeprefix("::ffff:")
     return address == "::1" or address.startswith("127.")
 
 
 def send_without_pacing(listening: socket.socket) -> None:
-    """For the connections that are accepted from it."""
+    """Selects Reno for the connections that are accepted from this socket."""
     if hasattr(socket, "TCP_CONGESTION"):
-        # An administrator may have forbidden it: then they are sent to as all others are.
+        # An administrator may have forbidden Reno: then the machine's default is used.
         with contextlib.suppress(OSError):
             listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, _UNPACED)

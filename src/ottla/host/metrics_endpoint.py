@@ -1,9 +1,9 @@
 """Metrics and health over HTTP: `/metrics`, `/health/live`, `/health/ready`.
 
 As much of HTTP/1.1 as a scrape, a probe or a browser needs: GET and HEAD, one request per connection, no bodies. It
-runs on the node's own loop, so that an answer to `/health/live` says that the loop turns. A scrape is put together in
-portions of a few milliseconds with the node's work in between; everything that counts is bounded, for the port may
-be open to many.
+runs on the node's own loop, so that an answer to `/health/live` proves that the loop turns. A scrape is rendered in
+portions of a few milliseconds with the node's work in between. All resources are bounded, because the port may be open
+to many clients.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ logger = logging.getLogger("ottla.host.metrics_endpoint")
 REQUEST_BYTES_MAX = 8 * 1024
 CONNECTIONS_MAX = 32
 CONNECTION_SECONDS_MAX = 30.0
-# When the process is out of descriptors, accepting pauses for this long: the backlog keeps whoever asks.
+# When the process is out of descriptors, accepting pauses for this long; clients wait in the backlog.
 ACCEPT_RETRY_SECONDS = 0.2
-# How long a scrape may hold the loop at a time.
+# The longest time that a scrape may occupy the loop without a pause.
 PORTION_SECONDS_MAX = 0.002
 
 _TEXT = "text/plain; charset=utf-8"
@@ -35,16 +35,16 @@ _END_OF_REQUEST = b"\r\n\r\n"
 
 
 class Pages(Protocol):
-    """What there is to tell."""
+    """The source of the pages."""
 
     def metrics(self) -> tuple[str, Iterator[str]] | None:
-        """The content type and the text in portions; None while the node has nothing to tell."""
+        """The content type and the text in portions; None before the node has metrics."""
 
     def held_up(self, seconds: float) -> None:
-        """A step of a scrape has held the loop for so long."""
+        """Reports how long a step of a scrape has occupied the loop."""
 
     def unready(self) -> str | None:
-        """Why the node does not serve clients now; None when it does."""
+        """The reason why the node does not serve clients; None if it does."""
 
 
 class MetricsEndpoint:
@@ -80,7 +80,7 @@ class MetricsEndpoint:
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             return
         except OSError:
-            # Out of descriptors or memory. The socket stays readable, and the loop would come back at once.
+            # Out of descriptors or memory. The socket stays readable, so without a pause the loop would spin.
             self._loop.remove_reader(self._socket.fileno())
             self._loop.call_later(ACCEPT_RETRY_SECONDS, self._accept_again)
             return
@@ -150,7 +150,7 @@ class _HttpConnection:
             self._send("431 Request Header Fields Too Large", "the request is too large\n")
 
     def _fail(self, defect: Exception) -> None:
-        """A defect of ours costs this scrape, and nobody else anything."""
+        """A defect fails this scrape only."""
         logger.error("a scrape failed", exc_info=defect)
         self._send("500 Internal Server Error", "the metrics cannot be read\n")
 
@@ -192,7 +192,7 @@ class _HttpConnection:
         self._collect(content_type, portions, [], with_body)
 
     def _collect(self, content_type: str, portions: Iterator[str], collected: list[str], with_body: bool) -> None:
-        """Renders for a moment, and goes on in the loop's next turn."""
+        """Renders for a limited time, and continues in the next turn of the loop."""
         if self._deadline is None:
             return
         begun = time.monotonic()
@@ -240,7 +240,7 @@ class _HttpConnection:
         try:
             self._socket.shutdown(socket.SHUT_WR)
         except OSError:
-            # The client has closed first.
+            # The client has closed the connection.
             self.close()
             return
         self.close()

@@ -1,4 +1,4 @@
-"""What a node tells over HTTP: puts the figures of the edge together with those of the broker."""
+"""The HTTP pages of a node: combines the figures of `host` with those of the broker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["NodePages"]
 
 
 class NodePages:
-    """The tables of metrics are imported with the first scrape: a node that nobody scrapes does not pay for them."""
+    """The tables of metrics are imported with the first scrape, so that a node without scrapes does not load them."""
 
     def __init__(
         self, *, watch: LoopWatch, workers: ThreadWorkers, listeners: Callable[[], Iterable[Listener]]
@@ -31,7 +31,7 @@ class NodePages:
         self._reader: MetricsReader | None = None
         self._step_times = [0] * TIME_PLACES
         self._step_seconds = 0.0
-        # Set as soon as there is one, which may be before clients are let in.
+        # Set as soon as the broker exists, which may be before clients are admitted.
         self.broker: Broker | None = None
         self.not_ready: str | None = "the node is starting"
 

@@ -1,10 +1,10 @@
-"""One node in this process: the world it lives in, its sockets, and the loop that runs it all.
+"""One node in this process: its ports to the operating system, its sockets, and its event loop.
 
-Start: bind the ports (a conflict is found before anything is touched), then everything `ottla.broker.lifecycle` does
-(lock, recover, replay, register), then let clients in, then say so; a controller's listener opens as soon as there is a
-controller, since the other nodes need it to start. Stop: hand over what is led while still serving, let nobody new in,
-answer what is under way, then the lifecycle's end (flush, clean-shutdown marker), close. `start` and `stop` are
-callbacks on the loop; `run` is what a process does for its whole life.
+Start: bind the ports (a conflict is found before anything is changed), run `ottla.broker.lifecycle` (lock, recover,
+replay, register), accept clients, report ready. A controller's listener opens as soon as the controller exists, because
+other nodes need it to start. Stop: hand over leadership while still serving, accept no new connections, answer pending
+requests, end the lifecycle (flush, clean-shutdown marker), close. `start` and `stop` are callbacks on the loop; `run`
+returns when the node has ended.
 """
 
 from __future__ import annotations
@@ -46,39 +46,39 @@ __all__ = ["NodeProcess", "StartError", "address"]
 
 logger = logging.getLogger("ottla.host.node_process")
 
-# How long answers that are under way may keep a stopping node; parked fetches would wait for their full time.
+# How long pending answers may delay a stop; parked fetches would wait for their full time.
 DRAIN_SECONDS_MAX = 0.25
 DRAIN_POLL_SECONDS = 0.01
 
-# Answered but unsent bytes a connection may hold before its next requests have to wait.
+# The most unsent bytes of answers of a connection before its next requests have to wait.
 UNSENT_BYTES_MAX = 4 * 1024 * 1024
 
-# What another node may answer at least; a fetch may bring one batch, as large as a request may be, beyond its limit.
+# The lower bound of the response limit; a fetch may exceed its own limit by one batch of the largest request size.
 RESPONSE_BYTES_MAX = 128 * 1024 * 1024
 
-# Of sockets of clients, and of those of a follower.
+# Kafka's defaults for the sockets of clients and of followers.
 KAFKA_BUFFER_BYTES_DEFAULT = 102_400
 KAFKA_REPLICA_BUFFER_BYTES_DEFAULT = 65_536
 
 KAFKA_BACKLOG_SIZE_DEFAULT = 50
 BACKLOG_SIZE_DEFAULT = 1024
 
-# Hosts that can be listened on but not connected to; others are told the machine's name instead.
+# Hosts that can be bound but not connected to; the machine's name is advertised instead.
 EVERY_ADDRESS = ("", "0.0.0.0", "::")
 
-# Most objects of a request die by reference count: looking for cycles seldom is enough.
+# Most objects of a request are freed by reference count, so rare collections are enough.
 GC_THRESHOLDS = (50_000, 50, 100)
 
-# When a node that has just started looks through its memory once, which takes about 15 ms.
+# The delay of one full collection after the start, which takes about 15 ms.
 SETTLE_SECONDS = 0.5
 
-# A worker that computes in Python gives way to the loop after this long. The loop lets go of the interpreter at every
-# system call, so with Python's default of 5 ms one request could wait several times that long behind a cleaning log.
+# The longest time that a worker computing in Python holds the interpreter. The loop releases the interpreter at every
+# system call, so with Python's default of 5 ms a request could wait several times that long for the log cleaner.
 SWITCH_INTERVAL_SECONDS = 0.0005
 
 
 class NodeProcess:
-    """Runs one node. `on_ready` is called with the addresses once produce is accepted."""
+    """Runs one node. `on_ready` is called with the addresses once records are accepted."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class NodeProcess:
         on_locked: Callable[[], object] | None = None,
         lifeline: int | None = None,
     ) -> None:
-        """`lifeline` is a descriptor whose other end is held by whoever started the node: when it closes, we stop."""
+        """`lifeline` is a descriptor whose other end the parent process holds: when it closes, the node stops."""
         self._config = config
         self._on_ready = on_ready
         self._on_bound = on_bound
@@ -137,11 +137,11 @@ class NodeProcess:
         self._stopping = False
 
     def run(self) -> None:
-        """Runs the node until it is told to stop; raises StartError when it cannot even start."""
+        """Runs the node until it is stopped; raises StartError if it cannot start."""
         loop = self._loop
         loop.set_exception_handler(_log_exception)
         sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
-        # On the loop, because uvloop loses signals that come between the installation of their handler and its run.
+        # On the loop, because uvloop loses signals that arrive between the installation of their handler and its run.
         loop.call_soon(self._start)
         try:
             loop.run_forever()
@@ -160,21 +160,21 @@ class NodeProcess:
 
     @property
     def metrics_url(self) -> str | None:
-        """Where metrics are told, once the ports are bound; None for nowhere."""
+        """The URL of the metrics, once the ports are bound; None without a metrics listener."""
         if self._endpoint is None or self._config.metrics_address is None:
             return None
         host = self._config.metrics_address[0]
         return f"http://{address('127.0.0.1' if host in EVERY_ADDRESS else host, self._endpoint.port)}/metrics"
 
     def stop(self) -> None:
-        """Begins a clean stop; `run` returns when it is done."""
+        """Begins a clean stop; `run` returns when it is complete."""
         if self._stopping:
             return
         self._stopping = True
         self._pages.not_ready = "the node is stopping"
         logger.info("node %d is stopping", self._config.node_id)
-        # What is half started cannot be stopped cleanly: `_on_started` goes on from here. But a node that waits for a
-        # controller elsewhere may have to wait for long.
+        # A node that is starting cannot stop cleanly: `_on_started` continues from here. But the wait for a remote
+        # controller may take long, so it is interrupted.
         if self._started:
             self._leave()
         elif self._lifecycle is not None and self._lifecycle.waits_for_controller:
@@ -184,7 +184,7 @@ class NodeProcess:
         assert self._lifeline is not None
         if not os.read(self._lifeline, 4096):
             self._loop.remove_reader(self._lifeline)
-            logger.info("whoever started node %d is gone", self._config.node_id)
+            logger.info("node %d stops because its parent process has ended", self._config.node_id)
             self.stop()
 
     def _leave(self) -> None:
@@ -237,7 +237,7 @@ class NodeProcess:
             is_controller = endpoint in self._config.controller_endpoints
             self._bound.append((bound, _listener_info(endpoint, shown, bound, is_controller=is_controller)))
         if self._config.metrics_address is not None:
-            # Open from here on: while the logs are recovered, it is the only one who answers.
+            # Open from here on: it is the only endpoint that answers during recovery.
             host, port = self._config.metrics_address
             self._endpoint = MetricsEndpoint(
                 loop=self._loop, bound_socket=bind(host, port, self._options), pages=self._pages
@@ -266,7 +266,7 @@ class NodeProcess:
         ]
         logger.info("node %d of cluster %s is ready at %s", broker.node_id, broker.cluster_id, ", ".join(addresses))
         self._on_ready(addresses)
-        # Not now, when the first client is on its way.
+        # Not now, because the first client is about to connect.
         self._loop.call_later(SETTLE_SECONDS, _settle_memory)
 
     def _on_startup_time_over(self) -> None:
@@ -306,7 +306,7 @@ class NodeProcess:
             listener.open()
 
     def _new_admission(self, broker: Broker, *, are_controllers: bool) -> Admission:
-        """One for the controller's listeners, one for the broker's: clients must not keep nodes out of the quorum."""
+        """Separate admission for the controller's listeners, so that clients cannot keep nodes out of the quorum."""
         names = {info.name for _, info in self._bound if not info.is_controller}
         between_brokers = broker.config.inter_broker_listener_name
         is_protected = not are_controllers and len(names) > 1
@@ -314,7 +314,7 @@ class NodeProcess:
         if limits is None:
             limits = self._limits = FollowedLimits(broker.config, self._workers)
             broker.on_config_changed.append(self._on_config_changed)
-            # What was set in earlier runs.
+            # The value may have been changed in an earlier run.
             self._workers.threads_max = broker.config.num_io_threads
         admission = Admission(limits.limits, protected_listener=between_brokers if is_protected else None)
         if is_protected:
@@ -323,16 +323,16 @@ class NodeProcess:
         return admission
 
     def _make_room(self) -> None:
-        """Another broker was let in beyond max.connections: the client that was silent for longest has to go."""
+        """A broker was admitted beyond max.connections: closes the client connection with the longest silence."""
         between_brokers = self._config.inter_broker_listener_name
         candidates = [
             listener.longest_silent
             for listener in self._listeners
             if not listener.info.is_controller and listener.info.name != between_brokers
         ]
-        silent = min(filter(None, candidates), key=lambda one: one.last_active, default=None)
+        silent = min(filter(None, candidates), key=lambda connection: connection.last_active, default=None)
         if silent is not None:
-            silent.close("another broker needs its place: max.connections is reached")
+            silent.close("max.connections is reached and a broker needs a connection")
 
     def _on_config_changed(self, config: BrokerConfig) -> None:
         assert self._limits is not None
@@ -342,7 +342,7 @@ class NodeProcess:
     # -- stopping --------------------------------------------------------------------------------------------------
 
     def _drain(self, deadline: float) -> None:
-        """Waits a moment for answers that are under way."""
+        """Waits a limited time for pending answers."""
         if any(listener.connections for listener in self._listeners) and self._loop.time() < deadline:
             self._loop.call_later(DRAIN_POLL_SECONDS, self._drain, deadline)
             return
@@ -358,8 +358,8 @@ class NodeProcess:
         self._loop.stop()
 
     def _on_fatal(self, error: BaseException) -> None:
-        """The node cannot go on (its metadata log failed): stop without claiming a clean end."""
-        logger.critical("node %d cannot go on: %s", self._config.node_id, error)
+        """The node cannot continue (its metadata log failed): stops without the clean-shutdown marker."""
+        logger.critical("node %d cannot continue: %s", self._config.node_id, error)
         self._end_with(error)
 
     def _end_with(self, error: BaseException) -> None:
@@ -372,14 +372,14 @@ class NodeProcess:
 
 
 def _settle_memory() -> None:
-    """What was loaded so far stays for good: the collector need not look at it again."""
+    """Excludes the objects loaded so far from garbage collection: they live until the end."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
 
 
 def address(host: str, port: int) -> str:
-    """As clients take it; the colons of an IPv6 address need brackets."""
+    """host:port; an IPv6 address is put into brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -399,20 +399,20 @@ def _listener_info(
 
 
 def _buffer_bytes(configured: int, *, kafka_default: int = KAFKA_BUFFER_BYTES_DEFAULT) -> int:
-    """What SO_SNDBUF and SO_RCVBUF are set to; -1 leaves them to the operating system.
+    """The value for SO_SNDBUF and SO_RCVBUF; -1 leaves it to the operating system.
 
-    Setting them switches off the kernel's own tuning, which begins above Kafka's default and grows with the
-    connection: a batch of 1 MB costs less than half the CPU that way. So that default, written out or not, means the
-    kernel's tuning here, and any other value is taken literally.
+    Setting it disables the kernel's own tuning, which begins above Kafka's default and grows with the connection: with
+    it a batch of 1 MB costs less than half the CPU. So Kafka's default, explicit or not, means the kernel's tuning
+    here, and any other value is set as it is.
     """
     return -1 if configured == kafka_default else configured
 
 
 def _backlog_size(configured: int) -> int:
-    """How many clients may wait to be let in.
+    """The number of clients that may wait in the backlog.
 
-    Kafka has a thread that does nothing but accept, so 50 is enough there; here a burst waits for the loop, and who
-    finds the backlog full tries again only after a second. So that default means a larger one.
+    Kafka has a thread that only accepts, so 50 is enough there. Here a burst waits for the loop, and a client that
+    finds the backlog full retries only after a second. So Kafka's default means a larger backlog.
     """
     return BACKLOG_SIZE_DEFAULT if configured == KAFKA_BACKLOG_SIZE_DEFAULT else configured
 

@@ -1,4 +1,4 @@
-"""What the operating system says of this process; read when somebody asks."""
+"""Figures of the operating system about this process, read on demand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 
 __all__ = ["ProcessFigures", "START_TIME_SECONDS", "process_figures"]
 
-# Close enough: this module is imported while the process starts.
+# Approximately the start of the process, which imports this module early.
 START_TIME_SECONDS = time.time()
 
 _STATUS = "/proc/self/statm"
@@ -44,7 +44,7 @@ def process_figures() -> ProcessFigures:
 
 
 def _memory() -> tuple[int, int]:
-    """(virtual, resident) bytes; where there is no /proc, the most that was ever resident."""
+    """(virtual, resident) bytes; without /proc, the peak of resident bytes."""
     try:
         with open(_STATUS, encoding="ascii") as file:
             pages = file.read().split()
@@ -55,7 +55,7 @@ def _memory() -> tuple[int, int]:
 
 def _open_files() -> int:
     try:
-        # The listing itself has one open.
+        # Without the descriptor of the listing itself.
         return len(os.listdir(_DESCRIPTORS)) - 1
     except OSError:
         return 0

@@ -1,8 +1,8 @@
-"""Room on disk for what a file is about to become, without a word of it in the file's length.
+"""Reserves disk blocks beyond the end of a growing file, without changing its length.
 
-A file system that finds a block for every write, one after another, spends a quarter of a large write's time on it;
-finding many at once costs hardly more than finding one. Linux alone knows how (`fallocate` that keeps the size), and
-Python does not call it, so it is called by way of `ctypes`, which is loaded when the first file has become large.
+Allocating blocks for every write takes a quarter of the time of a large write; allocating many at once costs hardly
+more than allocating one. Only Linux can do this (`fallocate` that keeps the size). Python has no function for it, so it
+is called through `ctypes`, which is imported when the first file becomes large.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from functools import cache
 
 __all__ = ["GROWN_BYTES", "NO_END", "STEP_BYTES", "STEP_BYTES_MAX", "room_for"]
 
-# A file that has become as large as this goes on growing, likely; smaller ones keep no room for themselves.
+# A file of this size is likely to keep growing; smaller files reserve nothing.
 GROWN_BYTES = 8 * 1024 * 1024
 
-# So much at once, and the more the larger the file has become: an eighth of it. Thousands of files may grow at the same
-# time, and what they keep is room that others cannot have.
+# The reservation grows with the file: an eighth of its size, within these bounds. Thousands of files may grow at the
+# same time, and reserved room is not available to other files.
 STEP_BYTES = 1024 * 1024
 STEP_BYTES_MAX = 16 * 1024 * 1024
 _STEP_SHIFT = 3
@@ -28,10 +28,9 @@ _KEEP_SIZE = 1
 
 
 def room_for(descriptor: int, end: int) -> int:
-    """Reserves room up to some place beyond `end`, and tells up to where nobody needs to ask again.
+    """Reserves room beyond `end`; returns the position up to which no further call is needed.
 
-    Nothing fails here: a file system that cannot do this is not asked again, and a disk that has no room left says so
-    when something is written.
+    Never fails: a file system without support is not asked again, and a full disk will show in the next write.
     """
     fallocate = _fallocate()
     step = min(max(end >> _STEP_SHIFT, STEP_BYTES), STEP_BYTES_MAX)

@@ -1,8 +1,7 @@
-"""The Workers port: a few threads for what would stall the loop.
+"""The Workers port: a few threads for tasks that would block the loop.
 
-Threads start when work arrives and there is no idle one, up to a fixed number, and stay. Finished work goes into one
-queue that the loop empties: while a wake-up is on its way, further results ride along with it, so that a burst of
-fsyncs costs one wake-up and not one each.
+A thread starts when work arrives and no thread is idle, up to a fixed number, and stays. Results go into one queue that
+the loop empties: results that arrive while a wake-up is pending share it, so that a burst of fsyncs costs one wake-up.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ logger = logging.getLogger("ottla.host.workers")
 
 T = TypeVar("T")
 
-# More waiting tasks than this is a leak or an overload: refuse instead of growing without end. There may be one for
-# each of a node's logs at a time, when old segments are removed, and whoever is refused may have to stop the node.
+# More waiting tasks than this are a leak or an overload: refuse instead of growing without bound. There may be one task
+# per log of a node when old segments are removed, and a refusal may stop the node.
 TASKS_WAITING_MAX = 1_000_000
 
 _Task = tuple[Callable[..., Any], tuple[Any, ...], Deferred[Any]]
 
 
 class TooManyTasks(OSError):
-    """The workers' queue is full: a shortage that passes, and no fault of a disk."""
+    """The workers' queue is full: a temporary shortage, not an error of a disk."""
 
     def __init__(self, message: str) -> None:
         super().__init__(errno.ENOMEM, message)
@@ -43,7 +42,7 @@ class ThreadWorkers:
     def __init__(self, loop: EventLoop, *, threads_max: int) -> None:
         assert threads_max > 0
         self._loop = loop
-        # May change: more threads start when there is work for them, threads that run already stay.
+        # May change: more threads start when there is work; running threads stay.
         self.threads_max = threads_max
         self._threads: list[threading.Thread] = []
         self._tasks: SimpleQueue[_Task | None] = SimpleQueue()
@@ -54,7 +53,7 @@ class ThreadWorkers:
 
     @property
     def outstanding(self) -> int:
-        """Tasks submitted whose results were not delivered yet."""
+        """Submitted tasks whose results are not delivered yet."""
         return self._outstanding
 
     @property
@@ -73,7 +72,7 @@ class ThreadWorkers:
         return deferred
 
     def close(self) -> None:
-        """Runs what was submitted to its end, delivers it, and ends the threads. Blocks: for the end of a node."""
+        """Completes all submitted tasks, delivers their results, and ends the threads. Blocks; called at the end."""
         self._closed = True
         for _ in self._threads:
             self._tasks.put(None)
@@ -97,9 +96,10 @@ class ThreadWorkers:
                 _let_go_of_frames(caught)
                 error = caught
             self._finished.append((deferred, value, error))
-            # Dropped now: an idle thread must not keep the last task's buffers alive.
+            # Dropped now, so that an idle thread does not keep the buffers of the last task alive.
             del task, function, arguments, deferred, value, error
-            # Appended first, flag read second; `_deliver` clears first and reads second: no result is left behind.
+            # This appends before it reads the flag, `_deliver` clears the flag before it reads the queue: no result is
+            # missed.
             if not self._wake_up_sent and not self._closed:
                 self._wake_up_sent = True
                 self._loop.call_soon_threadsafe(self._deliver)
@@ -116,15 +116,15 @@ class ThreadWorkers:
                 else:
                     deferred.fail(error)
             except Exception:
-                # A defect in what waited for this result is no reason to lose the results after it.
-                logger.exception("what waited for a background task failed")
+                # An exception in a callback must not lose the results after it.
+                logger.exception("the callback of a background task failed")
 
 
 def _let_go_of_frames(error: BaseException) -> None:
-    """Empties the frames of the tracebacks, which still say where it happened.
+    """Clears the local variables in the frames of the tracebacks; file names and lines stay.
 
-    They hold what the task worked on, and often lead back to the error itself: refused buffers would stay for as long
-    as anybody holds the error, and longer, until the next collection.
+    Frames hold the buffers of the task and often refer to the error itself: the buffers would stay in memory as long as
+    the error does, and until the next garbage collection.
     """
     link: BaseException | None = error
     while link is not None:
