@@ -50,9 +50,9 @@ def test_keys_of_other_releases_in_the_log_are_passed_over() -> None:
     ("name", "value", "message"),
     [
         ("no.such.key", "1", "There is no topic configuration named no.such.key."),
-        ("message.format.version", "2.0", "message.format.version is no topic configuration: since 4.0"),
+        ("message.format.version", "2.0", "message.format.version is not a topic configuration: since 4.0"),
         ("log.retention.hours", "1", "named log.retention.hours; for one topic it is retention.ms."),
-        ("leader.replication.throttled.replica", "*", "it is written leader.replication.throttled.replicas"),
+        ("leader.replication.throttled.replica", "*", "its name is leader.replication.throttled.replicas"),
         ("message.downconversion.enable", "true", "since 4.0"),
         ("message.timestamp.difference.max.ms", "1", "message.timestamp.before.max.ms"),
         ("segment.bytes", "1", "segment.bytes is 1, but it must be at least 1048576."),

@@ -1,4 +1,4 @@
-"""What keys must fulfil together, as Apache Kafka checks it before a node starts."""
+"""Checks of several keys together, which Apache Kafka also makes before a node starts."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 __all__ = ["check_together"]
 
-# Assignors of consumer groups; other ones would be classes of Java.
+# The assignors of consumer groups. Others would be Java classes.
 _ASSIGNORS = ("uniform", "range")
 
-# Of all classes that could choose replicas for consumers, those that come with Apache Kafka (KIP-392).
+# The replica selectors of Apache Kafka (KIP-392). Others would be Java classes.
 _REPLICA_SELECTORS = (
     None,
     "org.apache.kafka.common.replica.LeaderSelector",
@@ -26,7 +26,7 @@ _CODEC_MAX = 4
 
 
 def check_together(config: BrokerConfig) -> None:
-    """Raises ConfigError with one sentence for the first thing that does not fit."""
+    """Raises ConfigError for the first violation."""
     _check_node(config)
     _check_quorum(config)
     _check_listeners(config)
@@ -138,7 +138,7 @@ def _check_listeners(config: BrokerConfig) -> None:
 def _check_ports(config: BrokerConfig) -> None:
     hosts_by_port: dict[int, list[str]] = {}
     for endpoint in config.endpoints:
-        # Port 0 is a different free port each time; one port may serve IPv4 and IPv6 (KIP-797).
+        # Port 0 stands for a different free port each time. IPv4 and IPv6 may share a port (KIP-797).
         if endpoint.port != 0:
             hosts_by_port.setdefault(endpoint.port, []).append(endpoint.host)
     for port, hosts in hosts_by_port.items():

@@ -1,12 +1,12 @@
-"""A node's configuration: properties in, typed values out, checked as a whole.
+"""The configuration of a node: typed values, parsed from properties and validated as a whole.
 
-A `BrokerConfig` is immutable; a dynamic change makes a new one (`with_dynamic`). Attributes are named after the keys
-(`log.segment.bytes` is `log_segment_bytes`) and hold what is in force: where one key stands in for another
-(`log.retention.hours` for `log.retention.ms`, `log.dir` for `log.dirs`) the attribute of the winning key has the
-result. `get` gives the value of exactly that key, as set or by default.
+A `BrokerConfig` is immutable; a dynamic change creates a new one (`with_dynamic`). Attributes are named after the keys
+(`log.segment.bytes` is `log_segment_bytes`) and hold the effective values: if one key replaces another
+(`log.retention.hours` for `log.retention.ms`, `log.dir` for `log.dirs`), the attribute of the key with the highest
+precedence has the result. `get` returns the value of exactly that key, as set or by default.
 
-Keys are read in this order, the first that sets one wins: dynamic values of this node, dynamic defaults of the
-cluster, the properties file, the table's default (KIP-226).
+The precedence of values is: dynamic values of this node, dynamic defaults of the cluster, the properties file, the
+table's default (KIP-226).
 """
 
 from __future__ import annotations
@@ -41,34 +41,34 @@ _EMBEDDED = {
 
 
 class BrokerConfig(BrokerAttributes):
-    """Every broker key, typed; plus what follows from several of them together."""
+    """The values of all broker keys, and values derived from several keys."""
 
-    # The properties as given (node.id and broker.id both, when one is), before dynamic values.
+    # The properties of the file, without dynamic values. If one of node.id and broker.id is set, both are here.
     static: Mapping[str, str]
     dynamic: Mapping[str, str]
     dynamic_defaults: Mapping[str, str]
-    # Sentences for whoever starts the node: keys that are not known any more or never were, values that harm ...
+    # Warnings for the operator: unknown keys, keys of older releases, harmful values ...
     warnings: tuple[str, ...]
-    # ... and known ones that change nothing here, and why.
+    # ... and notes about keys that have no effect here.
     notes: tuple[str, ...]
-    # By listener name in upper case, then by key: what listener.name.* sets.
+    # The values of listener.name.* keys, by listener name in upper case and then by key.
     listener_overrides: Mapping[str, Mapping[str, str]]
 
     is_broker: bool
     is_controller: bool
     security_protocols: Mapping[str, str]
-    # All listeners that are bound, with the controller's.
+    # All listeners, including the controller's.
     endpoints: tuple[Endpoint, ...]
     broker_endpoints: tuple[Endpoint, ...]
     controller_endpoints: tuple[Endpoint, ...]
-    # What clients are told; an empty host means the machine's own name, a port of 0 the one that was bound.
+    # The endpoints for clients. An empty host stands for the machine's name, port 0 for the port that was bound.
     advertised_endpoints: tuple[Endpoint, ...]
-    # What other controllers are told; empty when advertised.listeners does not say.
+    # The endpoints for other controllers; empty if advertised.listeners has none.
     advertised_controller_endpoints: tuple[Endpoint, ...]
     quorum_voters: Mapping[int, Voter]
     quorum_bootstrap_servers: tuple[tuple[str, int], ...]
     connections_per_ip: Mapping[str, int]
-    # Where metrics are told; None for nowhere.
+    # The address of the metrics endpoint, if there is one.
     metrics_address: tuple[str, int] | None
 
     def __init__(
@@ -78,7 +78,7 @@ class BrokerConfig(BrokerAttributes):
         dynamic: Mapping[str, str] | None = None,
         dynamic_defaults: Mapping[str, str] | None = None,
     ) -> None:
-        """Raises ConfigError with one sentence for the first thing that is wrong."""
+        """Raises ConfigError for the first violation."""
         static = _with_both_ids(properties)
         values, remarks, overrides = _parse_all(static, dynamic_defaults or {}, dynamic or {})
         state = vars(self)
@@ -94,18 +94,18 @@ class BrokerConfig(BrokerAttributes):
 
     @classmethod
     def embedded(cls, properties: Mapping[str, str] | None = None) -> BrokerConfig:
-        """A node of both roles on the loopback address, for tests and `ottla up`; `properties` go over it."""
+        """A node of both roles on the loopback address, for tests and `ottla up`; `properties` take precedence."""
         return cls({**_EMBEDDED, **(properties or {})})
 
     def get(self, name: str) -> Setting:
-        """The value of exactly this key, as set or by default; KeyError when there is no such key."""
+        """The value of exactly this key, as set or by default. Raises KeyError for an unknown key."""
         values: dict[str, Setting] = vars(self)["_values"]
         return values[name]
 
     def with_dynamic(
         self, *, dynamic: Mapping[str, str] | None = None, dynamic_defaults: Mapping[str, str] | None = None
     ) -> BrokerConfig:
-        """The same node with other dynamic values; None leaves that layer as it is."""
+        """The configuration with other dynamic values; None keeps the current layer."""
         return BrokerConfig(
             self.static,
             dynamic=self.dynamic if dynamic is None else dynamic,
@@ -150,7 +150,7 @@ def _parse_all(*layers: Mapping[str, str]) -> tuple[dict[str, Setting], _Remarks
 
 
 def _warnings_about_pairs(values: Mapping[str, Setting]) -> list[str]:
-    """What is allowed, and does no good."""
+    """Warnings about combinations that are allowed but harmful."""
     interval_ms, session_ms = values["broker.heartbeat.interval.ms"], values["broker.session.timeout.ms"]
     assert isinstance(interval_ms, int)
     assert isinstance(session_ms, int)
@@ -163,11 +163,11 @@ def _warnings_about_pairs(values: Mapping[str, Setting]) -> list[str]:
 
 
 def _parse_listener_override(name: str, text: str, overrides: _Overrides) -> list[str]:
-    """Adds to `overrides` and returns what is to be said about it."""
+    """Adds the value to `overrides` and returns notes about it."""
     listener, _, key_name = name[len(LISTENER_PREFIX) :].partition(".")
     key = BROKER_KEYS.get(key_name)
     if key is None:
-        # A mechanism may stand before the key: listener.name.<name>.<mechanism>.sasl.jaas.config (KIP-85).
+        # A SASL mechanism may precede the key: listener.name.<name>.<mechanism>.sasl.jaas.config (KIP-85).
         key = BROKER_KEYS.get(key_name.partition(".")[2])
     if not listener or key is None:
         raise ConfigError(f"{name} does not end in the name of a broker configuration.", key=name)
@@ -179,7 +179,7 @@ def _parse_listener_override(name: str, text: str, overrides: _Overrides) -> lis
     key.check_supported(value)
     if key_name in _PER_LISTENER:
         return []
-    return [f"{name} has no effect: of one listener only {', '.join(sorted(_PER_LISTENER))} can be set."]
+    return [f"{name} has no effect: only {', '.join(sorted(_PER_LISTENER))} can be set for a single listener."]
 
 
 def _warning_about(name: str) -> str:
@@ -191,11 +191,11 @@ def _warning_about(name: str) -> str:
         return f"{name} is ignored {IGNORED_BROKER_KEYS[name]}."
     if name in TOPIC_KEYS and TOPIC_KEYS[name].synonyms:
         return f"{name} is ignored: topics have it, brokers have {TOPIC_KEYS[name].synonyms[0]} as their default."
-    return f"{name} is ignored: there is no such broker configuration."
+    return f"{name} is ignored: it is not a broker configuration."
 
 
 def _with_both_ids(properties: Mapping[str, str]) -> dict[str, str]:
-    """broker.id is the older name of node.id; each stands in for the other."""
+    """Sets both node.id and broker.id, its older name, if one of them is given."""
     static = dict(properties)
     if "broker.id" in static:
         static.setdefault("node.id", static["broker.id"])

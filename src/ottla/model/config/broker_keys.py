@@ -1,4 +1,4 @@
-"""Every broker key of Apache Kafka 4.3, put together from the tables by subject."""
+"""All broker keys of Apache Kafka 4.3, collected from the tables by subject."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BROKER_KEYS: Final[Mapping[str, ConfigKey]] = {
     for key in table
 }
 
-# Keys that no file sets, only a dynamic change; DescribeConfigs shows them only when they are set.
+# Keys that can only be set dynamically; DescribeConfigs shows them only if they are set.
 DYNAMIC_ONLY_KEYS: Final = frozenset(
     (
         "follower.replication.throttled.rate",
@@ -41,7 +41,7 @@ DYNAMIC_ONLY_KEYS: Final = frozenset(
     )
 )
 
-# Keys that stand in for one another, the winner first.
+# Groups of keys for the same value, in the order of precedence, by the name of each key.
 STAND_INS: Final[Mapping[str, tuple[str, ...]]] = {
     name: group
     for group in (

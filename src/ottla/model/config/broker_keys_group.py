@@ -23,7 +23,7 @@ from ottla.model.config.validators import AnyList, OneOf, SomeOf, at_least, betw
 
 __all__ = ["GROUP_KEYS"]
 
-# A table is read by its columns: name, type, default, what is accepted, importance, update mode, status; the sentence.
+# Columns: name, type, default, validator, importance, update mode, status, documentation.
 # fmt: off
 GROUP_KEYS: Final = (
     ConfigKey("offsets.topic.num.partitions", INT, 50, at_least(1), HIGH, READ_ONLY, HONOURED,
@@ -43,11 +43,11 @@ GROUP_KEYS: Final = (
     ConfigKey("offsets.commit.timeout.ms", INT, 5000, at_least(1), HIGH, READ_ONLY, HONOURED,
               "Longest time a commit waits for replicas."),
     ConfigKey("offset.metadata.max.bytes", INT, 4096, None, HIGH, READ_ONLY, HONOURED,
-              "Longest text that may be committed beside an offset."),
+              "Maximum length of the metadata of a committed offset."),
     ConfigKey("group.min.session.timeout.ms", INT, 6000, None, MEDIUM, READ_ONLY, HONOURED,
-              "Shortest session timeout a classic member may ask for."),
+              "Shortest session timeout of classic members."),
     ConfigKey("group.max.session.timeout.ms", INT, 1_800_000, None, MEDIUM, READ_ONLY, HONOURED,
-              "Longest session timeout a classic member may ask for."),
+              "Longest session timeout of classic members."),
     ConfigKey("group.initial.rebalance.delay.ms", INT, 3000, None, MEDIUM, READ_ONLY, HONOURED,
               "Time an empty classic group waits for more members before its first rebalance."),
     ConfigKey("group.max.size", INT, INT_MAX, at_least(1), MEDIUM, READ_ONLY, HONOURED,

@@ -1,4 +1,4 @@
-"""Broker keys: partitions on disk: directories, segments, retention, flushing, compaction."""
+"""Broker keys: log directories, segments, retention, flushing, compaction."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ottla.model.config.validators import AnyList, OneOf, SomeOf, at_least, betw
 
 __all__ = ["LOG_KEYS"]
 
-# A table is read by its columns: name, type, default, what is accepted, importance, update mode, status; the sentence.
+# Columns: name, type, default, validator, importance, update mode, status, documentation.
 # fmt: off
 LOG_KEYS: Final = (
     ConfigKey("log.dir", LIST, ("/tmp/kafka-logs",), AnyList(may_be_empty=False), HIGH, READ_ONLY, HONOURED,

@@ -30,19 +30,19 @@ from ottla.model.config.validators import AnyList, OneOf, at_least
 
 __all__ = ["NETWORK_KEYS"]
 
-# A table is read by its columns: name, type, default, what is accepted, importance, update mode, status; the sentence.
+# Columns: name, type, default, validator, importance, update mode, status, documentation.
 # fmt: off
 NETWORK_KEYS: Final = (
     ConfigKey("listeners", LIST, ("PLAINTEXT://:9092",), AnyList(may_be_empty=False), HIGH, PER_BROKER, HONOURED,
               "Addresses the node listens on, as NAME://host:port entries."),
     ConfigKey("advertised.listeners", LIST, None, AnyList(may_be_empty=False), HIGH, READ_ONLY, HONOURED,
-              "Addresses clients are told to connect to; those of listeners when not set."),
+              "Addresses that clients connect to; those of listeners when not set."),
     ConfigKey("listener.security.protocol.map", STRING,
               "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT", None,
               LOW, PER_BROKER, HONOURED,
-              "Which security protocol each listener name stands for."),
+              "The security protocol of each listener name."),
     ConfigKey("inter.broker.listener.name", STRING, None, None, MEDIUM, READ_ONLY, HONOURED,
-              "Listener over which brokers talk to each other."),
+              "Listener for connections between brokers."),
     ConfigKey("security.inter.broker.protocol", STRING,
               "PLAINTEXT", OneOf("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"), MEDIUM, READ_ONLY, SECURITY,
               "Security protocol between brokers, when inter.broker.listener.name is not set."),
@@ -59,7 +59,7 @@ NETWORK_KEYS: Final = (
     ConfigKey("socket.connection.setup.timeout.ms", LONG, 10_000, None, MEDIUM, READ_ONLY, HONOURED,
               "Time the first attempt to connect to another node may take."),
     ConfigKey("socket.connection.setup.timeout.max.ms", LONG, 30_000, None, MEDIUM, READ_ONLY, HONOURED,
-              "Longest time an attempt to connect to another node may take: each may take twice as long as the last."),
+              "Upper bound of the connection setup timeout, which doubles with each failed attempt."),
     ConfigKey("connections.max.idle.ms", LONG, 600_000, None, MEDIUM, READ_ONLY, HONOURED,
               "Idle time after which a connection is closed."),
     ConfigKey("connections.max.reauth.ms", LONG, 0, None, MEDIUM, READ_ONLY, SECURITY,

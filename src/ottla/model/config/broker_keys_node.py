@@ -1,4 +1,4 @@
-"""Broker keys: who the node is, the quorum of controllers, the metadata log."""
+"""Broker keys: the node's identity, the controller quorum, the metadata log."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ottla.model.config.values import REQUIRED
 
 __all__ = ["NODE_KEYS"]
 
-# A table is read by its columns: name, type, default, what is accepted, importance, update mode, status; the sentence.
+# Columns: name, type, default, validator, importance, update mode, status, documentation.
 # fmt: off
 NODE_KEYS: Final = (
     ConfigKey("process.roles", LIST, REQUIRED, SomeOf("broker", "controller"), HIGH, READ_ONLY, HONOURED,
@@ -41,7 +41,7 @@ NODE_KEYS: Final = (
     ConfigKey("broker.id", INT, -1, None, HIGH, READ_ONLY, HONOURED,
               "Older name of node.id."),
     ConfigKey("broker.rack", STRING, None, None, MEDIUM, READ_ONLY, HONOURED,
-              "Where the node stands; replicas of a partition are spread over racks."),
+              "The node's rack; replicas of a partition are spread over racks."),
     ConfigKey("broker.heartbeat.interval.ms", INT, 2000, None, MEDIUM, READ_ONLY, HONOURED,
               "Time between two heartbeats of a broker to the active controller."),
     ConfigKey("broker.session.timeout.ms", INT, 9000, None, MEDIUM, READ_ONLY, HONOURED,
@@ -53,13 +53,13 @@ NODE_KEYS: Final = (
     ConfigKey("controlled.shutdown.enable", BOOLEAN, True, None, MEDIUM, READ_ONLY, HONOURED,
               "Whether a stopping broker hands over its leaderships first."),
     ConfigKey("background.threads", INT, 10, at_least(1), HIGH, CLUSTER_WIDE, ONE_LOOP,
-              "Threads for odd jobs such as deleting files."),
+              "Threads for background work such as deleting files."),
     ConfigKey("controller.listener.names", LIST, REQUIRED, AnyList(may_be_empty=False), HIGH, READ_ONLY, HONOURED,
               "Listeners on which controllers are reached."),
     ConfigKey("controller.quorum.voters", LIST, (), AnyList(), HIGH, READ_ONLY, HONOURED,
               "The voters of a quorum of fixed members, as id@host:port entries."),
     ConfigKey("controller.quorum.bootstrap.servers", LIST, (), AnyList(), HIGH, READ_ONLY, HONOURED,
-              "Addresses at which the quorum of controllers is found."),
+              "Addresses of controllers, from which the quorum is discovered."),
     ConfigKey("controller.quorum.auto.join.enable", BOOLEAN, False, None, LOW, READ_ONLY, HONOURED,
               "Whether a new controller adds itself to the voters."),
     ConfigKey("controller.quorum.election.timeout.ms", INT, 1000, at_least(0), HIGH, READ_ONLY, HONOURED,

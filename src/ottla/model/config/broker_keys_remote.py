@@ -22,7 +22,7 @@ from ottla.model.config.validators import NonEmpty, at_least, between
 
 __all__ = ["REMOTE_KEYS"]
 
-# A table is read by its columns: name, type, default, what is accepted, importance, update mode, status; the sentence.
+# Columns: name, type, default, validator, importance, update mode, status, documentation.
 # fmt: off
 REMOTE_KEYS: Final = (
     ConfigKey("remote.log.storage.system.enable", BOOLEAN, False, None, MEDIUM, READ_ONLY, TIERED_STORAGE,

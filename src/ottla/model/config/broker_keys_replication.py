@@ -30,7 +30,7 @@ from ottla.model.config.validators import AnyList, at_least
 
 __all__ = ["REPLICATION_KEYS"]
 
-# A table is read by its columns: name, type, default, what is accepted, importance, update mode, status; the sentence.
+# Columns: name, type, default, validator, importance, update mode, status, documentation.
 # fmt: off
 REPLICATION_KEYS: Final = (
     ConfigKey("auto.create.topics.enable", BOOLEAN, True, None, HIGH, READ_ONLY, HONOURED,
@@ -58,7 +58,7 @@ REPLICATION_KEYS: Final = (
     ConfigKey("replica.socket.receive.buffer.bytes", INT, 65_536, None, HIGH, READ_ONLY, HONOURED,
               "Size of a follower's socket receive buffer; -1 leaves it to the operating system."),
     ConfigKey("replica.fetch.max.bytes", INT, 1 << 20, at_least(0), MEDIUM, READ_ONLY, HONOURED,
-              "Bytes a follower asks for per partition."),
+              "Maximum bytes that a follower fetches per partition."),
     ConfigKey("replica.fetch.wait.max.ms", INT, 500, None, HIGH, READ_ONLY, HONOURED,
               "Longest time a follower's fetch waits for data."),
     ConfigKey("replica.fetch.min.bytes", INT, 1, None, HIGH, READ_ONLY, HONOURED,
@@ -72,7 +72,7 @@ REPLICATION_KEYS: Final = (
     ConfigKey("replica.selector.class", STRING, None, None, MEDIUM, READ_ONLY, HONOURED,
               "Who chooses the replica a consumer reads from: the leader itself, or the rack of the consumer."),
     ConfigKey("num.replica.fetchers", INT, 1, at_least(1), HIGH, CLUSTER_WIDE, HONOURED,
-              "Connections with which a broker fetches from each other broker."),
+              "Connections for fetching from each source broker."),
     ConfigKey("num.replica.alter.log.dirs.threads", INT, None, None, HIGH, READ_ONLY, ONE_LOOP,
               "Threads that move replicas between directories."),
     ConfigKey("follower.fetch.last.tiered.offset.enable", BOOLEAN, False, None, MEDIUM, CLUSTER_WIDE, TIERED_STORAGE,

@@ -26,7 +26,7 @@ from ottla.model.config.validators import AnyList, OneOf, at_least, between
 
 __all__ = ["SECURITY_KEYS"]
 
-# A table is read by its columns: name, type, default, what is accepted, importance, update mode, status; the sentence.
+# Columns: name, type, default, validator, importance, update mode, status, documentation.
 # fmt: off
 SECURITY_KEYS: Final = (
     ConfigKey("authorizer.class.name", STRING, "", None, LOW, READ_ONLY, NO_AUTHORIZER,
@@ -102,13 +102,13 @@ SECURITY_KEYS: Final = (
     ConfigKey("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", LONG, 10_000, None, LOW, READ_ONLY, SECURITY,
               "Longest pause before the keys are fetched again."),
     ConfigKey("sasl.oauthbearer.clock.skew.seconds", INT, 30, None, LOW, READ_ONLY, SECURITY,
-              "Difference of clocks that is forgiven in a token's times."),
+              "Clock difference that is tolerated in a token's times."),
     ConfigKey("sasl.oauthbearer.expected.audience", LIST, (), AnyList(), HIGH, READ_ONLY, SECURITY,
               "Audiences a token may be meant for."),
     ConfigKey("sasl.oauthbearer.expected.issuer", STRING, None, None, HIGH, READ_ONLY, SECURITY,
               "Issuer a token must come from."),
     ConfigKey("sasl.oauthbearer.scope", STRING, None, None, MEDIUM, READ_ONLY, SECURITY,
-              "Scope asked for when a token is fetched."),
+              "Scope that is requested with a token."),
     ConfigKey("sasl.oauthbearer.scope.claim.name", STRING, "scope", None, LOW, READ_ONLY, SECURITY,
               "Claim that holds a token's scope."),
     ConfigKey("sasl.oauthbearer.sub.claim.name", STRING, "sub", None, LOW, READ_ONLY, SECURITY,

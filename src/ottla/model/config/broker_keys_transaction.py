@@ -11,11 +11,11 @@ from ottla.model.config.validators import at_least, between
 
 __all__ = ["TRANSACTION_KEYS"]
 
-# A table is read by its columns: name, type, default, what is accepted, importance, update mode, status; the sentence.
+# Columns: name, type, default, validator, importance, update mode, status, documentation.
 # fmt: off
 TRANSACTION_KEYS: Final = (
     ConfigKey("transaction.max.timeout.ms", INT, 900_000, at_least(1), HIGH, READ_ONLY, HONOURED,
-              "Longest transaction timeout a producer may ask for."),
+              "Longest transaction timeout of a producer."),
     ConfigKey("transactional.id.expiration.ms", INT, 604_800_000, at_least(1), HIGH, READ_ONLY, HONOURED,
               "Time after which an idle transactional id is forgotten."),
     ConfigKey("transaction.state.log.num.partitions", INT, 50, at_least(1), HIGH, READ_ONLY, HONOURED,
@@ -35,7 +35,7 @@ TRANSACTION_KEYS: Final = (
               LOW, READ_ONLY, HONOURED,
               "Time between two looks for transactional ids to forget."),
     ConfigKey("transaction.partition.verification.enable", BOOLEAN, True, None, LOW, CLUSTER_WIDE, HONOURED,
-              "Whether a partition asks the coordinator before it joins a transaction."),
+              "Whether a partition is verified with the coordinator before it joins a transaction."),
     ConfigKey("transaction.two.phase.commit.enable", BOOLEAN, False, None, LOW, READ_ONLY, HONOURED,
               "Whether a transaction may be prepared and outlive its timeout."),
     ConfigKey("add.partitions.to.txn.retry.backoff.ms", INT, 20, at_least(1), HIGH, READ_ONLY, HONOURED,

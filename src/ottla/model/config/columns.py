@@ -1,4 +1,4 @@
-"""Short names for what stands in the columns of the tables of keys."""
+"""Short names for the columns of the key tables."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""What may change while a node runs (KIP-226).
+"""Dynamic changes of broker configurations (KIP-226).
 
-A change of broker configuration is checked twice: `check_dynamic_names` and `check_dynamic_values` know only the
-tables, so that any controller can apply them; `check_dynamic_change` also knows the node the change is for, and tries
-the configuration that would result. All of them refuse with INVALID_REQUEST, as Apache Kafka does for brokers (for
-topics it is INVALID_CONFIG).
+A change is checked twice. `check_dynamic_names` and `check_dynamic_values` use only the tables, so that every
+controller can apply them. `check_dynamic_change` runs on the node itself and validates the resulting configuration. The
+checks fail with INVALID_REQUEST, as in Apache Kafka for brokers (for topics it is INVALID_CONFIG).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from ottla.model.errors import ErrorCode, KafkaError
 
 __all__ = ["check_dynamic_change", "check_dynamic_names", "check_dynamic_values", "usable_dynamic"]
 
-# Pools that may not grow to more than double or shrink to less than half of their size in one step.
+# Pool sizes, which may at most double or halve in one change.
 _POOLS: Final = (
     "background.threads",
     "log.cleaner.threads",
@@ -30,18 +29,18 @@ _POOLS: Final = (
     "num.replica.fetchers",
 )
 
-# A node may be started with none of these, but whoever took the last one away could never give it back.
+# Limits that must not become 0 dynamically: no client could connect to change them back.
 _NEVER_NONE: Final = ("max.connections", "max.connection.creation.rate")
 
-# Sockets are opened at start; these keys could change in Apache Kafka and cannot here yet.
+# Listeners are opened at start. These keys can change dynamically in Apache Kafka, but not here yet.
 _FIXED_AT_START: Final = ("listeners", "listener.security.protocol.map")
 
 
 def check_dynamic_names(names: Iterable[str], *, for_all_brokers: bool) -> None:
-    """Refuses keys that cannot change at run time, or not at this level; an unknown key may be set by anybody."""
+    """Rejects keys that cannot change at run time or not at this level. Unknown keys are accepted."""
     keys = {name: key for name in names if (key := _key_of(name)) is not None}
     if fixed := [name for name, key in keys.items() if key.update_mode is UpdateMode.READ_ONLY]:
-        # Kafka's own tool is tested for these words; see docs/decisions/0005-sentences-on-the-wire.md.
+        # Kafka's tests of its own tool expect these words; see docs/decisions/0005-sentences-on-the-wire.md.
         raise _refused(
             f"Cannot update these configs dynamically: [{', '.join(fixed)}]. "
             "Change the properties file and start the node again."
@@ -49,7 +48,7 @@ def check_dynamic_names(names: Iterable[str], *, for_all_brokers: bool) -> None:
     for name, key in keys.items():
         if for_all_brokers and (key.update_mode is UpdateMode.PER_BROKER or name.startswith(LISTENER_PREFIX)):
             raise _refused(f"{name} can only be set for one broker, not for all of them.")
-        # Certificates and keys change per listener, never for all of them at once.
+        # Certificates and keys can only change per listener.
         if name in TLS_KEYS:
             raise _refused(
                 f"{name} can only change for one listener: use {LISTENER_PREFIX}<listener in lower case>.{name}."
@@ -57,7 +56,7 @@ def check_dynamic_names(names: Iterable[str], *, for_all_brokers: bool) -> None:
 
 
 def check_dynamic_values(values: Mapping[str, str]) -> None:
-    """Refuses values that no broker could have."""
+    """Rejects values that are invalid for every broker."""
     for name, text in values.items():
         key = _key_of(name)
         if key is None:
@@ -67,7 +66,7 @@ def check_dynamic_values(values: Mapping[str, str]) -> None:
             if not is_tls_of_listener(name):
                 key.check_supported(value)
             if value == 0 and name.endswith(_NEVER_NONE):
-                raise ConfigError(f"{name} cannot become 0 while the node runs: nobody could connect.", key=name)
+                raise ConfigError(f"{name} cannot become 0 while the node runs: no client could connect.", key=name)
         except ConfigError as error:
             raise _refused(error.message) from None
 
@@ -78,7 +77,7 @@ def check_dynamic_change(
     dynamic: Mapping[str, str] | None = None,
     dynamic_defaults: Mapping[str, str] | None = None,
 ) -> BrokerConfig:
-    """The configuration of this node after the change; the arguments are whole layers, not differences."""
+    """The configuration of this node after the change. The arguments are complete layers, not differences."""
     try:
         changed = config.with_dynamic(dynamic=dynamic, dynamic_defaults=dynamic_defaults)
     except ConfigError as error:
@@ -94,9 +93,9 @@ def check_dynamic_change(
 def usable_dynamic(
     config: BrokerConfig, *, dynamic: Mapping[str, str], dynamic_defaults: Mapping[str, str]
 ) -> tuple[BrokerConfig, tuple[str, ...]]:
-    """The configuration with these layers, without what cannot be; and a sentence for each thing left out.
+    """The configuration with these layers, without their invalid values, and a message for each value left out.
 
-    What the metadata log holds may come from another release or another broker, and must not stop this node.
+    Values in the metadata log may come from another release or another broker, and must not stop this node.
     """
     own, defaults = dict(dynamic), dict(dynamic_defaults)
     problems: list[str] = []
@@ -109,16 +108,16 @@ def usable_dynamic(
                 del own[error.key]
             elif error.key in defaults:
                 del defaults[error.key]
-            elif not _take_off_one(config, own, defaults):
-                # Several keys do not fit together and none of them can be blamed: take the layers off as a whole.
+            elif not _drop_one_value(config, own, defaults):
+                # Several values contradict each other and no single one of them is the cause: drop both layers.
                 own, defaults = {}, {}
     raise AssertionError("without dynamic values the configuration was valid when the node started")
 
 
-def _take_off_one(config: BrokerConfig, own: dict[str, str], defaults: dict[str, str]) -> bool:
-    """Whether there is one value without which the rest can be; it is taken off then.
+def _drop_one_value(config: BrokerConfig, own: dict[str, str], defaults: dict[str, str]) -> bool:
+    """Removes one value if the remaining values are valid without it; returns whether there was such a value.
 
-    The rest may be what durability rests on, as `min.insync.replicas` for all brokers.
+    The remaining values may be needed for durability, such as `min.insync.replicas` for all brokers.
     """
     for layer in (own, defaults):
         for name in tuple(layer):

@@ -1,11 +1,11 @@
-"""What DescribeConfigs says: for each key the value in force, where it comes from, and what it would be otherwise.
+"""The content of DescribeConfigs: for each key its effective value, the source of the value, and its synonyms.
 
-A key's value is looked up in layers, and every layer that has it becomes a synonym, the winning one first: the
+A key's value is looked up in layers, and every layer that has it becomes a synonym, in the order of precedence: the
 resource's own settings, this node's dynamic values, the cluster's dynamic defaults, the properties file, the default
-(KIP-226). A broker key that has stand-ins (`log.retention.hours` for `log.retention.ms`) lists those too, but only
-after its own name has appeared: so the list always begins with the key that was asked for, as Apache Kafka's does.
+(KIP-226). For a broker key that other keys can replace (`log.retention.hours` for `log.retention.ms`), these are listed
+too, but only after the key itself, so that the list begins with the requested key, as in Apache Kafka.
 
-Pure functions over the tables; nothing here knows messages or the node.
+The functions are pure and use only the tables; they know neither messages nor the node.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ UNKNOWN_TYPE = 0
 
 
 class ConfigSource(IntEnum):
-    """Numbers are the protocol's."""
+    """The numbers of the protocol."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC_CONFIG = 1
@@ -64,14 +64,14 @@ class EffectiveConfig(NamedTuple):
     source: ConfigSource
     is_read_only: bool
     is_sensitive: bool
-    # A ConfigType, or 0 where the key is not known.
+    # A ConfigType, or 0 for an unknown key.
     type: int
     documentation: str | None
     synonyms: tuple[ConfigSynonym, ...]
 
 
 def describe_topic(config: BrokerConfig, overrides: Mapping[str, str]) -> Iterator[EffectiveConfig]:
-    """Every key, except that internal ones are told only where the topic sets them."""
+    """All topic keys; internal keys only if the topic sets them."""
     defaults = topic_defaults(config)
     for name, key in TOPIC_KEYS.items():
         if key.internal and name not in overrides:
@@ -86,7 +86,7 @@ def describe_topic(config: BrokerConfig, overrides: Mapping[str, str]) -> Iterat
 
 
 def describe_broker(config: BrokerConfig) -> Iterator[EffectiveConfig]:
-    """Every key of the node that is not internal, and every unknown one that somebody has set."""
+    """All broker keys that are not internal, and unknown keys that are set."""
     layers = (config.dynamic, config.dynamic_defaults, config.static)
     for name, key in BROKER_KEYS.items():
         is_set = any(name in layer for layer in layers)
@@ -99,7 +99,7 @@ def describe_broker(config: BrokerConfig) -> Iterator[EffectiveConfig]:
 
 
 def describe_cluster_defaults(dynamic_defaults: Mapping[str, str]) -> Iterator[EffectiveConfig]:
-    """The resource of type broker with an empty name: only what is set for all brokers."""
+    """The resource of type broker with an empty name: the values that are set for all brokers."""
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
     for name, text in dynamic_defaults.items():
         key = BROKER_KEYS.get(name)
@@ -156,7 +156,7 @@ def _described(
 
 
 def _described_unknown(config: BrokerConfig, name: str) -> EffectiveConfig:
-    """A key that is in no table may be a secret of some plug-in: its value is not shown."""
+    """An unknown key, which may be a secret of a plug-in: its value is not shown."""
     base = BROKER_KEYS.get(_without_listener(name))
     is_sensitive = base is None or base.is_sensitive
     synonyms = _broker_synonyms(config, name, is_sensitive=is_sensitive)
@@ -172,20 +172,20 @@ def _broker_synonyms(config: BrokerConfig, name: str, *, is_sensitive: bool | No
         names = (name, base)
     if is_sensitive is None:
         is_sensitive = BROKER_KEYS[name].is_sensitive
-    found = [
+    synonyms = [
         ConfigSynonym(other, None if is_sensitive else text, source)
         for layer, source in _layers(config)
         for other in names
         if (text := layer.get(other)) is not None
     ]
-    found.extend(
+    synonyms.extend(
         ConfigSynonym(other, None if is_sensitive else text, ConfigSource.DEFAULT_CONFIG)
         for other in names
         if other in BROKER_KEYS and (text := format_value(_default_of(BROKER_KEYS[other]))) is not None
     )
-    while found and found[0].name != name:
-        del found[0]
-    return tuple(found)
+    while synonyms and synonyms[0].name != name:
+        del synonyms[0]
+    return tuple(synonyms)
 
 
 def _layers(config: BrokerConfig) -> Iterator[tuple[Mapping[str, str], ConfigSource]]:
@@ -195,7 +195,7 @@ def _layers(config: BrokerConfig) -> Iterator[tuple[Mapping[str, str], ConfigSou
 
 
 def _stored(key: ConfigKey, text: str) -> Setting:
-    """A value that was set, perhaps by a release that took what this one does not: it is shown as it is."""
+    """The text of a value that was set, unchanged if this release cannot parse it."""
     try:
         return key.parse(text)
     except ConfigError:

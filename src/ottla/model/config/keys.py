@@ -1,7 +1,7 @@
 """A configuration key of a broker or topic: its type, default and validator, and whether this node honours it.
 
-The tables in the neighbouring modules are made of `ConfigKey`s and nothing else: parsing, validation, DescribeConfigs
-and `docs/configuration.md` all read the same entry.
+The tables in the neighbouring modules consist of `ConfigKey`s. Parsing, validation, DescribeConfigs and
+`docs/configuration.md` all use the same entry.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Standing(Enum):
 
 
 class Status(NamedTuple):
-    """Whether this node does what the key says, and if not, why."""
+    """Whether this node honours the key, and the reason if it does not."""
 
     standing: Standing
     reason: str
@@ -59,17 +59,17 @@ HONOURED: Final = Status(Standing.HONOURED, "")
 
 
 def inert(reason: str) -> Status:
-    """The key is accepted and changes nothing."""
+    """The key is accepted and has no effect."""
     return Status(Standing.INERT, reason)
 
 
 def refused(reason: str) -> Status:
-    """Any value but the default is refused, because what it asks for is not there."""
+    """Values other than the default are refused, because the feature is not available."""
     return Status(Standing.REFUSED, reason)
 
 
 class ConfigError(KafkaError):
-    """A configuration that is refused. The message is one sentence with the key, the value and what is allowed."""
+    """An invalid configuration. The message names the key, the value and the allowed values."""
 
     def __init__(self, message: str, *, key: str | None = None) -> None:
         super().__init__(ErrorCode.INVALID_CONFIG, message)
@@ -86,7 +86,7 @@ class ConfigKey(NamedTuple):
     status: Status
     documentation: str
     internal: bool = False
-    # For a topic key: the broker keys its default comes from, the one that wins first.
+    # For a topic key: the broker keys that provide its default, in the order of precedence.
     synonyms: tuple[str, ...] = ()
 
     @property
@@ -102,7 +102,7 @@ class ConfigKey(NamedTuple):
         return self.update_mode is UpdateMode.READ_ONLY
 
     def parse(self, text: str) -> Setting:
-        """The typed value, validated; raises ConfigError."""
+        """Parses and validates the text. Raises ConfigError."""
         try:
             value = parse_value(self.type, text)
         except ValueNotAllowed as error:
@@ -119,8 +119,8 @@ class ConfigKey(NamedTuple):
             raise ConfigError(complaint(self.name, _shown(self, value), self.validator.allowed), key=self.name)
 
     def check_supported(self, value: Setting) -> None:
-        """Raises ConfigError when this node cannot do what the value asks for."""
-        # An empty list asks for nothing.
+        """Raises ConfigError if the value requires a feature that is not available."""
+        # An empty list requires nothing.
         if self.status.standing is Standing.REFUSED and value not in (self.default, ()):
             raise ConfigError(
                 f"{self.name} cannot be set to {_shown(self, value)}: {self.status.reason}.", key=self.name

@@ -8,8 +8,8 @@ __all__ = ["LISTENER_PREFIX", "TLS_KEYS", "is_tls_of_listener"]
 
 LISTENER_PREFIX: Final = "listener.name."
 
-# Certificates and keys. A listener that does not use TLS may have them: they wait until it does, as in Apache Kafka.
-# A node whose listener should use TLS does not start, so nobody can take them for protection.
+# Certificates and keys. As in Apache Kafka, they may be set for a listener without TLS and have no effect there.
+# A node with a TLS listener does not start yet, so a listener cannot seem to be protected by them.
 TLS_KEYS: Final = frozenset(
     (
         "ssl.key.password",

@@ -1,4 +1,4 @@
-"""Endpoints: `NAME://host:port`, the map from listener names to security protocols, and the quorum's voters."""
+"""Parses endpoints (`NAME://host:port`), the map of listeners to security protocols, and the quorum's voters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NAME_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 
 
 class Endpoint(NamedTuple):
-    """Where one listener is; an empty host is every address of the machine (when binding) or its name."""
+    """The endpoint of a listener. An empty host means all addresses (to bind) or the machine's name (advertised)."""
 
     listener_name: str
     host: str
@@ -43,7 +43,7 @@ class Voter(NamedTuple):
 
 
 def parse_endpoints(key: str, texts: Sequence[str], protocol_map: Mapping[str, str]) -> tuple[Endpoint, ...]:
-    """Reads one key's list of endpoints; a listener name that is no security protocol has to be in the map."""
+    """Parses the endpoints of a key. A listener name that is not a security protocol has to be in the map."""
     endpoints = tuple(_parse_endpoint(key, text, protocol_map) for text in texts)
     _check_distinct(key, "listener name", [endpoint.listener_name for endpoint in endpoints])
     return endpoints
@@ -54,7 +54,7 @@ def _parse_endpoint(key: str, text: str, protocol_map: Mapping[str, str]) -> End
     if not separator or not name or not _NAME_CHARACTERS.issuperset(name):
         raise ConfigError(f"{key} has the entry {text!r}, but an entry must look like NAME://host:port.", key=key)
     host, port = _parse_address(key, text, address)
-    # Listener names are the same in any case (KIP-103).
+    # Listener names are case-insensitive (KIP-103).
     name = name.upper()
     protocol = protocol_map.get(name)
     if protocol is None:
@@ -71,14 +71,14 @@ def _parse_address(key: str, text: str, address: str) -> tuple[str, int]:
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:
-        raise ConfigError(f"{key} has the entry {text!r}, but an IPv6 address must stand in brackets.", key=key)
+        raise ConfigError(f"{key} has the entry {text!r}, but an IPv6 address must be in brackets.", key=key)
     if not separator or not is_number(port_text, at_most=65535):
         raise ConfigError(f"{key} has the entry {text!r}, which does not end in a port between 0 and 65535.", key=key)
     return host, int(port_text)
 
 
 def parse_protocol_map(text: str) -> dict[str, str]:
-    """`NAME:PROTOCOL,...` with names in upper case."""
+    """Parses `NAME:PROTOCOL,...`; names become upper case."""
     key = "listener.security.protocol.map"
     protocols: dict[str, str] = {}
     for entry in (part.strip() for part in text.split(",")):
@@ -98,7 +98,7 @@ def parse_protocol_map(text: str) -> dict[str, str]:
 
 
 def parse_voters(entries: Sequence[str]) -> dict[int, Voter]:
-    """`id@host:port,...`"""
+    """Parses `id@host:port,...`."""
     key = "controller.quorum.voters"
     voters: dict[int, Voter] = {}
     for entry in entries:
@@ -116,7 +116,7 @@ def parse_voters(entries: Sequence[str]) -> dict[int, Voter]:
 
 
 def parse_addresses(key: str, entries: Sequence[str]) -> tuple[tuple[str, int], ...]:
-    """`host:port,...`"""
+    """Parses `host:port,...`."""
     addresses = []
     for entry in entries:
         host, port = _parse_address(key, entry, entry)

@@ -1,6 +1,6 @@
-"""A partition's settings: the topic's own values over the broker's defaults, typed and frozen.
+"""The configuration of a partition's log: the topic's values and the broker's defaults, typed and immutable.
 
-Built once per topic and change of configuration, then read on every append, so the values lie in slots.
+It is built once per topic and configuration change and read on every append, so the values are in slots.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["LogConfig", "topic_defaults", "validate_topic_overrides"]
 
 
 class LogConfig:
-    """Every topic key as an attribute; `segment.bytes` is `segment_bytes`."""
+    """All topic keys as attributes; `segment.bytes` is `segment_bytes`."""
 
     __slots__ = (*(key.attribute for key in TOPIC_KEYS.values()), "overridden")
 
@@ -55,7 +55,7 @@ class LogConfig:
     segment_jitter_ms: int
     segment_ms: int
     unclean_leader_election_enable: bool
-    # Names of the keys the topic sets itself.
+    # The keys that the topic sets itself.
     overridden: frozenset[str]
 
     def __init__(self, values: Mapping[str, Setting], overridden: frozenset[str] = frozenset()) -> None:
@@ -69,7 +69,7 @@ class LogConfig:
 
     @classmethod
     def from_overrides(cls, broker_config: BrokerConfig, overrides: Mapping[str, str]) -> LogConfig:
-        """The topic's effective settings; keys of other releases are passed over, invalid values raise ConfigError."""
+        """The topic's effective configuration. Unknown keys are ignored, invalid values raise ConfigError."""
         values = topic_defaults(broker_config)
         known = frozenset(overrides.keys() & TOPIC_KEYS.keys())
         for name in known:
@@ -80,10 +80,10 @@ class LogConfig:
     def from_stored(
         cls, broker_config: BrokerConfig, overrides: Mapping[str, str]
     ) -> tuple[LogConfig, tuple[str, ...]]:
-        """The same of what the metadata hold, with a sentence for each value that this release does not take.
+        """Like `from_overrides` for values in the metadata log; returns a message for each value that is invalid here.
 
-        It was taken when it was set, perhaps by another release. The topic does without it alone: with all of its
-        settings ignored, a compacted topic would be one whose records are deleted after a week.
+        Such a value was accepted when it was set, perhaps by another release. Only this value is ignored: without all
+        of its settings, a compacted topic would delete its records after a week.
         """
         values = topic_defaults(broker_config)
         known: set[str] = set()
@@ -126,7 +126,7 @@ class LogConfig:
 
 
 def topic_defaults(broker_config: BrokerConfig) -> dict[str, Setting]:
-    """What a topic that sets nothing gets on this broker, by topic key."""
+    """The configuration of a topic without settings of its own on this broker, by topic key."""
     resolved: Mapping[str, Any] = vars(broker_config)
     return {
         name: resolved[key.synonyms[0].replace(".", "_")] if key.synonyms else key.default  # type: ignore[misc]
@@ -137,29 +137,29 @@ def topic_defaults(broker_config: BrokerConfig) -> dict[str, Setting]:
 def validate_topic_overrides(
     broker_config: BrokerConfig, overrides: Mapping[str, str], *, unchanged: Mapping[str, str] | None = None
 ) -> LogConfig:
-    """Checks what a client wants to set; raises ConfigError with the sentence for the answer.
+    """Checks the settings in a client's request. Raises ConfigError with the message for the response.
 
-    A key that the topic has `unchanged` from before is not checked against what is removed or refused: it may have
-    come with a data directory of another release.
+    A setting that the topic already has (`unchanged`) may be removed or refused in this release: it may come from a
+    data directory of another release.
     """
     before = unchanged or {}
     for name, text in overrides.items():
         if before.get(name) == text:
             continue
         if name in REMOVED_TOPIC_KEYS:
-            raise ConfigError(f"{name} is no topic configuration: {REMOVED_TOPIC_KEYS[name]}.", key=name)
+            raise ConfigError(f"{name} is not a topic configuration: {REMOVED_TOPIC_KEYS[name]}.", key=name)
         if name not in TOPIC_KEYS:
             raise ConfigError(f"There is no topic configuration named {name}{_hint(name)}.", key=name)
         key = TOPIC_KEYS[name]
         key.check_supported(key.parse(text))
-    # Whatever is new has been read above.
+    # New values have been parsed above.
     config, _ = LogConfig.from_stored(broker_config, overrides)
     _check_together(config)
     return config
 
 
 def _hint(name: str) -> str:
-    """A broker's name for a topic key is a common slip."""
+    """A hint for the broker's name of a topic key, which is a common mistake."""
     meant = [key.name for key in TOPIC_KEYS.values() if name in key.synonyms]
     return f"; for one topic it is {meant[0]}" if meant else ""
 

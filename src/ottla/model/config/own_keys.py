@@ -1,7 +1,7 @@
-"""Keys of this software's own, which Apache Kafka does not have.
+"""Keys of Ottla that Apache Kafka does not have.
 
-They stand apart from the tables of Kafka's keys, which are compared with Kafka's key by key. Kafka ignores them, so a
-properties file with them still serves both. They are read when the node starts and cannot change while it runs.
+They are separate from the tables of Kafka's keys, which tests compare with Kafka's. Kafka ignores them, so one
+properties file can serve both. They are read when the node starts and cannot change while it runs.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ OWN_KEYS: Final = {
     key.name: key
     for key in (
         ConfigKey("ottla.metrics.listener", STRING, "", None, MEDIUM, READ_ONLY, HONOURED,
-                  "Address (host:port) at which metrics and health are told over HTTP; port 0 takes a free one, empty "
-                  "tells them nowhere."),
+                  "Address (host:port) of the HTTP endpoint for metrics and health; port 0 is a free port, empty means "
+                  "no endpoint."),
         ConfigKey("ottla.log.format", STRING, "text", OneOf("text", "logfmt", "json"), LOW, READ_ONLY, HONOURED,
-                  "How the node writes its own log: a line for people, key=value pairs, or one JSON object per line."),
+                  "Format of the node's own log: text, key=value pairs, or one JSON object per line."),
     )
 }
 # fmt: on

@@ -1,9 +1,9 @@
-"""Java's .properties syntax, so that Kafka's server.properties files are read as they are.
+"""Parses and formats Java's .properties syntax, in which Kafka's server.properties files are written.
 
 A logical line is a key, a separator (`=`, `:` or blanks, with blanks around it) and a value. A line that ends in an
-odd number of backslashes goes on in the next one, whose leading blanks are dropped. `#` or `!` as the first
-non-blank character make a comment. A backslash makes the next character literal, except in `\\t \\n \\r \\f` and
-`\\uXXXX`. A key given twice keeps its last value.
+odd number of backslashes continues in the next line, whose leading blanks are dropped. A line is a comment if its first
+non-blank character is `#` or `!`. A backslash makes the next character literal, except in `\\t \\n \\r \\f` and
+`\\uXXXX`. If a key occurs twice, its last value counts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _UNESCAPES = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}
 
 
 def decode_properties(content: bytes) -> str:
-    """The text of a properties file: UTF-8, or else ISO 8859-1, as which Java reads them all."""
+    """Decodes a properties file as UTF-8, or as ISO 8859-1, Java's encoding, if it is not valid UTF-8."""
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError:
@@ -26,7 +26,7 @@ def decode_properties(content: bytes) -> str:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Raises ValueError, naming the line, when a `\\u` escape is not followed by four hexadecimal digits."""
+    """Raises ValueError with the line number if a `\\u` escape is not followed by four hexadecimal digits."""
     properties = {}
     for number, line in _logical_lines(text):
         key, value = _split(line)
@@ -38,18 +38,18 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def format_properties(properties: Mapping[str, str]) -> str:
-    """The inverse of `parse_properties`, one line per key, in the order given."""
+    """The inverse of `parse_properties`: one line per key, in the given order."""
     return "".join(f"{_escape(key, is_key=True)}={_escape(value, is_key=False)}\n" for key, value in properties.items())
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     pending: str | None = None
     first_number = 0
-    # str.splitlines would also break at form feeds and at Unicode's line separators, which Java does not.
+    # str.splitlines would also split at form feeds and at Unicode line separators, which Java does not do.
     lines = text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n")
     for number, raw in enumerate(lines, start=1):
         line = raw.lstrip(_BLANKS)
-        # As long as nothing but a backslash has come, what follows may still be blank or a comment.
+        # After a line with only a backslash, the next line may still be blank or a comment.
         if not pending:
             if not line or line[0] in "#!":
                 pending = None
@@ -100,7 +100,7 @@ def _unescape(text: str) -> str:
             else:
                 parts.append(_ESCAPES.get(escaped, escaped))
     joined = "".join(parts)
-    # Characters outside the basic plane are written as two escapes, a surrogate pair.
+    # Characters outside the basic multilingual plane are written as two escapes, a surrogate pair.
     return joined.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

@@ -1,4 +1,4 @@
-"""From single keys to what is in force: one key standing in for another, listeners parsed, units converted."""
+"""Computes the effective values from the keys: precedence between keys, parsed listeners, converted units."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _resolve_log(values: Mapping[str, Setting], attributes: dict[str, Any]) -> N
     attributes["log_flush_interval_ms"] = _first_in_ms(
         values, ("log.flush.interval.ms", 1), ("log.flush.scheduler.interval.ms", 1)
     )
-    # Any negative retention means no limit, and is always shown as -1.
+    # A negative retention means no limit and is always shown as -1.
     attributes["log_retention_ms"] = max(attributes["log_retention_ms"], -1)
 
 
@@ -108,7 +108,7 @@ def _resolve_listeners(values: Mapping[str, Setting], attributes: dict[str, Any]
 def _effective_protocol_map(
     values: Mapping[str, Setting], attributes: dict[str, Any], controller_names: tuple[str, ...]
 ) -> dict[str, str]:
-    """While nothing but PLAINTEXT is in use, controller listeners need no entry in the map (KIP-801)."""
+    """The protocol map; if only PLAINTEXT is in use, controller listeners need no entry (KIP-801)."""
     text = values["listener.security.protocol.map"]
     assert isinstance(text, str)
     protocols = parse_protocol_map(text)
@@ -125,13 +125,13 @@ def _resolve_inter_broker_listener(
     name = attributes["inter_broker_listener_name"]
     protocol = attributes["security_inter_broker_protocol"]
     if name is None:
-        # Without a name, the listener is called like its protocol.
+        # Without a name, the listener has the name of its protocol.
         attributes["inter_broker_listener_name"] = protocol
         return
     name = name.upper()
     if name not in protocols:
         raise ConfigError(
-            f"inter.broker.listener.name is {name}, which listener.security.protocol.map does not have.",
+            f"inter.broker.listener.name is {name}, which is not in listener.security.protocol.map.",
             key="inter.broker.listener.name",
         )
     if values["security.inter.broker.protocol"] != "PLAINTEXT":
@@ -144,7 +144,7 @@ def _resolve_inter_broker_listener(
 
 
 def _parse_connections_per_ip(text: str) -> dict[str, int]:
-    """`host:limit,...`, IPv6 addresses in brackets or bare."""
+    """Parses `host:limit,...`; IPv6 addresses may be in brackets."""
     key = "max.connections.per.ip.overrides"
     limits: dict[str, int] = {}
     for entry in (part.strip() for part in text.split(",")):

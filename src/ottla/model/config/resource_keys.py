@@ -1,6 +1,6 @@
-"""Keys of the smaller resources: what a group and a client-metrics subscription can set.
+"""The keys of groups and of client-metrics subscriptions.
 
-A group that sets nothing follows the broker key in `synonyms` (KIP-848, KIP-932, KIP-1071).
+A group without a setting of its own uses the broker key in `synonyms` (KIP-848, KIP-932, KIP-1071).
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ _CLIENT_METRICS_KEYS = (
 GROUP_KEYS: Final[Mapping[str, ConfigKey]] = {key.name: key for key in _GROUP_KEYS}
 CLIENT_METRICS_KEYS: Final[Mapping[str, ConfigKey]] = {key.name: key for key in _CLIENT_METRICS_KEYS}
 
-# What a subscription may match on, and how often it may ask (KIP-714).
+# The client attributes that a subscription may match, and the limits of its interval (KIP-714).
 _MATCHED = ("client_instance_id", "client_id", "client_software_name", "client_software_version",
             "client_source_address", "client_source_port")  # fmt: skip
 _INTERVAL_MS_MIN = 100
@@ -106,7 +106,7 @@ _BOUNDED: Final = (
 
 
 def validate_group(config: BrokerConfig, overrides: Mapping[str, str]) -> None:
-    """Raises ConfigError with the sentence for the answer."""
+    """Raises ConfigError with the message for the response."""
     values: dict[str, Setting] = {}
     for name, text in overrides.items():
         if name not in GROUP_KEYS:
@@ -135,7 +135,7 @@ def validate_group(config: BrokerConfig, overrides: Mapping[str, str]) -> None:
 
 
 def _check_bound(config: BrokerConfig, name: str, value: Setting, bound: str, *, is_lowest: bool = False) -> None:
-    """`bound` is the broker's key: whoever is refused should know what would have to change."""
+    """`bound` is the broker key with the limit, which the error message names."""
     limit = config.get(bound)
     assert isinstance(value, int)
     assert isinstance(limit, int)
@@ -145,7 +145,7 @@ def _check_bound(config: BrokerConfig, name: str, value: Setting, bound: str, *,
 
 
 def validate_client_metrics(overrides: Mapping[str, str]) -> None:
-    """Raises KafkaError with the sentence for the answer."""
+    """Raises KafkaError with the message for the response."""
     for name, text in overrides.items():
         if name not in CLIENT_METRICS_KEYS:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"There is no client-metrics configuration named {name}.")

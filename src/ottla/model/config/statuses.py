@@ -1,6 +1,6 @@
-"""Why a key is inert or refused: one sentence for all the keys that share the reason.
+"""The reasons why keys are inert or refused; keys with the same reason share a constant.
 
-Whoever builds the missing part takes its constant away here; what then no longer compiles has to become honoured.
+When a missing feature is built, its constant is removed, and the keys that used it become honoured.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ __all__ = [
     "UNSTABLE",
 ]
 
-# Inert: there is nothing the key could change.
+# Inert: the key has nothing to change.
 FIXED_PARTS: Final = inert("it tunes a part of Apache Kafka that this node does not have")
-GROUP_COMMIT: Final = inert("records that arrive while the metadata log is flushed are written together next")
-JAVA_TLS: Final = inert("it names a part of Java's TLS")
+GROUP_COMMIT: Final = inert("records that arrive during a flush of the metadata log are written together afterwards")
+JAVA_TLS: Final = inert("it configures the TLS implementation of Java")
 KERBEROS_TUNING: Final = inert("it tunes Kerberos, which is not available")
-LISTENERS_TOGETHER: Final = inert("all listeners open together once the node is ready")
-METRICS: Final = inert("metrics are counted from the start on, without windows")
+LISTENERS_TOGETHER: Final = inert("all listeners open together when the node is ready")
+METRICS: Final = inert("metrics are counters since the start of the node, without windows")
 NEW_GROUPS: Final = inert("share groups and streams groups are not available yet")
-NO_AUTHENTICATION: Final = inert("there is no authentication yet that could fail")
-NO_QUEUE: Final = inert("a request is handled as soon as it has been read, so there is no queue of them to bound")
-ONE_LOOP: Final = inert("one thread owns a node's state and a host runs one node per core, so there is no pool to size")
-ONE_PROCESS: Final = inert("a failed directory is told with the next heartbeat that reaches the controller")
+NO_AUTHENTICATION: Final = inert("authentication is not available yet")
+NO_QUEUE: Final = inert("a request is handled as soon as it has been read, so there is no request queue")
+ONE_LOOP: Final = inert("one thread owns a node's state and a host runs one node per core, so there is no thread pool")
+ONE_PROCESS: Final = inert("a failed directory is reported in the next heartbeat that reaches the controller")
 OWN_BUFFERS: Final = inert("compaction chooses the size of its buffers itself")
-PARKED: Final = inert("a waiting request leaves its list the moment it is finished")
+PARKED: Final = inert("a parked request leaves its list as soon as it is completed")
 TELEMETRY: Final = inert("clients cannot push metrics yet")
 
-# Refused: doing without would not be what was asked for.
+# Refused: ignoring the key would not do what the operator wants.
 KERBEROS: Final = refused("Kerberos is not available")
-NO_AUTHORIZER: Final = refused("there is no authorizer yet, and a node must not look protected when it is not")
+NO_AUTHORIZER: Final = refused("there is no authorizer yet, and a node must not seem protected when it is not")
 PLUG_INS: Final = refused("plug-in classes of Apache Kafka cannot be loaded")
 SECURITY: Final = refused("TLS and SASL are not available yet")
 TIERED_STORAGE: Final = refused("tiered storage is not available")
 TOKENS: Final = refused("delegation tokens are not available yet")
-UNSTABLE: Final = refused("no API version that is still under development is offered")
+UNSTABLE: Final = refused("API versions under development are not offered")

@@ -46,7 +46,7 @@ def _key(
     )
 
 
-# A table is read by its columns: name, type, default, what is accepted, broker synonyms; then the sentence.
+# Columns: name, type, default, validator, broker synonyms, documentation.
 # fmt: off
 _KEYS = (
     _key("cleanup.policy", LIST, ("delete",), SomeOf("compact", "delete", may_be_empty=True), ("log.cleanup.policy",),
@@ -124,10 +124,10 @@ _KEYS = (
 
 TOPIC_KEYS: Final[Mapping[str, ConfigKey]] = {key.name: key for key in _KEYS}
 
-# Keys of older releases and common slips, with what to do instead; setting one is refused with this sentence.
+# Keys of older releases and common mistakes, with the end of the error message.
 REMOVED_TOPIC_KEYS: Final[Mapping[str, str]] = {
-    "leader.replication.throttled.replica": "it is written leader.replication.throttled.replicas",
-    "follower.replication.throttled.replica": "it is written follower.replication.throttled.replicas",
+    "leader.replication.throttled.replica": "its name is leader.replication.throttled.replicas",
+    "follower.replication.throttled.replica": "its name is follower.replication.throttled.replicas",
     "message.format.version": "since 4.0 every batch is stored in format v2, so the version cannot be chosen",
     "message.downconversion.enable": "since 4.0 fetches old enough to need another format are not served",
     "message.timestamp.difference.max.ms": (

@@ -1,4 +1,4 @@
-"""What a key accepts: small values that test a parsed value and can say in words what they want."""
+"""Validators of configuration values, which also describe the allowed values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Validator(Protocol):
 
 
 class Range:
-    """A number between two bounds, both included; `or_else` is one more value that is allowed outside of them."""
+    """A number between two inclusive bounds; `or_else` is an additional value outside them."""
 
     __slots__ = ("maximum", "minimum", "or_else")
 
@@ -95,7 +95,7 @@ class AnyList:
 
 
 class SomeOf:
-    """A list drawn from known words."""
+    """A list of known values."""
 
     __slots__ = ("may_be_empty", "values")
 
@@ -163,11 +163,11 @@ def _is_duration(text: str) -> bool:
 
 
 def _units(text: str, order: str) -> bool | None:
-    """Whether there is any number with its unit; None when the text is not made of such."""
+    """Whether the text has a number with a unit; None if it has anything else."""
     remaining = text
     for unit in order:
-        number, found, rest = remaining.partition(unit)
-        if found:
+        number, separator, rest = remaining.partition(unit)
+        if separator:
             whole, point, fraction = number.partition(".")
             if not (whole.isascii() and whole.isdecimal()) or (point and (unit != "S" or not fraction.isdecimal())):
                 return None

@@ -1,7 +1,7 @@
-"""Values of configuration keys: their types, and their text as Kafka reads and writes it.
+"""Types of configuration values, and their text form as in Kafka.
 
-This is the core that all tables of keys share: those of brokers and topics (`keys`), and those of Connect's workers and
-plug-ins (`ottla.connect.api`). Numbers of `ConfigType` are the protocol's; their names are Kafka's.
+All tables of keys use this module: those of brokers and topics (`keys`), and those of Connect's workers and plug-ins
+(`ottla.connect.api`). The numbers of `ConfigType` are the protocol's; the names are Kafka's.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Importance(Enum):
 
 
 class Password:
-    """A value that must not be shown; it can only be read on purpose."""
+    """A secret value. Its text form hides it; `value` has to be read explicitly."""
 
     __slots__ = ("value",)
 
@@ -63,7 +63,7 @@ class Password:
 
 
 class Required:
-    """The default of a key that has none."""
+    """The type of `REQUIRED`, which stands for a missing default."""
 
     __slots__ = ()
 
@@ -86,7 +86,7 @@ class ValueNotAllowed(ValueError):
 
 
 def complaint(name: str, shown: str, allowed: str) -> str:
-    """The sentence about a value that a key does not accept."""
+    """The message about a value that a key does not accept."""
     return f"{name} is {shown}, but it must be {allowed}."
 
 
@@ -100,7 +100,7 @@ _NUMBER_CHARACTERS: Final = frozenset("0123456789.+-eE")
 
 
 def parse_value(kind: ConfigType, text: str) -> Setting:
-    """Text to value as Kafka reads it: trimmed, booleans in any case, lists split at commas. Raises ValueNotAllowed."""
+    """Parses as Kafka does: trimmed, case-insensitive booleans, lists split at commas. Raises ValueNotAllowed."""
     trimmed = text.strip()
     if kind in _INTEGER_RANGES:
         return _parse_integer(kind, trimmed)
@@ -121,7 +121,7 @@ def parse_value(kind: ConfigType, text: str) -> Setting:
 def _parse_integer(kind: ConfigType, text: str) -> int:
     bits, described = _INTEGER_RANGES[kind]
     digits = text[1:] if text[:1] in ("-", "+") else text
-    # Python's int() also takes underscores, blanks and digits of other scripts, and any length.
+    # Python's int() would also accept underscores, blanks, digits of other scripts, and any length.
     if 0 < len(digits) <= 20 and _DIGITS.issuperset(digits):
         value = int(text)
         if -(1 << bits) <= value < 1 << bits:
@@ -130,7 +130,7 @@ def _parse_integer(kind: ConfigType, text: str) -> int:
 
 
 def _parse_double(text: str) -> float:
-    # Python's float() also takes underscores, digits of other scripts, and values such as "nan".
+    # Python's float() would also accept underscores, digits of other scripts, and "nan".
     try:
         value = float(text) if _NUMBER_CHARACTERS.issuperset(text) else inf
     except ValueError:
@@ -141,12 +141,12 @@ def _parse_double(text: str) -> float:
 
 
 def is_number(text: str, *, at_most: int) -> bool:
-    """True if the text is plain digits of a number within the bound, so that `int` takes it, however long it is."""
+    """True if the text consists of digits and its number is at most `at_most`; safe for texts of any length."""
     return 0 < len(text) <= 20 and _DIGITS.issuperset(text) and int(text) <= at_most
 
 
 def format_value(value: Setting) -> str | None:
-    """Value to text as Kafka shows it; a password is never shown."""
+    """The text form of a value as in Kafka; None for a password."""
     if value is None or isinstance(value, Password):
         return None
     if isinstance(value, bool):
