@@ -56,12 +56,12 @@ INTRODUCTION = """# Configuration
 This page is generated from the tables in `src/ottla/model/config` by `tools/generate_config_docs.py`.
 
 A node reads Apache Kafka's `server.properties` as it is. Every key of Apache Kafka 4.3 is known, with its default and
-its validation. The column *status* says what becomes of it:
+its validation. The column *status* is one of:
 
-- **honoured**: it does what it says;
-- **inert**: it is accepted and changes nothing, for the reason given; a value other than the default is noted in the
-  log when the node starts;
-- **refused**: a value other than the default is refused, because what it asks for is not there.
+- **honoured**: the key has its documented effect;
+- **inert**: the key is accepted and has no effect, for the reason given; a value other than the default is logged when
+  the node starts;
+- **refused**: a value other than the default is refused, because the feature does not exist.
 
 *update* says how a key can change while the node runs: read-only (not at all), per-broker (for one broker) or
 cluster-wide (for one broker or for all of them).

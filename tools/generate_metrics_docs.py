@@ -31,33 +31,33 @@ INTRODUCTION = """# Metrics
 
 This page is generated from the tables in `src/ottla/broker/metrics` by `tools/generate_metrics_docs.py`.
 
-`ottla up` tells metrics on a free port, which it prints; `ottla node` does so where `ottla.metrics.listener` says:
+`ottla up` serves metrics on a free port, which it prints; `ottla node` serves them on `ottla.metrics.listener`:
 
     ottla.metrics.listener=0.0.0.0:9404
 
 | path | answer |
 |---|---|
-| `/metrics` | everything below, in the text format of Prometheus |
+| `/metrics` | all metrics below, in the text format of Prometheus |
 | `/health/live` | 200 as long as the node's loop turns |
 | `/health/ready` | 200 while clients are served; 503 with the reason while the node starts or stops |
 
 Names are those that the JMX exporter's rules give to Apache Kafka's metrics, so that dashboards made for Kafka work.
-What Kafka does not have begins with `ottla_`; group lag has the names of kafka-exporter. A counter in place of Kafka's
-rates (`...PerSec`) is the sum since the node's start: take `rate()` of it. Quantiles are of the last minute or two, and
-exact to a factor of two, since values are counted by their highest bit.
+Metrics without a counterpart in Kafka begin with `ottla_`; group lag has the names of kafka-exporter. A counter
+replaces each of Kafka's rates (`...PerSec`) and counts from the node's start: use `rate()`. Quantiles cover the last
+minute or two and are exact to a factor of two, because values are counted by their highest bit.
 
-A request has the phases of Kafka's, with what they mean where one thread does everything:
+A request has the same phases as in Kafka; with a single thread they mean:
 
 | phase | what is measured |
 |---|---|
-| request queue | how long the loop takes to come to what has arrived; of the loop as a whole, the same for every API |
-| local | the work itself |
+| request queue | the delay of the loop, which is the same for every API |
+| local | the work of the handler |
 | remote | waiting for followers, for data or for a disk |
-| throttle | for how long the client is not heard after the answer, because of its quota |
-| response queue | waiting for the answers of earlier requests of the same connection; most wait for none |
-| response send | waiting for the client's socket; most wait for none |
+| throttle | the time that the connection is muted after the answer, because of a quota |
+| response queue | waiting for the answers to earlier requests of the same connection; mostly 0 |
+| response send | waiting for the client's socket; mostly 0 |
 
-A scrape is read in portions between which the node works; `ottla_scrape_step_seconds` says how long they are.
+A scrape is rendered in portions with the node's work in between; `ottla_scrape_step_seconds` is their duration.
 
 [monitoring/grafana-dashboard.json](monitoring/grafana-dashboard.json) is a dashboard, and
 [monitoring/prometheus-alerts.yml](monitoring/prometheus-alerts.yml) are rules for alerts; both are generated too.
