@@ -23,7 +23,9 @@ from tests.tidy.files import ROOT, SOURCE, parsed, source_modules
 ARCHITECTURE = ROOT / "ARCHITECTURE.md"
 # Words of the protocol, of Python, of the operating system and of Kafka's files.
 FOREIGN = {
+    "acks=1",
     "acks=all",
+    "read_committed",
     "async",
     "sendfile",
     "write",
