@@ -1,4 +1,4 @@
-"""Writes the message classes of `ottla.wire` from our definitions.
+"""Generates the message classes of `ottla.wire` from the definitions.
 
     python tools/generate_messages.py            writes src/ottla/wire/messages/*.py and src/ottla/wire/api_keys.py
     python tools/generate_messages.py --check    writes nothing; fails when a file is not what would be written
@@ -41,7 +41,7 @@ ZERO_VALUES = {"bool": "False", "float64": "0.0", "string": '""', "classic_strin
 
 
 class DefinitionError(Exception):
-    """A definition that cannot be read; the text names file and line."""
+    """A definition is invalid; the message names file and line."""
 
 
 @dataclass
@@ -62,14 +62,14 @@ class Field:
 
     @property
     def absent_means_none(self) -> bool:
-        """A tagged structure that was not sent is None: building one for nothing would cost on every message."""
+        """A tagged structure that was not sent is None, which saves building it for every message."""
         if not self.is_structure or self.is_array:
             return False
         return self.default == "null" or (self.tag is not None and self.nullable is None)
 
     @property
     def is_made_afresh(self) -> bool:
-        """Its default is a list or structure, of which every message needs one of its own."""
+        """The default is a list or structure, which must not be shared between messages."""
         if self.is_array:
             return self.default != "null"
         return self.is_structure and not self.absent_means_none
@@ -113,7 +113,7 @@ class Class:
 
 
 def parse_versions(text: str) -> tuple[int, int]:
-    """`3` is one version, `3-9` a range, `3+` everything from 3 on."""
+    """Parses `3` (one version), `3-9` (a range) or `3+` (version 3 and all later versions)."""
     if text.endswith("+"):
         return int(text[:-1]), LAST_VERSION
     first, _, last = text.partition("-")
@@ -188,7 +188,7 @@ def parse_file(path: Path) -> File:
 
 
 def parse_statement(file: File, line: str, comment: list[str]) -> Statement | None:
-    """A statement that opens a list of fields, or None when the line says something about the whole file."""
+    """Parses a line without indentation: a statement with fields, or None for a line about the whole file."""
     words = line.split()
     match words:
         case ["api", key, name]:
@@ -214,7 +214,7 @@ def parse_statement(file: File, line: str, comment: list[str]) -> Statement | No
 
 
 def collect_classes(file: File) -> list[Class]:
-    """Every class of a module, a structure before whatever uses it."""
+    """All classes of a module; a structure precedes the classes that use it."""
     classes: dict[str, Class] = {}
 
     def add_structures(owner: str, kind: str, fields: list[Field]) -> None:
@@ -229,7 +229,7 @@ def collect_classes(file: File) -> list[Class]:
             raise DefinitionError(f"{file.source}: {item.name} is defined twice")
         classes[item.name] = item
 
-    # Shared structures come first, because a class must exist before a constructor's default names it.
+    # Shared structures come first, because constructor defaults refer to their classes.
     for statement in sorted(file.statements, key=lambda s: s.kind != "struct"):
         kind = statement.kind
         if kind == "struct":
@@ -290,14 +290,14 @@ def default_of(item: Field) -> str:
 
 
 def default_in_table(item: Field) -> str:
-    """The default as a constant of the table: () stands for a fresh list or structure, 0 for the zero uuid."""
+    """The default in the field table: () stands for a new list or structure, 0 for the zero uuid."""
     if item.is_made_afresh:
         return "()"
     return "0" if item.base == "uuid" and not item.is_array else default_of(item)
 
 
 def type_of(item: Field, kind: str) -> str:
-    """The type of the constructor's parameter; the attribute's follows from it."""
+    """The type of the constructor's parameter, from which the type of the attribute is inferred."""
     if item.base == "records":
         return "memoryview | None" if kind == "request" else "Records"
     base = PYTHON_TYPES.get(item.base, item.base)
@@ -409,7 +409,7 @@ def render_module(file: File) -> str:
 def render_api_keys(files: list[File]) -> str:
     apis = sorted((file for file in files if file.api_name), key=lambda file: file.api_key)
     lines = [
-        HEAD.format(source="*.txt") + '"""The number of every API, and what each of them can speak."""',
+        HEAD.format(source="*.txt") + '"""The keys, versions and listeners of all APIs."""',
         "",
         "from __future__ import annotations",
         "",
@@ -443,7 +443,7 @@ def render_api_keys(files: list[File]) -> str:
 
 
 def generate() -> dict[Path, str]:
-    """Every generated file and its text."""
+    """All generated files with their text."""
     files = [parse_file(path) for path in sorted(DEFINITIONS.glob("*.txt"))]
     output = {WIRE / "messages" / f"{file.module}.py": render_module(file) for file in files}
     output[WIRE / "api_keys.py"] = render_api_keys(files)

@@ -1,5 +1,5 @@
 # Written by tools/generate_messages.py from definitions/*.txt: change the definition, not this file.
-"""The number of every API, and what each of them can speak."""
+"""The keys, versions and listeners of all APIs."""
 
 from __future__ import annotations
 
