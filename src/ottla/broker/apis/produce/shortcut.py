@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.apis.produce.handler import INTERNAL_TOPICS, TOPIC_ID_VERSION, handle
 from ottla.broker.apis.produce.uncommitted import UncommittedProduce
-from ottla.broker.authorization import Operation, ResourceType
+from ottla.broker.authorization import AllowAll, Operation, ResourceType
 from ottla.model.ids import Uuid
 from ottla.records.header import ATTRIBUTES_LOW_BYTE, PRODUCER_ID_AND_EPOCH, TRANSACTIONAL_BIT
 from ottla.records.validate import validate_produce
@@ -100,12 +100,14 @@ def _read(frame: memoryview, position: int, context: RequestContext, broker: Bro
     batches: list[Batch] = []
     for _ in range(count - 1):
         position = _read_batch(frame, position, hosted.partitions, batches)
-        if position < 0 or not _is_written_as_it_is(batches[-1]):
+        if position < 0:
             return None
     # The tagged fields of the topic and of the request, and nothing after them.
     if len(frame) != position + 2 or frame[position] or frame[position + 1]:
         return None
-    if not context.allows_cached(Operation.WRITE, ResourceType.TOPIC, hosted.name):
+    if type(context.connection.authorizer) is not AllowAll and not context.allows_cached(
+        Operation.WRITE, ResourceType.TOPIC, hosted.name
+    ):
         return None
     transactional_id = None
     if transactional_id_size:
@@ -124,7 +126,7 @@ def _append(request: ReadRequest, now_ms: int, version: int) -> ShortcutOutcome:
     for index, partition, records in batches:
         try:
             settings = partition.produce_settings
-            assert settings is not None, "checked by _is_written_as_it_is"
+            assert settings is not None, "checked by _read_batch"
             validated = validate_produce(records, settings=settings, now_ms=now_ms, api_version=version)
             result = partition.append_as_leader(validated, required_acks=acks, now_ms=now_ms)
         except Exception as error:  # noqa: BLE001 - raised again by the handler, where it is answered
@@ -147,7 +149,10 @@ def _append(request: ReadRequest, now_ms: int, version: int) -> ShortcutOutcome:
 
 
 def _read_batch(frame: memoryview, position: int, partitions: Mapping[int, Partition], batches: list[Batch]) -> int:
-    """Adds the batch at `position`, with its partition. Returns the position of the next batch, or -1."""
+    """Adds the batch at `position`, with its partition. Returns the position of the next batch.
+
+    Returns -1 if this broker does not lead the partition, or the batch needs a worker or has to be opened.
+    """
     (index,) = _INDEX.unpack_from(frame, position)
     position += 4
     byte = frame[position]
@@ -164,23 +169,18 @@ def _read_batch(frame: memoryview, position: int, partitions: Mapping[int, Parti
     end = position + size - 1
     partition = partitions.get(index)
     # The byte behind the batch says that the partition has no tagged fields.
-    if partition is None or size <= 1 or frame[end] != 0:
+    if partition is None or end - position <= ATTRIBUTES_LOW_BYTE or frame[end] != 0:
+        return -1
+    settings = partition.produce_settings
+    if (
+        partition.leader_state is None
+        or settings is None
+        or not settings.decodes_no_records
+        or partition.append_queue is not None
+    ):
         return -1
     batches.append((index, partition, frame[position:end]))
     return end + 1
-
-
-def _is_written_as_it_is(batch: Batch) -> bool:
-    """True if this broker leads the partition and the batch needs neither a worker nor to be opened."""
-    _, partition, records = batch
-    settings = partition.produce_settings
-    return (
-        partition.leader_state is not None
-        and settings is not None
-        and settings.decodes_no_records
-        and partition.append_queue is None
-        and len(records) > ATTRIBUTES_LOW_BYTE
-    )
 
 
 def _may_be_written(
