@@ -1,8 +1,8 @@
-"""From the bytes of a produce request to the log, without stalling the loop and without changing their order.
+"""Appends of producers: validates batches and appends them in order, without blocking the loop.
 
-Most batches are checked by their header and written at once. A batch whose records have to be opened (the topic wants
-another codec, or keys on a compacted topic) and that is large is opened on a worker. While that lasts, later batches of
-the same partition wait behind it: an idempotent producer's sequence numbers, and every producer's order, depend on it.
+Most batches are validated by their header and appended at once. A large batch whose records have to be decompressed
+(another codec, or keys on a compacted topic) is validated on a worker. Meanwhile later batches of the same partition
+queue behind it, because sequence numbers and the order of records depend on it.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 __all__ = ["APPENDS_WAITING_MAX", "AppendQueue", "append"]
 
-# Batches that wait behind one on a worker, per partition. Their frames are counted by the connections they came on;
-# this bound only keeps one partition from holding all of them.
+# Queued batches of one partition. Connections already limit the bytes of frames; this limit keeps one partition from
+# holding all of them.
 APPENDS_WAITING_MAX = 1_000
 
-# Below this size, opening a batch costs less than handing it to another thread and back ...
+# Below this size, decompressing a batch costs less than handing it to a worker and back ...
 _COSTLY_BYTES_MIN = 32 * 1024
 
-# ... unless it may unpack to more than this: a few bytes can stand for very many.
+# ... unless it may decompress to more than this.
 _COSTLY_UNPACKED_BYTES_MIN = 1024 * 1024
 
 # The low byte of the attributes holds the codec.
@@ -45,7 +45,7 @@ def append(
     api_version: int,
     workers: Workers,
 ) -> AppendResult | Deferred[AppendResult]:
-    """Checks and writes one partition's records of a produce request; raises KafkaError when they are refused."""
+    """Validates and appends the records of one partition. Raises KafkaError if they are refused."""
     if partition.leader_state is None:
         partition.check_leader()
     settings = partition.produce_settings
@@ -72,7 +72,7 @@ class _PendingAppend:
 
 
 class AppendQueue:
-    """The batches of one partition that wait for a worker, in order of arrival; gone when the last is written."""
+    """The queued batches of one partition, in order of arrival. The queue is closed when it is empty."""
 
     __slots__ = ("_in_flight", "_partition", "_waiting", "_workers")
 
@@ -85,7 +85,7 @@ class AppendQueue:
     def add(self, pending: _PendingAppend) -> Deferred[AppendResult]:
         if len(self._waiting) >= APPENDS_WAITING_MAX:
             raise KafkaError(
-                ErrorCode.REQUEST_TIMED_OUT, f"{APPENDS_WAITING_MAX} batches are waiting to be written already."
+                ErrorCode.REQUEST_TIMED_OUT, f"{APPENDS_WAITING_MAX} batches are already queued for this partition."
             )
         self._waiting.append(pending)
         if self._in_flight is None:
@@ -93,11 +93,11 @@ class AppendQueue:
         return pending.result
 
     def _advance(self) -> None:
-        """Writes what can be written at once, up to the next batch for a worker."""
+        """Appends queued batches, up to the next batch for a worker."""
         partition = self._partition
         settings = partition.produce_settings
         assert settings is not None, "a leader has settings"
-        # An answer may bring in the next request, which then goes ahead by itself: look again after each.
+        # A completed append may bring in the next request, which advances the queue itself.
         while self._waiting and self._in_flight is None:
             pending = self._waiting.popleft()
             if _is_costly(pending.records, settings):
@@ -106,7 +106,7 @@ class AppendQueue:
                 return
             try:
                 validated = Deferred.resolved(_validate(pending, settings))
-            except Exception as error:  # noqa: BLE001 - whoever waits for the result answers it, a defect of ours too
+            except Exception as error:  # noqa: BLE001 - the request fails, also with a defect
                 validated = Deferred.failed(error)
             self._append(pending, validated)
         if self._in_flight is None:
@@ -126,14 +126,14 @@ class AppendQueue:
             result = self._partition.append_as_leader(
                 validated.result(), required_acks=pending.required_acks, now_ms=pending.now_ms
             )
-        except Exception as error:  # noqa: BLE001 - those that wait behind it are not to blame
+        except Exception as error:  # noqa: BLE001 - the batches behind it are appended
             pending.result.fail(error)
         else:
             pending.result.resolve(result)
 
 
 def _is_costly(records: memoryview, settings: ProduceSettings) -> bool:
-    """Whether these records have to be opened, and are too many to open them between two other requests."""
+    """Whether the records have to be decompressed, and are too many for the loop's thread."""
     if settings.decodes_no_records or len(records) <= HEADER_SIZE:
         return False
     codec = records[ATTRIBUTES_LOW_BYTE] & CODEC_MASK
@@ -141,7 +141,7 @@ def _is_costly(records: memoryview, settings: ProduceSettings) -> bool:
         return False
     if len(records) >= _COSTLY_BYTES_MIN:
         return True
-    # Other codecs than those we know, and formats older than these, are refused or small enough.
+    # Unknown codecs are refused, and older formats are small enough.
     if not Codec.NONE < codec <= Codec.ZSTD or records[MAGIC_POSITION] != MAGIC:
         return False
     return decompressed_size_bound(Codec(codec), records[HEADER_SIZE:]) > _COSTLY_UNPACKED_BYTES_MIN

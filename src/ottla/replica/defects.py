@@ -1,7 +1,7 @@
-"""What is told of a partition in which something of ours is wrong.
+"""Defects in the handling of one partition.
 
-A request names many partitions, and what was appended, read or deleted in the others stands: each is answered for
-itself, whatever becomes of one. So a defect is logged with its traceback, and is the error of its partition alone.
+A request concerns many partitions, and appends, reads and deletions in the other partitions stand. So a defect is
+logged with its traceback, and becomes the error of its own partition only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ logger = logging.getLogger("ottla.replica.defects")
 
 
 def error_of(raised: BaseException, work: str, where: object) -> KafkaError:
-    """What a client is told: what was raised, if it is meant for clients."""
+    """The error for the client: the raised one, if it is a protocol error."""
     if isinstance(raised, KafkaError):
         return raised
     logger.error("%s failed in %s", work, where, exc_info=raised)

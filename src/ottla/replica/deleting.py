@@ -1,7 +1,7 @@
-"""A DeleteRecords request that waits until the records are gone from every replica that is alive (KIP-107).
+"""A DeleteRecords request that waits until every live replica has deleted the records (KIP-107).
 
-The leader has moved its own start at once. Followers learn it with the answer to their fetch, and tell with the next
-one that they have followed. A follower whose broker is away is not waited for: it will learn it when it is back.
+The leader moves its own log start offset at once. A follower gets the new start with a fetch response, and its next
+fetch shows that it has moved its own. The request does not wait for followers on fenced brokers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["WaitingDelete"]
 
 
 class WaitingDelete(Parked[DeleteRecordsResponse]):
-    """Collects the partitions whose followers have not followed yet."""
+    """Waits for the followers of its partitions."""
 
     __slots__ = ("_waiting", "response")
 

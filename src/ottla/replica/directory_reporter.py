@@ -1,8 +1,8 @@
-"""Tells the controller in which log directory each replica of this broker lies (AssignReplicasToDirs, KIP-858).
+"""Reports the log directories of this broker's replicas to the controller (AssignReplicasToDirs, KIP-858).
 
-The controller knows the directory of a broker that has only one. With several, the broker chooses, and until it has
-told, nobody could say which partitions are gone when one of the directories fails. What comes together is told
-together, one request at a time; what the controller does not take now is told again a little later.
+The controller knows the directory of a broker that has only one. With several directories the broker chooses, and the
+controller must know its choice to know which partitions a failed directory takes offline. Reports that come together
+share a request, one request is under way at a time, and failed reports are sent again a little later.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ logger = logging.getLogger("ottla.replica.directory_reporter")
 RETRY_SECONDS = 1.0
 PARTITIONS_PER_REQUEST_MAX = 2_000
 
-# Replicas that the controller does not know, or no longer: there is nothing to tell.
+# The controller does not know the replica: there is nothing to report.
 _POINTLESS = frozenset(
     (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 )
 
 
 class DirectoryReporter:
-    """`report` is called with every replica whose directory the metadata does not know."""
+    """`report` is called for every replica whose directory the metadata does not contain."""
 
     def __init__(
         self, *, node_id: int, scheduler: Scheduler, controller: ControllerChannel, broker_epoch: Callable[[], int]
@@ -100,11 +100,11 @@ class DirectoryReporter:
         self._is_asking = False
         error = answer.error
         if isinstance(error, KafkaError) and error.code == ErrorCode.UNSUPPORTED_VERSION:
-            # The cluster's metadata.version is older than directories are.
+            # The cluster's metadata.version does not support directory assignments.
             self._forget(told)
             return
         if isinstance(error, (KafkaError, PeerUnreachable)):
-            logger.info("the controller does not hear where replicas lie now: %s", error)
+            logger.info("AssignReplicasToDirs failed and will be retried: %s", error)
             self._plan(RETRY_SECONDS)
             return
         settled = {

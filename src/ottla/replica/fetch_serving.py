@@ -1,11 +1,11 @@
-"""One fetch request, from its first read to its answer.
+"""Serves one fetch request, from its first read to its response.
 
-A fetch reads its partitions in the session's order until the answer is full: `max_bytes` for the whole, and a limit per
-partition. The first batch of the first partition that has any is delivered whatever its size, or a consumer with small
-limits could never pass it (KIP-74). With less than `min_bytes` to give, the fetch is parked until its partitions have
-grown by what is missing, or until `max_wait_ms` is over.
+A fetch reads its partitions in the session's order until the response is full: `max_bytes` for the whole response, and
+a limit for each partition. The first batch of the first partition with records is returned whatever its size, because a
+consumer with small limits could never pass it otherwise (KIP-74). A fetch that finds less than `min_bytes` is parked
+until its partitions have grown by the missing bytes, or until `max_wait_ms` has passed.
 
-What is read is never loaded: the answer holds regions of segment files, which go from file to socket.
+Records are never loaded into memory: the response holds regions of segment files, which go from file to socket.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Fetch", "FetchAnswer", "FetchLimits", "by_topic"]
 
-# A client that goes away leaves its parked fetch behind until its time is over: nobody may ask for days.
+# The parked fetch of a client that went away stays until its timeout, so a client may not ask for days.
 WAIT_MS_MAX = 600_000
 
 _NO_RECORDS = b""
@@ -47,18 +47,18 @@ _LEADER_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOC
 
 
 class FetchLimits:
-    """How much a fetch wants, and how long it is ready to wait for it."""
+    """The size limits of a fetch, and how long it may wait."""
 
     __slots__ = ("max_bytes", "max_wait_ms", "min_bytes")
 
     def __init__(self, *, max_bytes: int, min_bytes: int, max_wait_ms: int) -> None:
         self.max_bytes = max_bytes
-        # More than fits into an answer would never be reached.
+        # A minimum above the maximum could never be reached.
         self.min_bytes = min(min_bytes, max_bytes)
         self.max_wait_ms = min(max_wait_ms, WAIT_MS_MAX)
 
     def gathering(self) -> FetchLimits:
-        """For a follower that could be answered now, but with more in a moment: see `gathering`."""
+        """The limits of a follower's fetch that waits a moment for more records: see `gathering`."""
         return FetchLimits(
             max_bytes=self.max_bytes,
             min_bytes=max(self.min_bytes, GATHERED_BYTES),
@@ -66,16 +66,16 @@ class FetchLimits:
         )
 
 
-# A very large answer is packed while it is made.
+# A very large response is encoded while it is built.
 FetchAnswer = FetchResponse | PackedResponse
 
 
 class Fetch(Parked[FetchAnswer]):
-    """Reads, waits, reads again, answers."""
+    """One fetch request: reads, waits, reads again, responds."""
 
     __slots__ = (
         "gathering",
-        "has_looked",
+        "has_read",
         "limits",
         "listener_name",
         "manager",
@@ -117,29 +117,29 @@ class Fetch(Parked[FetchAnswer]):
         self.replica_id = replica_id
         self.replica_epoch = replica_epoch
         self.listener_name = listener_name
-        # Consumers that know of other replicas may read from any of them (KIP-392).
+        # A consumer that knows of preferred read replicas may read from any replica (KIP-392).
         self.only_from_leader = only_from_leader
-        # Where the consumer is, if that is to decide where it reads.
+        # The rack of the consumer, if it selects the replica to read from.
         self.rack = rack
-        # Given the size of the records: for how long to throttle the client, and whether it may have them.
+        # Takes the size of the records; returns the throttle time, and whether the client may have the records.
         self.throttle = throttle
-        # What is read, and what was refused before any reading.
+        # The partitions to read, and those that were refused before any read.
         self.targets: list[tuple[FetchEntry, Partition]] = []
         self.refused: list[FetchedPartition] = []
         self.missing_bytes = 0
         self.spans_segments = False
-        # However often we look for an answer, a follower asked once: only the first look counts for its progress.
-        self.has_looked = False
+        # A parked fetch reads several times, but the follower fetched once: only the first read counts as its progress.
+        self.has_read = False
         self.gathering = None if replica_id < 0 else Gathering(plan.session, manager.clock)
 
     def refuse(self, entry: FetchEntry, error: ErrorCode) -> None:
-        """The partition is unknown or forbidden: it is named in the answer, but does not hasten it."""
+        """The partition is unknown or forbidden: the response contains the error, but does not leave earlier for it."""
         data = _failed(entry.index, error)
         data.aborted_transactions = []
         self.refused.append((entry, data))
 
     def start(self) -> FetchAnswer | Deferred[FetchAnswer]:
-        """The answer, if there is enough to give."""
+        """The response, if there are enough records; otherwise the fetch is parked."""
         limits = self.limits
         has_targets = bool(self.targets) or self.plan.has_quiet
         results, size, is_urgent = self._read(self.targets)
@@ -147,7 +147,7 @@ class Fetch(Parked[FetchAnswer]):
             limits = self.limits = limits.gathering()
         if is_urgent or size >= limits.min_bytes or limits.max_wait_ms <= 0 or not has_targets or self.parking.is_full:
             return self._answer(results, size)
-        self.has_looked = True
+        self.has_read = True
         self.missing_bytes = limits.min_bytes - size
         for _, partition in self.targets:
             waiting = partition.parked_fetches if self.replica_id < 0 else partition.parked_replica_fetches
@@ -159,14 +159,14 @@ class Fetch(Parked[FetchAnswer]):
     # Called while parked.
 
     def add_target(self, entry: FetchEntry, partition: Partition) -> None:
-        """A partition that the follower had heard everything about is not quiet any more."""
+        """A quiet partition of the follower's session has changed."""
         if self.is_parked:
             self.targets.append((entry, partition))
             partition.parked_replica_fetches.add(self)
 
     def on_readable(self, size_bytes: int) -> None:
         self.missing_bytes -= size_bytes
-        # The end of a transaction is small, but everything in it becomes readable with it: no count tells how much.
+        # The end of a transaction makes all of its records readable, so the bytes cannot be counted.
         if self.missing_bytes <= 0 or self.read_committed:
             self.parking.wake(self)
 
@@ -205,9 +205,7 @@ class Fetch(Parked[FetchAnswer]):
     def _read(
         self, targets: list[tuple[FetchEntry, Partition]], size: int = 0
     ) -> tuple[list[FetchedPartition], int, bool]:
-        """What there is now, its size together with what was read before, and whether somebody has to be told
-        something at once.
-        """
+        """The records readable now, the size of all records read so far, and whether to respond at once."""
         results: list[FetchedPartition] = []
         remaining = max(0, self.limits.max_bytes - size)
         is_urgent = False
@@ -232,36 +230,36 @@ class Fetch(Parked[FetchAnswer]):
             elif data.error_code or data.diverging_epoch is not None or data.preferred_read_replica != NO_PREFERENCE:
                 is_urgent = True
             results.append((entry, data))
-        if not is_consumer and not self.has_looked:
+        if not is_consumer and not self.has_read:
             self._note_quiet(quiet, now_ms)
         return results, size, is_urgent or self.spans_segments
 
     def _note_quiet(self, quiet: dict[FetchEntry, Partition], now_ms: int) -> None:
-        """Partitions that the follower knows everything about are not read again before they have news."""
+        """Quiet partitions of a follower's session are not read again before they have news."""
         session = self.plan.session
         if session is not None and session.is_follower:
             session.on_quiet(quiet, follower_id=self.replica_id, now_ms=now_ms)
             if quiet:
-                self._leave_out(quiet)
+                self._drop_quiet(quiet)
 
-    def _leave_out(self, quiet: dict[FetchEntry, Partition]) -> None:
+    def _drop_quiet(self, quiet: dict[FetchEntry, Partition]) -> None:
         self.targets = [target for target in self.targets if target[0] not in quiet]
 
     def _is_quiet_consumer(self, entry: FetchEntry, partition: Partition) -> bool:
-        """Whether there is nothing to tell: no record, and no better place to ask."""
+        """Whether there are no records for a consumer, and no better replica to read from."""
         if partition.leader_state is None:
             return not self.only_from_leader and _has_no_news(entry, partition)
         return not self.rack and _has_no_news(entry, partition)
 
     def _is_quiet_follower(self, entry: FetchEntry, partition: Partition, now_ms: int) -> bool:
-        """Whether the follower stands at the end, is in sync and knows it; then all there is to note is the time."""
+        """Whether the follower is at the end, in sync, and knows the high watermark: only its fetch time changes."""
         state = partition.leader_state
         progress = None if state is None else state.followers.get(self.replica_id)
         if (
             state is None
             or progress is None
             or partition.log.log_end_offset != entry.fetch_offset
-            # It was here before, in this epoch, and was found to agree.
+            # It has fetched from here before in this epoch, and its log agreed with the leader's.
             or progress.log_end_offset != entry.fetch_offset
             or progress.replica_epoch != self.replica_epoch
             or progress.log_start_offset != entry.replica_log_start_offset
@@ -269,7 +267,7 @@ class Fetch(Parked[FetchAnswer]):
             or not _has_no_news(entry, partition)
         ):
             return False
-        if not self.has_looked:
+        if not self.has_read:
             progress.on_fetches_at_end(now_ms)
         return True
 
@@ -284,7 +282,7 @@ class Fetch(Parked[FetchAnswer]):
             else:
                 partition.check_replica(entry.current_leader_epoch)
                 if self.rack:
-                    elsewhere = self._elsewhere(entry, partition)
+                    elsewhere = self._preferred_replica_response(entry, partition)
                     if elsewhere is not None:
                         return elsewhere
             if entry.last_fetched_epoch >= 0:
@@ -295,8 +293,8 @@ class Fetch(Parked[FetchAnswer]):
         except Exception as error:  # noqa: BLE001 - a defect is the error of its partition alone
             return _failed(entry.index, error_of(error, "a fetch", partition).code)
 
-    def _elsewhere(self, entry: FetchEntry, partition: Partition) -> PartitionData | None:
-        """Instead of records: which replica the consumer should read from, if not from us."""
+    def _preferred_replica_response(self, entry: FetchEntry, partition: Partition) -> PartitionData | None:
+        """A response without records that names a preferred read replica, or None to read here (KIP-392)."""
         state, image = partition.leader_state, self.manager.image
         if state is None or image is None:
             return None
@@ -331,7 +329,7 @@ class Fetch(Parked[FetchAnswer]):
             end_offset = stable_offset if self.read_committed else high_watermark
         if offset < log.log_start_offset or offset > log.log_end_offset:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
-        if is_follower and not self.has_looked:
+        if is_follower and not self.has_read:
             partition.on_follower_fetch(
                 self.replica_id,
                 fetch_offset=offset,
@@ -345,7 +343,7 @@ class Fetch(Parked[FetchAnswer]):
             high_watermark=high_watermark,
             last_stable_offset=stable_offset,
             log_start_offset=log.log_start_offset,
-            # An empty list tells a reader of committed data that nothing was aborted; others get null.
+            # An empty list tells a read-committed consumer that no transaction was aborted; other readers get null.
             aborted_transactions=[] if self.read_committed else None,
             records=_NO_RECORDS,
         )
@@ -357,7 +355,7 @@ class Fetch(Parked[FetchAnswer]):
             if read.region is not None:
                 data.records = read.region
                 if read.segment_base_offset != log.segments.active.base_offset:
-                    # What follows is in the next segment, which a read does not reach: waiting would add nothing.
+                    # A read ends with its segment, and the next records are in the next one: waiting adds nothing.
                     self.spans_segments = True
                 if self.read_committed:
                     data.aborted_transactions = [
@@ -383,7 +381,7 @@ class Fetch(Parked[FetchAnswer]):
         return response
 
     def _count(self, told: list[FetchedPartition], response: FetchResponse) -> None:
-        """Counts what the answer gives, and says what there is to say about what it does not."""
+        """Counts the partitions with records, and completes those with errors."""
         manager = self.manager
         for entry, data in told:
             if data.records:
@@ -405,10 +403,10 @@ class Fetch(Parked[FetchAnswer]):
         if partition is not None:
             partition.counters.failed_fetches += 1
         if data.error_code == ErrorCode.KAFKA_STORAGE_ERROR and self.version < _STORAGE_ERROR_VERSION:
-            # Clients of that time do not know the code and would give up instead of asking for the leader.
+            # Older clients do not know the code, and would fail instead of refreshing their metadata.
             data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if self.version >= _LEADER_HINT_VERSION and data.error_code in _LEADER_ERRORS:
-            # KIP-951: tell where the leader is, so that the client need not ask for metadata first.
+            # KIP-951: the response names the leader, so that the client need not fetch metadata first.
             topic = entry.topic or self.manager.topic_name(entry.topic_id) or ""
             leader_id, epoch, endpoint = self.manager.leader_hint(topic, entry.index, self.listener_name)
             data.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch)
@@ -419,7 +417,7 @@ class Fetch(Parked[FetchAnswer]):
 
 
 def _has_no_news(entry: FetchEntry, partition: Partition) -> bool:
-    """Whether a consumer stands at the end and knows it: then an incremental answer has nothing to say of this."""
+    """Whether a reader is at the high watermark and knows it: an incremental response then omits the partition."""
     log = partition.log
     return (
         log.high_watermark == entry.fetch_offset
@@ -436,7 +434,7 @@ def _failed(index: int, error: ErrorCode) -> PartitionData:
 
 
 def _divergence(partition: Partition, entry: FetchEntry) -> PartitionData | None:
-    """Where the reader's log and ours part, if they do (KIP-595): it has to truncate before it goes on."""
+    """Where the follower's log diverges and has to be truncated (KIP-595); None if the logs agree."""
     log = partition.log
     epoch, end_offset = partition.end_of_epoch(entry.last_fetched_epoch)
     if epoch < 0 or end_offset < 0 or entry.fetch_offset < log.log_start_offset:
@@ -455,7 +453,7 @@ def _divergence(partition: Partition, entry: FetchEntry) -> PartitionData | None
 
 
 def by_topic(results: list[FetchedPartition], plan: FetchPlan) -> list[FetchableTopicResponse]:
-    """Groups neighbours of one topic; the order of partitions is the order of service and is kept."""
+    """Groups adjacent partitions of one topic. The order of partitions is the order of service, and is kept."""
     topics: list[FetchableTopicResponse] = []
     current: FetchableTopicResponse | None = None
     for entry, data in results:

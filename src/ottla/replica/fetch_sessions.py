@@ -1,21 +1,20 @@
-"""Incremental fetch sessions (KIP-227): a consumer says once what it reads, then only what changed.
+"""Incremental fetch sessions (KIP-227): a consumer lists its partitions once, and then only changes.
 
-The first request of a session is *full*: epoch 0, every partition listed. The broker answers it with a session id and
-keeps the list. Every later request is *incremental*: the same id, the epoch counted up by one, and only the partitions
-whose position changed, that are new, or that are to be forgotten. The answer in turn leaves out every partition for
-which there is nothing to tell. Epoch -1 closes the session named and opens none.
+The first request of a session is *full*: epoch 0, every partition listed. The broker responds with a session id and
+keeps the list. Every later request is *incremental*: the same id, the next epoch, and only partitions that are new,
+have a new position, or are to be forgotten. The response omits partitions without news. Epoch -1 closes the session.
 
-A session costs memory, so there are only `max.incremental.fetch.session.cache.slots` of them. When all are taken, a
-newcomer may take the place of one that has not been used for two minutes, of a consumer's when it is itself a
-follower, or of a smaller one that is older than two minutes; otherwise it gets id 0 and goes on with full requests.
+A session costs memory, so there are at most `max.incremental.fetch.session.cache.slots` sessions. If all slots are
+taken, a new session may replace a session that was not used for two minutes, a smaller session that is older than two
+minutes, or, if it is a follower's, a consumer's session. Otherwise the client gets id 0 and sends full requests.
 
-A follower's session knows which of its partitions are *live*: something may be to be told about them. Of the others the
-follower stands at the end, is in sync and knows all there is to know; they hang on their partitions
-(`Partition.quiet_followers`) and become live again with the next append or change. So a round costs what moves, and not
-what is followed. Nothing is lost if a change is missed: now and then all of them are looked at.
+A follower's session knows which of its partitions are *live*, that is, may have news. The other partitions are *quiet*:
+the follower is at the end of the log, in sync, and knows the high watermark. A quiet partition keeps the session
+(`Partition.quiet_followers`) and makes its entry live again with the next append or change. So a fetch costs as much as
+the partitions that changed. If a change is missed, the next sweep over all partitions finds it.
 
-Partitions that got data move to the end of their session's order: whoever fills the answer first this time is asked
-last the next time, so that a busy partition does not starve the others.
+Partitions with records in a response move to the end of their session's order, so that a busy partition does not starve
+the other partitions.
 """
 
 from __future__ import annotations
@@ -43,18 +42,18 @@ _SESSION_ID_MAX = 0x7FFFFFFF
 TOPIC_ID_VERSION = 13
 _UNUSED_MS_MAX = 120_000
 
-# What consumers' sessions may hold together, some hundred bytes each. A consumer that finds no room is answered too,
-# but has to name its partitions every time. Followers' sessions are not counted: what they fetch is in the metadata.
+# Partitions in all sessions of consumers, at some hundred bytes each. Beyond this limit a consumer gets no session and
+# lists its partitions in every request. Followers' sessions are not counted: the metadata bounds their partitions.
 PARTITIONS_CACHED_MAX = 200_000
 
-# How often all partitions of a follower's session are looked at, whether they moved or not.
+# How often a follower's session sweeps over all of its partitions, live or quiet.
 SWEEP_INTERVAL_MS = 5_000
 
 EntryKey = tuple[str | Uuid, int]
 
 
 class FetchEntry:
-    """One partition that somebody fetches, and what was last told about it."""
+    """One partition of a fetch request or session, and what the last response said about it."""
 
     __slots__ = (
         "current_leader_epoch",
@@ -71,7 +70,7 @@ class FetchEntry:
     )
 
     def __init__(self, topic: str, topic_id: Uuid, wanted: FetchPartition) -> None:
-        # Empty until the id is resolved, when the request names its topics by id.
+        # Empty until the topic id is resolved, if the request identifies topics by id.
         self.topic = topic
         self.topic_id = topic_id
         self.index = wanted.partition
@@ -94,7 +93,7 @@ class FetchEntry:
         self.partition = partition
 
     def has_news(self, data: PartitionData) -> bool:
-        """Whether an incremental answer must name this partition; remembers what it tells."""
+        """Whether an incremental response must contain this partition. Remembers what the response says."""
         news = (
             bool(data.records)
             or data.preferred_read_replica != -1
@@ -103,7 +102,7 @@ class FetchEntry:
             or data.log_start_offset != self.sent_log_start_offset
         )
         if data.error_code != ErrorCode.NONE:
-            # Whatever follows an error is news again.
+            # The next response without an error is news.
             self.sent_high_watermark = -1
             return True
         self.sent_high_watermark = data.high_watermark
@@ -115,13 +114,13 @@ FetchedPartition = tuple[FetchEntry, PartitionData]
 
 
 class ParkedFetch(Protocol):
-    """A follower's fetch that waits."""
+    """A parked fetch of a follower."""
 
     def add_target(self, entry: FetchEntry, partition: Partition) -> None: ...
 
 
 class FetchSession:
-    """What one consumer or follower reads, in the order in which its partitions are served."""
+    """The partitions that one consumer or follower reads, in the order in which they are served."""
 
     __slots__ = (
         "busy_ms",
@@ -154,10 +153,10 @@ class FetchSession:
         self.uses_topic_ids = uses_topic_ids
         self.created_ms = now_ms
         self.used_ms = now_ms
-        # A follower's partitions that have to be looked at, in their order; None for consumers: then it is all of them.
+        # The live partitions of a follower, in their order. None for a consumer: all of its partitions are read.
         self.live: dict[FetchEntry, None] | None = dict.fromkeys(entries.values()) if is_follower else None
         self.swept_ms = now_ms
-        # When the follower asked last, in monotonic time, when it found much by that, and the request that waits.
+        # In monotonic time: the follower's last fetch, and the last fetch that found many records on arrival.
         self.fetched_ms = NEVER_MS
         self.busy_ms = NEVER_MS
         self.parked: ParkedFetch | None = None
@@ -204,7 +203,7 @@ class FetchSession:
         live = self.live
         key = (entry.topic_id if self.uses_topic_ids else entry.topic, entry.index)
         if live is None or self.entries.get(key) is not entry or entry in live:
-            # In the last case the follower has named it again since it was quiet, and whoever waits looks at it anyway.
+            # If the entry is live, the follower has listed it again, and a parked fetch reads it anyway.
             return
         live[entry] = None
         progress = partition.follower_progress(follower_id)
@@ -215,12 +214,12 @@ class FetchSession:
             self.parked.add_target(entry, partition)
 
     def update(self, request: FetchRequest, *, now_ms: int) -> None:
-        """Takes in what an incremental request lists and forgets."""
+        """Applies an incremental request: changed, new and forgotten partitions."""
         live = self.live
         if request.topics:
             changed = merge(self.entries, request, uses_topic_ids=self.uses_topic_ids)
             if live is not None:
-                # Last of all, for they were served the last time.
+                # At the end of the order, because the last response served them.
                 for entry in changed:
                     live.pop(entry, None)
                     live[entry] = None
@@ -251,7 +250,7 @@ class FetchSession:
 
 
 class FetchPlan:
-    """What one fetch request asks for, after its session has been taken into account."""
+    """The partitions of one fetch request, including those that its session adds."""
 
     __slots__ = ("entries", "epoch", "error", "is_follower", "opens_session", "session", "uses_topic_ids")
 
@@ -271,7 +270,7 @@ class FetchPlan:
         self.session = session
         self.opens_session = opens_session
         self.error = error
-        # The session must still be at this epoch when the answer is made: a parked request may have been overtaken.
+        # The session must still have this epoch when the response is built: a newer request may have come meanwhile.
         self.epoch = EPOCH_FINAL if session is None else session.epoch
 
     @property
@@ -280,13 +279,13 @@ class FetchPlan:
 
     @property
     def has_quiet(self) -> bool:
-        """Whether there are partitions of which everything is known, and which may be waited for."""
+        """Whether the session has quiet partitions, for whose news a fetch can wait."""
         session = self.session
         return session is not None and session.live is not None and len(session.live) < len(session.entries)
 
     @property
     def live_entries(self) -> Collection[FetchEntry]:
-        """Those about which there may be something to tell."""
+        """The entries that may have news."""
         session = self.session
         return self.entries.values() if session is None or session.live is None else session.live
 
@@ -322,7 +321,7 @@ class FetchSessions:
         return sum(len(session.entries) for session in self._sessions.values())
 
     def plan(self, request: FetchRequest, *, version: int, is_follower: bool, now_ms: int) -> FetchPlan:
-        """Finds the request's session and brings it up to date with what the request says."""
+        """Finds the session of the request and applies the request to it."""
         uses_topic_ids = version >= TOPIC_ID_VERSION
         session_id = request.session_id
         if request.session_epoch in (EPOCH_INITIAL, EPOCH_FINAL):
@@ -341,7 +340,7 @@ class FetchSessions:
             return FetchPlan({}, uses_topic_ids=uses_topic_ids, error=ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         session.update(request, now_ms=now_ms)
         if not is_follower and len(session.entries) > PARTITIONS_CACHED_MAX:
-            # It grew by and by. Without its session the consumer names everything in each request.
+            # The session has grown step by step. Without it the consumer lists all partitions in each request.
             del self._sessions[session_id]
             return FetchPlan({}, uses_topic_ids=uses_topic_ids, error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if not session.entries:
@@ -354,7 +353,7 @@ class FetchSessions:
     def settle(
         self, plan: FetchPlan, results: list[FetchedPartition], *, now_ms: int
     ) -> tuple[ErrorCode, int, list[FetchedPartition]]:
-        """What to answer: an error for the whole request, the session's id, and the partitions to name."""
+        """For the response: the error of the whole request, the session id, and the partitions to include."""
         if plan.error is not ErrorCode.NONE:
             return plan.error, NO_SESSION_ID, []
         session = plan.session
@@ -369,7 +368,7 @@ class FetchSessions:
         return ErrorCode.NONE, self._open(plan, now_ms), results
 
     def settle_without_news(self, plan: FetchPlan) -> tuple[ErrorCode, int]:
-        """What to answer when nothing is told now: no session is opened, and one that is open stays as it is."""
+        """For a response without partitions: no session is opened, and an open session does not change."""
         if plan.error is not ErrorCode.NONE or plan.session is None:
             return plan.error, NO_SESSION_ID
         if plan.session.epoch != plan.epoch:
@@ -409,7 +408,7 @@ class FetchSessions:
             if not candidates:
                 return False
             victim = min(candidates, key=_worth)
-            # Equals do not displace each other.
+            # A session does not replace its equal.
             if (is_follower, size) <= _worth(victim):
                 return False
         del self._sessions[victim.id]
@@ -426,7 +425,7 @@ def _next_epoch(epoch: int) -> int:
 
 
 def merge(entries: dict[EntryKey, FetchEntry], request: FetchRequest, *, uses_topic_ids: bool) -> list[FetchEntry]:
-    """Takes over what the request lists, and returns it."""
+    """Adds or updates the entries that the request lists, and returns them."""
     listed: list[FetchEntry] = []
     for topic in request.topics:
         topic_key: str | Uuid = topic.topic_id if uses_topic_ids else topic.topic

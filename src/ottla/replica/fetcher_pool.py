@@ -1,7 +1,7 @@
-"""All fetch loops of a broker: which partition is fetched from whom.
+"""All fetch loops of a broker, and which loop fetches which partition.
 
-There are `num.replica.fetchers` loops for each leader, and a partition always belongs to the same one of them. A
-partition without a leader, or whose leader's address is not known, waits here until the metadata tells more.
+There are `num.replica.fetchers` loops for each leader, and a partition always belongs to the same loop of its leader. A
+partition without a leader, or whose leader has no known address, waits here for metadata.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PURPOSE = "replica-fetch"
 
 
 class FetcherPool:
-    """Hands each followed partition to the loop for its leader."""
+    """Assigns followed partitions to fetch loops."""
 
     def __init__(
         self,
@@ -64,11 +64,11 @@ class FetcherPool:
 
     @property
     def failed(self) -> int:
-        """How many partitions nobody tries to fetch any more."""
+        """The number of partitions whose fetching has stopped."""
         return sum(len(fetcher.failed) for fetcher in self._fetchers.values())
 
     def follow(self, partition: Partition) -> None:
-        """Fetches the partition from its present leader; a change that is none to a follower changes nothing."""
+        """Fetches the partition from its current leader. Nothing happens if leader and epoch are the same."""
         key = (partition.topic_id, partition.index)
         self._partitions[key] = partition
         owner = self._owners.get(key)
@@ -89,7 +89,7 @@ class FetcherPool:
             fetcher.follow(FollowedPartition(partition, self._cleaner))
 
     def unfollow(self, partition: Partition) -> None:
-        """The partition is led here, deleted, or its disk is gone."""
+        """This broker leads the partition, or the partition was deleted, or its log directory failed."""
         key = (partition.topic_id, partition.index)
         if self._partitions.pop(key, None) is not None:
             owner = self._owners.pop(key, None)
@@ -97,7 +97,7 @@ class FetcherPool:
                 owner.unfollow(key)
 
     def on_brokers(self, brokers: Mapping[int, BrokerView]) -> None:
-        """Brokers came, moved or went."""
+        """Brokers were registered, changed their address, or were removed."""
         self._brokers = brokers
         for fetcher in self._fetchers.values():
             endpoint = self._endpoint_of(fetcher.leader_id)
@@ -108,7 +108,7 @@ class FetcherPool:
                 self.follow(partition)
 
     def on_broker_config(self, config: BrokerConfig) -> None:
-        """`num.replica.fetchers` may change while running: everything is dealt out anew."""
+        """Assigns all partitions again if `num.replica.fetchers` has changed."""
         if config.num_replica_fetchers != self._fetchers_per_leader:
             self._fetchers_per_leader = config.num_replica_fetchers
             partitions = list(self._partitions.values())
@@ -117,7 +117,7 @@ class FetcherPool:
                 self.follow(partition)
 
     def tidy(self) -> None:
-        """Ends the loops that have nothing left to fetch; called when a change of the metadata is through."""
+        """Closes loops without partitions; called at the end of a metadata change."""
         for place, fetcher in list(self._fetchers.items()):
             if not len(fetcher):
                 del self._fetchers[place]

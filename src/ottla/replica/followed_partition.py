@@ -1,11 +1,12 @@
-"""What a follower does with one partition: where to fetch from, what to do with the answer.
+"""One followed partition: from which offset to fetch, and how a response is applied.
 
-The leader's log is the truth. A follower tells with each fetch the epoch of its last record; the leader answers with
-records only when the two logs agree up to there, and otherwise with the epoch and offset where they part, as far as it
-can tell. The follower cuts its log there and asks again, until both agree (KIP-101, KIP-279, KIP-595). The high
-watermark has no say in this: it may be behind what is committed, and cutting there loses records.
+The leader's log is authoritative. A follower sends the epoch of its last record with each fetch. The leader responds
+with records only if the two logs agree up to that record, and otherwise with the epoch and offset where they diverge,
+as far as it knows. The follower truncates there and fetches again, until the logs agree (KIP-101, KIP-279, KIP-595).
+The high watermark plays no part in this: it may be behind the committed records, and truncating there would lose
+records.
 
-Whatever is received is appended as it came: same bytes, same offsets, same epochs.
+Received batches are appended as they are: same bytes, same offsets, same epochs.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ NOT_SENT = -1
 
 
 class Cleaner(Protocol):
-    """The part of the log cleaner that has to know what a follower does to a log."""
+    """The log cleaner, as far as a follower uses it."""
 
     def on_log_truncated(self, log: PartitionLog, offset: int) -> None: ...
 
@@ -39,15 +40,15 @@ class Cleaner(Protocol):
 
 
 class GapsNotNoted(Exception):
-    """Records with gaps between their offsets may be appended once it is on disk that this log has gaps."""
+    """Batches with offset gaps can be appended only after the cleaner's checkpoint names this log."""
 
 
 class DoubtEnded(Exception):
-    """The doubtful end of the log has been cut off, and what was fetched may not follow what is left."""
+    """The doubtful end of the log was truncated. The fetched batches may not continue the rest."""
 
 
 class FollowedPartition:
-    """One partition as a follower of one leader in one epoch; a new epoch makes a new one."""
+    """One partition that follows one leader in one epoch. A new epoch has a new object."""
 
     __slots__ = (
         "attempts",
@@ -66,15 +67,15 @@ class FollowedPartition:
         self.cleaner = cleaner
         self.key: PartitionKey = (partition.topic_id, partition.index)
         self.leader_epoch = partition.leader_epoch
-        # What the leader was asked for last; an answer to anything else is of no use.
+        # The offset of the last fetch; a response for another offset is ignored.
         self.sent_offset = NOT_SENT
-        # Failures in a row, for the length of the pause.
+        # Failures in a row; they determine the length of the pause.
         self.attempts = 0
-        # Set where `flush.messages` was reached: a fetch from the new end says that everything before it is safe.
+        # Set if `flush.messages` was reached: a fetch at the new end promises that everything before it is durable.
         self.flushed: Deferred[None] | None = None
-        # Nothing more is tried until the metadata names another epoch.
+        # Not fetched until the metadata names another epoch.
         self.is_failed = False
-        # Its broker fetches too much for throttled replicas: it has to wait (KIP-73).
+        # Paused because the replication quota is exceeded (KIP-73).
         self.is_held_back = False
 
     def on_success(self) -> Deferred[None] | None:
@@ -102,21 +103,21 @@ class FollowedPartition:
 
     @property
     def is_watched(self) -> bool:
-        """Whether a consumer waits here for records that came, but are not known to be committed."""
+        """Whether a consumer waits here for received records that are not known to be committed."""
         partition = self.partition
         return bool(partition.parked_fetches) and partition.log.high_watermark < partition.log.log_end_offset
 
     @property
     def position(self) -> int:
-        """Where to go on: at the end of the log, or of what is beyond doubt in it."""
+        """The next fetch offset: the end of the log, or the beginning of its doubtful part."""
         log = self.partition.log
         return log.log_end_offset if log.doubtful_from is None else log.doubtful_from
 
     def start(self) -> None:
-        """Without epochs (old formats, a lost checkpoint) only what is known to be committed can be kept."""
+        """Truncates a log without leader epochs (old formats, a lost checkpoint) to its high watermark."""
         log = self.partition.log
         if log.epochs.latest < 0 and log.high_watermark < log.log_end_offset:
-            logger.warning("%s has no leader epochs and is cut at its high watermark", self.partition)
+            logger.warning("%s has no leader epochs and is truncated to its high watermark", self.partition)
             self._truncate(log.high_watermark)
 
     def wanted(self, *, max_bytes: int) -> FetchPartition:
@@ -134,9 +135,9 @@ class FollowedPartition:
         )
 
     def on_fetched(self, data: PartitionData) -> bool:
-        """Takes in an answer without an error; whether the leader has to be told a new position.
+        """Applies a response without an error. Returns whether the fetch position has changed.
 
-        Raises KafkaError when the log refuses, GapsNotNoted and DoubtEnded when it has to be tried again in a moment.
+        Raises KafkaError if the log refuses, and GapsNotNoted or DoubtEnded if the fetch has to be retried.
         """
         log = self.partition.log
         if log.doubtful_from is not None:
@@ -155,10 +156,10 @@ class FollowedPartition:
         return log.log_end_offset != end_offset or log.log_start_offset != start_offset
 
     def on_out_of_range(self, *, leader_start_offset: int, leader_end_offset: int) -> bool:
-        """The leader has nothing at our end: brings the log into its range. Whether there was anything to do.
+        """The fetch offset is outside of the leader's log: moves this log into its range. Returns whether it changed.
 
-        A leader that ends before us was elected although it lacked records; a leader that begins after us has deleted
-        what we miss.
+        A leader that ends before this log was elected although it lacked records. A leader that begins after this log
+        has deleted the records in between.
         """
         log = self.partition.log
         if log.doubtful_from is not None:
@@ -166,20 +167,23 @@ class FollowedPartition:
             return True
         if leader_end_offset < log.log_end_offset:
             logger.warning(
-                "%s is cut from %d to %d, where its leader ends", self.partition, log.log_end_offset, leader_end_offset
+                "%s is truncated from %d to %d, the end of its leader",
+                self.partition,
+                log.log_end_offset,
+                leader_end_offset,
             )
             self._truncate(leader_end_offset)
             return True
         if leader_start_offset > log.log_end_offset:
-            logger.info("%s begins anew at %d, where its leader begins", self.partition, leader_start_offset)
+            logger.info("%s restarts at %d, the start of its leader", self.partition, leader_start_offset)
             self._restart_at(leader_start_offset)
             return True
         return False
 
     def _end_doubt(self, doubtful_from: int) -> None:
-        """A leader has answered, so that there is somebody who has these records: then they are fetched once more."""
+        """A leader has responded and has these records: the doubtful end is truncated and fetched again."""
         log = self.partition.log
-        logger.info("%s is fetched again from %d on, where it has a gap", self.partition, doubtful_from)
+        logger.info("%s is fetched again from %d because of a gap in its offsets", self.partition, doubtful_from)
         self._truncate(max(doubtful_from, log.log_start_offset))
         log.resolve_doubt()
 
@@ -192,11 +196,11 @@ class FollowedPartition:
         if not self._truncate(offset):
             raise KafkaError(
                 ErrorCode.UNKNOWN_SERVER_ERROR,
-                f"The leader of {self.partition} says that epoch {diverging.epoch} ends at {diverging.end_offset}, "
-                f"which leaves nothing to cut off a log that ends at {end_offset}.",
+                f"The leader of {self.partition} ends epoch {diverging.epoch} at {diverging.end_offset}, "
+                f"where a log that ends at {end_offset} has nothing to truncate.",
             )
         logger.info(
-            "%s is cut from %d to %d: its leader ends epoch %d at %d",
+            "%s is truncated from %d to %d: its leader ends epoch %d at %d",
             *(self.partition, end_offset, offset, diverging.epoch, diverging.end_offset),
         )
 
@@ -211,13 +215,13 @@ class FollowedPartition:
             header = batch.header
             if not verify_checksum(batch.view, header):
                 raise KafkaError(
-                    ErrorCode.CORRUPT_MESSAGE, f"The batch at {header.base_offset} of {self.partition} came damaged."
+                    ErrorCode.CORRUPT_MESSAGE, f"The batch at {header.base_offset} of {self.partition} arrived corrupt."
                 )
             has_gaps = has_gaps or header.base_offset > expected
             expected = header.next_offset
         first = batches[0].header
         if first.base_offset < log.log_end_offset == log.log_start_offset <= first.last_offset:
-            # The leader begins in the middle of a batch, of which there are no halves.
+            # The leader's log begins in the middle of a batch, and batches are not divided.
             self._restart_at(first.base_offset)
         if has_gaps and not self.cleaner.note_gaps(log):
             raise GapsNotNoted
@@ -227,7 +231,7 @@ class FollowedPartition:
             self.flushed = self.partition.append_as_follower(view, [batch.header for batch in piece]).flushed
 
     def _truncate(self, offset: int) -> bool:
-        """Whether there was anything to cut off."""
+        """Returns whether there was anything to truncate."""
         log = self.partition.log
         if offset < log.log_start_offset:
             self._restart_at(offset)
@@ -243,15 +247,15 @@ class FollowedPartition:
 
     def _on_truncated(self, offset: int) -> None:
         self.cleaner.on_log_truncated(self.partition.log, offset)
-        # Consumers that wait here for what has just gone have to be told.
+        # Consumers may wait here for truncated records.
         self.partition.wake_all()
 
 
 def truncation_offset(log: PartitionLog, *, epoch: int, end_offset: int) -> int:
-    """Where to cut, when the leader's last epoch not above ours is `epoch` and ends at `end_offset` there.
+    """Where to truncate, if the leader's largest epoch at or below ours is `epoch` and ends at `end_offset`.
 
-    If we know that epoch, the logs agree up to where the first of them leaves it. If we do not, they part somewhere
-    before: everything above the last epoch below it goes, and the next answer tells more (KIP-279).
+    If this log has that epoch, the logs agree up to the smaller of the two ends of the epoch. Otherwise they diverge
+    earlier: this log keeps its epochs below that epoch, and the next response says more (KIP-279).
     """
     own_epoch, own_end_offset = log.end_offset_for_epoch(epoch)
     if own_end_offset < 0:
@@ -262,7 +266,7 @@ def truncation_offset(log: PartitionLog, *, epoch: int, end_offset: int) -> int:
 
 
 def _pieces(batches: list[Batch], bytes_max: int) -> list[list[Batch]]:
-    """Runs of whole batches that fit into a segment; mostly it is one run."""
+    """Groups of whole batches that fit into a segment; mostly one group."""
     last = batches[-1]
     if last.position + last.header.size - batches[0].position <= bytes_max:
         return [batches]

@@ -1,21 +1,22 @@
 """The fetch loop of a follower: one connection to one leader, for a share of the partitions that it leads.
 
-One request is under way at a time; the leader parks it while it has nothing, so the loop needs no timer but the one
-that ends pauses. A partition is in one of three places: in the *session* (it is fetched), in the *pause* (something
-went wrong with it, it is tried again soon), or *failed* (nothing helps until the metadata names a new epoch, or until
-the disk is replaced). One partition's trouble never stops the others.
+One request is under way at a time. The leader parks a request without records, so the loop has one timer only, which
+ends pauses. A partition is in one of three states: in the *session* (it is fetched), *paused* (it failed and is retried
+soon), or *failed* (until the metadata names a new leader epoch, or the disk is replaced). A partition that fails never
+stops the other partitions.
 
-| what went wrong | what is done |
+| failure | what the loop does |
 |---|---|
-| no answer | a pause for the whole loop, then a new session |
-| OFFSET_OUT_OF_RANGE | the leader is asked for its range, the log is brought into it |
-| FENCED_LEADER_EPOCH | failed: newer metadata is on its way |
-| any other error of the leader's | a pause: one of the two is about to learn something |
-| damaged records, a full disk | a pause |
-| a failed disk | failed: its directory is out of service |
-| a defect of ours | failed: it would fail again |
+| no response | pauses as a whole, then begins a new session |
+| OFFSET_OUT_OF_RANGE | asks for the leader's offset range and moves the log into it |
+| FENCED_LEADER_EPOCH | partition failed: newer metadata is on its way |
+| any other error of the leader | partition paused: one of the two brokers waits for metadata |
+| corrupt records, a full disk | partition paused |
+| a failed disk | partition failed: its log directory is out of service |
+| a defect of this code | partition failed: it would fail again |
 
-Pauses begin short, for most troubles are metadata that is a moment late, and grow to `replica.fetch.backoff.ms`.
+The first pauses are short, because most failures are metadata that is a moment late. They grow to
+`replica.fetch.backoff.ms`.
 """
 
 from __future__ import annotations
@@ -56,12 +57,12 @@ logger = logging.getLogger("ottla.replica.follower_fetch_loop")
 
 BACKOFF_MS_MIN = 10
 
-# Consumers that read from this follower (KIP-392) wait for the high watermark, which comes with the next answer: it is
-# not to be parked for long then.
+# Consumers that read from this follower (KIP-392) wait for the high watermark, which comes with the next response. That
+# fetch asks for a short wait only.
 WATCHED_WAIT_MS = 10
 
-# A new partition need not wait for the end of a long poll, but each such hurry costs a connection.
-HURRY_INTERVAL_MS = 100
+# A new partition interrupts a long poll at most once in this time, because that costs a connection.
+INTERRUPT_INTERVAL_MS = 100
 
 _LATEST = -1
 _EARLIEST = -2
@@ -88,7 +89,7 @@ class FetcherSettings(NamedTuple):
 
 
 class ReplicaFetcher:
-    """Keeps the followed partitions up with one leader."""
+    """Fetches the followed partitions of one leader."""
 
     def __init__(
         self,
@@ -115,21 +116,21 @@ class ReplicaFetcher:
         self._throttles = throttles
         self._followed: dict[PartitionKey, FollowedPartition] = {}
         self._session: FollowerFetchSession[FollowedPartition] = FollowerFetchSession()
-        # Those that pause, by the time when they are tried again.
+        # Paused partitions, by the time of their retry.
         self._paused: deque[tuple[int, FollowedPartition]] = deque()
         self._pause_timer: Timer | None = None
         self._retry_timer: Timer | None = None
         self._flushes: list[Deferred[None]] = []
         self._failures = 0
-        # Counted up when the request under way is given up: its answer is not waited for any more.
+        # Incremented when the request under way is abandoned, so that its response is ignored.
         self._turn = 0
         self._is_asking = False
         self._is_flushing = False
         self._is_planned = False
         self._is_closed = False
-        # Somebody waits here for what was just received.
+        # A consumer waits here for records that were just received.
         self._is_watched = False
-        self._hurried_ms = -HURRY_INTERVAL_MS
+        self._interrupted_ms = -INTERRUPT_INTERVAL_MS
 
     def __len__(self) -> int:
         return len(self._followed)
@@ -142,29 +143,29 @@ class ReplicaFetcher:
         return self._followed.get(key)
 
     def follow(self, followed: FollowedPartition) -> None:
-        """Begins to fetch a partition, or goes on with a new epoch."""
+        """Begins to fetch a partition, or continues in a new leader epoch."""
         self._followed[followed.key] = followed
         try:
             followed.start()
         except Exception as error:  # noqa: BLE001 - a defect is the trouble of its partition alone
-            self._on_trouble(followed, error)
+            self._on_partition_failure(followed, error)
             return
         self._session.set(followed.key, followed)
-        self._hurry()
+        self._interrupt_long_poll()
 
     def unfollow(self, key: PartitionKey) -> None:
-        """Whatever is still on its way for this partition is not taken in any more."""
+        """A response under way is ignored for this partition."""
         self._followed.pop(key, None)
         self._session.remove(key)
 
     def move(self, endpoint: Endpoint) -> None:
-        """The leader is reached elsewhere from now on."""
+        """The leader has a new address."""
         old, self.endpoint = self.endpoint, endpoint
         if self._retry_timer is not None:
             self._retry_timer.cancel()
             self._retry_timer = None
         self._failures = 0
-        self._give_up(old)
+        self._abandon_request(old)
         self._plan()
 
     def close(self) -> None:
@@ -172,25 +173,25 @@ class ReplicaFetcher:
         for timer in (self._pause_timer, self._retry_timer):
             if timer is not None:
                 timer.cancel()
-        self._give_up(self.endpoint)
+        self._abandon_request(self.endpoint)
 
-    # Asking.
+    # Requests.
 
     def _plan(self) -> None:
-        """At the end of the loop's turn: one change of the metadata brings many partitions."""
+        """Sends the next request at the end of the turn, because one metadata change may bring many partitions."""
         if not (self._is_planned or self._is_asking or self._is_closed) and self._retry_timer is None:
             self._is_planned = True
             self._scheduler.call_soon(self._ask)
 
-    def _hurry(self) -> None:
+    def _interrupt_long_poll(self) -> None:
         now_ms = self._now_ms()
-        if self._is_asking and not self._is_flushing and now_ms - self._hurried_ms >= HURRY_INTERVAL_MS:
-            self._hurried_ms = now_ms
-            self._give_up(self.endpoint)
+        if self._is_asking and not self._is_flushing and now_ms - self._interrupted_ms >= INTERRUPT_INTERVAL_MS:
+            self._interrupted_ms = now_ms
+            self._abandon_request(self.endpoint)
         self._plan()
 
-    def _give_up(self, endpoint: Endpoint) -> None:
-        """Ends the request under way; the leader may have moved its session on, so a new one is begun."""
+    def _abandon_request(self, endpoint: Endpoint) -> None:
+        """Abandons the request under way. The leader may have advanced the session, so a new one begins."""
         self._turn += 1
         self._is_asking = self._is_flushing
         self._session.restart()
@@ -219,7 +220,7 @@ class ReplicaFetcher:
             topic.partitions.append(followed.wanted(max_bytes=settings.max_bytes))
         request.topics = list(topics.values())
         if self._session.has_untold:
-            # The others wait to be fetched, too.
+            # More partitions wait to be listed: the leader shall respond at once.
             request.max_wait_ms = 0
         self._send(request, settings.socket_timeout_ms + settings.wait_max_ms, self._on_fetched)
 
@@ -241,7 +242,7 @@ class ReplicaFetcher:
 
     def _on_unreachable(self, error: BaseException) -> None:
         if self._failures == 0:
-            logger.info("broker %d does not answer fetches: %s", self.leader_id, error)
+            logger.info("fetch from broker %d failed: %s", self.leader_id, error)
         self._session.restart()
         self._pause_all()
 
@@ -250,7 +251,7 @@ class ReplicaFetcher:
         self._failures += 1
         self._retry_timer = self._scheduler.call_later(delay_ms / 1000, self._ask)
 
-    # Hearing.
+    # Responses.
 
     def _on_fetched(self, message: Message) -> None:
         response = cast(FetchResponse, message)
@@ -259,7 +260,7 @@ class ReplicaFetcher:
             if was_incremental:
                 self._plan()
             else:
-                logger.warning("broker %d refuses fetches: error %d", self.leader_id, response.error_code)
+                logger.warning("broker %d rejected a fetch with error %d", self.leader_id, response.error_code)
                 self._pause_all()
             return
         out_of_range: list[FollowedPartition] = []
@@ -269,18 +270,18 @@ class ReplicaFetcher:
                 if followed is None:
                     continue
                 if followed.sent_offset != followed.position:
-                    # It was added, or got a new epoch, while the request was under way: this is no answer to it. But
-                    # the leader believes that it has told its high watermark, and would not tell it again.
+                    # The partition was added or got a new epoch while the request was under way, so this response is
+                    # not for it. The leader would not send the high watermark again in this session.
                     self._session.restart()
                 else:
                     self._on_partition(followed, data, out_of_range)
         if out_of_range:
-            self._ask_range(out_of_range)
+            self._ask_for_range(out_of_range)
         else:
-            # Not by way of the scheduler: the answer to this is what producers wait for.
-            self._go_on()
+            # Without a detour through the scheduler: producers wait for the next fetch.
+            self._fetch_next()
 
-    def _go_on(self) -> None:
+    def _fetch_next(self) -> None:
         if self._flushes:
             self._wait_for_flushes()
         else:
@@ -296,7 +297,7 @@ class ReplicaFetcher:
             except (GapsNotNoted, DoubtEnded):
                 self._pause(followed)
             except Exception as error:  # noqa: BLE001 - a defect is the trouble of its partition alone
-                self._on_trouble(followed, error)
+                self._on_partition_failure(followed, error)
             else:
                 flushed = followed.on_success()
                 if has_moved:
@@ -306,25 +307,25 @@ class ReplicaFetcher:
                     if followed.partition.is_throttled_following:
                         self._throttle(followed, data)
                 if data.diverging_epoch is not None:
-                    # The high watermark that came with it was of no use yet: it has to be told anew.
+                    # The high watermark of this response could not be used: a new session sends it again.
                     self._session.restart()
                 if flushed is not None:
                     self._flushes.append(flushed)
         elif code == ErrorCode.OFFSET_OUT_OF_RANGE:
             out_of_range.append(followed)
         elif code == ErrorCode.FENCED_LEADER_EPOCH:
-            self._fail(followed, "its leader has a newer epoch")
+            self._fail(followed, "the leader has a newer epoch")
         else:
             self._pause(followed)
 
     def _wait_for_flushes(self) -> None:
-        """Topics that ask for the disk at each append have all their partitions wait for it, as a producer does."""
+        """The next fetch waits for the flushes that `flush.messages` demands, as a producer would."""
         flushes, self._flushes = self._flushes, []
         remaining = len(flushes)
         self._is_asking = self._is_flushing = True
 
         def on_flushed(_: Deferred[None]) -> None:
-            # A disk that fails here fails the log, which the next fetch learns.
+            # A failed flush takes the log offline, which the next fetch notices.
             nonlocal remaining
             remaining -= 1
             if not remaining:
@@ -334,25 +335,25 @@ class ReplicaFetcher:
         for flushed in flushes:
             flushed.when_done(on_flushed)
 
-    def _on_trouble(self, followed: FollowedPartition, error: Exception) -> None:
+    def _on_partition_failure(self, followed: FollowedPartition, error: Exception) -> None:
         if isinstance(error, LogDirectoryOffline):
             self._fail(followed, error.message)
         elif not isinstance(error, KafkaError):
             self._fail(followed, error_of(error, "following", followed.partition).message)
         else:
-            logger.warning("%s cannot be fetched now: %s", followed.partition, error.message)
+            logger.warning("%s is paused, fetching it failed: %s", followed.partition, error.message)
             self._pause(followed)
 
-    # A log outside of the leader's range.
+    # A log outside of the leader's offset range.
 
-    def _ask_range(self, outside: list[FollowedPartition]) -> None:
-        """Asks where the leader's logs end, then where they begin: in this order, for both may move on meanwhile."""
-        self._ask_offsets(outside, _LATEST, lambda ends: self._ask_starts(outside, ends))
+    def _ask_for_range(self, outside: list[FollowedPartition]) -> None:
+        """Asks for the end offsets of the leader's logs and then for their start offsets, since both only grow."""
+        self._ask_for_offsets(outside, _LATEST, lambda ends: self._ask_for_starts(outside, ends))
 
-    def _ask_starts(self, outside: list[FollowedPartition], ends: dict[tuple[str, int], int]) -> None:
-        self._ask_offsets(outside, _EARLIEST, lambda starts: self._on_range(outside, starts, ends))
+    def _ask_for_starts(self, outside: list[FollowedPartition], ends: dict[tuple[str, int], int]) -> None:
+        self._ask_for_offsets(outside, _EARLIEST, lambda starts: self._on_range(outside, starts, ends))
 
-    def _ask_offsets(
+    def _ask_for_offsets(
         self,
         wanted: Iterable[FollowedPartition],
         timestamp: int,
@@ -392,13 +393,13 @@ class ReplicaFetcher:
                     leader_start_offset=start_offset, leader_end_offset=end_offset
                 )
             except Exception as error:  # noqa: BLE001 - a defect is the trouble of its partition alone
-                self._on_trouble(followed, error)
+                self._on_partition_failure(followed, error)
                 continue
             if has_moved:
                 self._session.set(followed.key, followed)
             else:
                 self._pause(followed)
-        self._go_on()
+        self._fetch_next()
 
     # Pauses.
 
@@ -406,38 +407,38 @@ class ReplicaFetcher:
         return min(self._settings.backoff_ms, BACKOFF_MS_MIN << min(attempts, 16))
 
     def _pause(self, followed: FollowedPartition) -> None:
-        self._leave_alone(followed, self._backoff_ms(followed.on_failure()))
+        self._pause_for(followed, self._backoff_ms(followed.on_failure()))
 
-    def _leave_alone(self, followed: FollowedPartition, delay_ms: int) -> None:
+    def _pause_for(self, followed: FollowedPartition, delay_ms: int) -> None:
         followed.leave_session()
         self._session.remove(followed.key)
         due = (self._now_ms() + delay_ms, followed)
-        # Nearly always the last one; pauses differ by how often something failed before.
+        # Nearly always at the end; pauses differ by the number of earlier failures.
         place = len(self._paused)
         while place and self._paused[place - 1][0] > due[0]:
             place -= 1
         self._paused.insert(place, due)
-        self._plan_end_of_pause()
+        self._plan_resume()
 
     def _throttle(self, followed: FollowedPartition, data: PartitionData) -> None:
-        """Counts what came, and leaves the partition alone for a while if that was too much (KIP-73)."""
+        """Counts the received bytes, and pauses the partition if the replication quota is exceeded (KIP-73)."""
         if data.records:
             self._throttles.on_received(len(data.records))
         is_behind = followed.partition.log.log_end_offset < data.high_watermark
         pause_seconds = self._throttles.follower_pause_seconds() if is_behind else 0.0
         followed.throttle(is_held_back=pause_seconds > 0)
         if pause_seconds:
-            self._leave_alone(followed, math.ceil(pause_seconds * 1000))
+            self._pause_for(followed, math.ceil(pause_seconds * 1000))
 
-    def _plan_end_of_pause(self) -> None:
+    def _plan_resume(self) -> None:
         if self._pause_timer is not None:
             self._pause_timer.cancel()
             self._pause_timer = None
         if self._paused and not self._is_closed:
             delay_ms = max(0, self._paused[0][0] - self._now_ms())
-            self._pause_timer = self._scheduler.call_later(delay_ms / 1000, self._on_pause_over)
+            self._pause_timer = self._scheduler.call_later(delay_ms / 1000, self._resume_paused)
 
-    def _on_pause_over(self) -> None:
+    def _resume_paused(self) -> None:
         self._pause_timer = None
         now_ms = self._now_ms()
         while self._paused and self._paused[0][0] <= now_ms:
@@ -446,16 +447,16 @@ class ReplicaFetcher:
                 continue
             pause_seconds = self._throttles.follower_pause_seconds() if followed.is_held_back else 0.0
             if pause_seconds:
-                # Others have used up meanwhile what it was waiting for.
-                self._leave_alone(followed, math.ceil(pause_seconds * 1000))
+                # Other partitions have used the quota meanwhile.
+                self._pause_for(followed, math.ceil(pause_seconds * 1000))
                 continue
             followed.throttle(is_held_back=False)
             self._session.set(followed.key, followed)
-            self._hurry()
-        self._plan_end_of_pause()
+            self._interrupt_long_poll()
+        self._plan_resume()
 
     def _fail(self, followed: FollowedPartition, reason: str) -> None:
-        logger.warning("%s is not fetched any more: %s", followed.partition, reason)
+        logger.warning("stopped fetching %s: %s", followed.partition, reason)
         followed.fail()
         self._session.remove(followed.key)
 

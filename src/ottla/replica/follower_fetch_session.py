@@ -27,14 +27,14 @@ NO_SESSION = 0
 EPOCH_INITIAL = 0
 _EPOCH_MAX = 0x7FFFFFFF
 
-# Partitions that are listed for the first time in one request: a few milliseconds of work for each side.
+# New partitions in one request: a few milliseconds of work on each side.
 NEW_IN_REQUEST_MAX = 5_000
 
 T = TypeVar("T")
 
 
 class FollowerFetchSession(Generic[T]):
-    """What the leader has been told, and what it has still to be told."""
+    """The partitions that the leader knows, and those that it has still to be sent."""
 
     __slots__ = ("_changed", "_epoch", "_forgotten", "_id", "_is_refused", "_members", "_untold")
 
@@ -42,12 +42,12 @@ class FollowerFetchSession(Generic[T]):
         self._id = NO_SESSION
         self._epoch = EPOCH_INITIAL
         self._members: dict[PartitionKey, T] = {}
-        # Of these the leader is told with the next request, ...
+        # Changed and forgotten partitions, which the next request lists.
         self._changed: dict[PartitionKey, T] = {}
         self._forgotten: set[PartitionKey] = set()
-        # ... and of these it has not been told yet, those that have waited longest first.
+        # New partitions that no request has listed yet, in their order of arrival.
         self._untold: dict[PartitionKey, T] = {}
-        # Without a session everything has to be in each request.
+        # Without a session every request lists every partition.
         self._is_refused = False
 
     def __len__(self) -> int:
@@ -59,17 +59,17 @@ class FollowerFetchSession(Generic[T]):
 
     @property
     def has_untold(self) -> bool:
-        """Whether the next request has partitions to list that this one had no room for."""
+        """Whether new partitions are left over for the next request."""
         return bool(self._untold)
 
     def set(self, key: PartitionKey, value: T) -> None:
-        """The partition is to be fetched, from a position that the leader does not know yet."""
+        """The partition is fetched, from a position that the next request sends."""
         is_told = key in self._members and key not in self._untold
         self._members[key] = value
         (self._changed if is_told else self._untold)[key] = value
 
     def remove(self, key: PartitionKey) -> None:
-        """The partition is not to be fetched for now."""
+        """The partition is not fetched for now."""
         if self._members.pop(key, None) is not None:
             self._changed.pop(key, None)
             if self._untold.pop(key, None) is None:
@@ -79,11 +79,11 @@ class FollowerFetchSession(Generic[T]):
         return self._members.get(key)
 
     def restart(self) -> None:
-        """The next request lists everything; a session that is still there is closed by it."""
+        """The next request begins a new session, and closes the current one."""
         self._epoch = EPOCH_INITIAL
 
     def begin_request(self, request: FetchRequest) -> Iterable[T]:
-        """Fills in the session's fields, and returns which partitions the request has to list."""
+        """Sets the session fields of the request, and returns the partitions that it has to list."""
         request.session_id = self._id
         request.session_epoch = self._epoch
         if self.is_incremental:
@@ -94,7 +94,7 @@ class FollowerFetchSession(Generic[T]):
         if self._untold:
             listed.update(self._take_untold())
         if self.is_incremental and self._forgotten:
-            # What has left and come back is listed, and not left out.
+            # A partition that was removed and added again is listed, not forgotten.
             request.forgotten_topics_data = _by_topic(self._forgotten - listed.keys())
         self._forgotten = set()
         self._changed = {}
@@ -110,16 +110,14 @@ class FollowerFetchSession(Generic[T]):
         return taken
 
     def end_request(self, response: FetchResponse) -> bool:
-        """Takes note of the answer; False when the leader does not know the session, and the request has to be made
-        anew.
-        """
+        """Applies the response. Returns False if the leader does not know the session: repeat the request then."""
         if response.error_code != ErrorCode.NONE:
             if response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
                 self._id = NO_SESSION
             self.restart()
             return False
         if response.session_id == NO_SESSION:
-            # No room for a session there, or it went empty: every request lists everything.
+            # The leader has no room for a session: every request lists every partition.
             self._id = NO_SESSION
             self._is_refused = True
             self.restart()

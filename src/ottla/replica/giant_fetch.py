@@ -1,17 +1,17 @@
-"""Fetches of so many partitions that one turn of the loop is not enough: the same fetch, in slices.
+"""Fetches of very many partitions, served in slices.
 
-A broker may lead a hundred thousand partitions, and a consumer or a follower may ask for all of them: at five
-microseconds each nobody else would be served for half a second. So whatever is done for each partition is done here
-for some of them at a time, and others have their turn in between (`model.slices`). What a slice does is what
-`Fetch` does. It differs in what may happen between two slices:
+A broker may lead a hundred thousand partitions, and a consumer or follower may fetch all of them. At five microseconds
+for each partition, other requests would wait for half a second. So `GiantFetch` does the work of `Fetch` for some
+partitions at a time, and other requests have their turn in between (`model.slices`). The difference is what may happen
+between two slices:
 
-- It is parked from the beginning, and hangs on each partition as soon as that has been read. What comes afterwards
-  wakes it, and it looks again when it is through. So nothing is missed that a smaller fetch would not miss.
-- It may be overtaken, by a request for the same session. Then its answer is an error, as for any that was parked.
-- Its answer has its bytes along when it is large, since to make them takes just as long. So does giving back what was
-  needed meanwhile, which is done before the answer leaves.
+- It is parked from the beginning, and waits for a partition as soon as that has been read. A wake-up in between makes
+  it read again at the end. So it misses nothing that a smaller fetch would not miss.
+- A newer request of the same session may overtake it. Then its response is an error, as for any parked fetch.
+- A large response is encoded in slices, because that takes as long as reading. Large lists are released in slices, too,
+  before the response leaves.
 
-For followers there is no gathering: who has so much to look at is late enough.
+A giant fetch of a follower does not gather: it takes long enough.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ from ottla.wire.slicing import encode_in_slices
 
 __all__ = ["PARTITIONS_PER_SLICE", "GiantFetch", "plan_in_slices"]
 
-# Some milliseconds, mostly: on a busy node a turn comes only every few of them, and clients do not wait for ever.
+# Some milliseconds of work. Smaller slices would take too many turns on a busy node.
 PARTITIONS_PER_SLICE = 2_000
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
-Looked = tuple[list[FetchedPartition], int, bool]
+ReadOutcome = tuple[list[FetchedPartition], int, bool]
 
 
 def plan_in_slices(
     sessions: FetchSessions, request: FetchRequest, *, version: int, is_follower: bool, now_ms: int
 ) -> Steps[FetchPlan]:
-    """`FetchSessions.plan` for a request that names very many partitions, as if it came as several small ones."""
-    # Each is given back as soon as it has been taken note of: nobody asks for the whole list any more.
+    """`FetchSessions.plan` for a request with very many partitions, as if it had come as several small requests."""
+    # Every part of the list is released as soon as it has been merged.
     runs = deque(_runs(request.topics))
     request.topics = []
 
@@ -81,7 +81,7 @@ def plan_in_slices(
             or session.epoch != request.session_epoch
             or session.uses_topic_ids != (version >= TOPIC_ID_VERSION)
         ):
-            # What is planned in the end says so.
+            # The last call of `plan` returns the error.
             break
         session.update(part(runs.popleft()), now_ms=now_ms)
         yield
@@ -89,27 +89,27 @@ def plan_in_slices(
 
 
 class GiantFetch(Fetch):
-    """Finds what it reads by itself, in slices too."""
+    """A fetch that resolves, reads and answers its partitions in slices."""
 
-    __slots__ = ("_has_opened_session", "_has_to_look_again", "_is_busy", "_is_over", "_quiet")
+    __slots__ = ("_has_opened_session", "_is_busy", "_is_over", "_must_read_again", "_quiet")
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.gathering = None
-        # It is reading or answering; it has been woken meanwhile; its time is over.
+        # Whether slices are running; whether it was woken meanwhile; whether its timeout has passed.
         self._is_busy = False
-        self._has_to_look_again = False
+        self._must_read_again = False
         self._is_over = self.limits.max_wait_ms <= 0 or self.parking.is_full
         self._has_opened_session = False
-        # Found to be quiet by the first look, as long as that lasts.
+        # Partitions that were quiet in the first read, until that ends.
         self._quiet: dict[FetchEntry, Partition] = {}
 
     def start_in_slices(self, find_targets: Callable[[Iterable[FetchEntry]], None]) -> Deferred[FetchAnswer]:
-        """`find_targets` fills `targets` and `refused` with what comes of some entries of the plan."""
+        """`find_targets` resolves some entries of the plan into `targets` and `refused`."""
         answer = self.park(self.limits.max_wait_ms)
         if self.plan.session is not None:
             self.plan.session.park(self)
-        self._do(self._first_look(find_targets), self._on_looked)
+        self._do(self._first_read(find_targets), self._on_read)
         return answer
 
     # Called while parked.
@@ -121,9 +121,9 @@ class GiantFetch(Fetch):
             partition.parked_replica_fetches.add(self)
 
     def retry(self) -> None:
-        self._has_to_look_again = True
+        self._must_read_again = True
         if not self._is_busy:
-            self._look()
+            self._read_again()
 
     @property
     def is_out_of_time(self) -> bool:
@@ -132,82 +132,82 @@ class GiantFetch(Fetch):
     def on_timeout(self) -> None:
         self._is_over = True
         if not self._is_busy:
-            self._look()
+            self._read_again()
 
-    # Looking.
+    # Reading.
 
-    def _look(self) -> None:
-        self._has_to_look_again = False
-        self._do(self._look_in_slices(), self._on_looked)
+    def _read_again(self) -> None:
+        self._must_read_again = False
+        self._do(self._read_in_slices(), self._on_read)
 
     def _do(self, steps: Steps[T], on_done: Callable[[T], None]) -> None:
         self._is_busy = True
 
         def on_end(end: Deferred[T]) -> None:
             self._is_busy = False
-            # It may have been failed meanwhile; then there is nothing left to do.
+            # The request may have failed meanwhile.
             if self.is_parked:
                 self.attempt(lambda: on_done(end.result()))
 
         self.manager.slices.run(steps).when_done(on_end)
 
-    def _first_look(self, find_targets: Callable[[Iterable[FetchEntry]], None]) -> Steps[Looked]:
+    def _first_read(self, find_targets: Callable[[Iterable[FetchEntry]], None]) -> Steps[ReadOutcome]:
         for entries in _portions(list(self.plan.live_entries)):
             find_targets(entries)
             yield
-        looked = yield from self._look_in_slices()
+        outcome = yield from self._read_in_slices()
         if self._quiet:
             self.targets = [target for target in self.targets if target[0] not in self._quiet]
             self._quiet = {}
-        self.has_looked = True
-        return looked
+        self.has_read = True
+        return outcome
 
-    def _look_in_slices(self) -> Steps[Looked]:
-        found: list[FetchedPartition] = []
+    def _read_in_slices(self) -> Steps[ReadOutcome]:
+        results: list[FetchedPartition] = []
         size, is_urgent, position = 0, False, 0
-        # There may become more of them while it lasts.
+        # Targets may be added between slices.
         while position < len(self.targets):
             targets = self.targets[position : position + PARTITIONS_PER_SLICE]
             position += len(targets)
             some, size, some_are_urgent = self._read(targets, size)
-            found += some
+            results += some
             is_urgent = is_urgent or some_are_urgent
-            if not self.has_looked:
-                self._hang_on(targets)
+            if not self.has_read:
+                self._wait_for(targets)
             yield
-        return found, size, is_urgent
+        return results, size, is_urgent
 
-    def _hang_on(self, targets: list[tuple[FetchEntry, Partition]]) -> None:
+    def _wait_for(self, targets: list[tuple[FetchEntry, Partition]]) -> None:
         is_consumer, quiet = self.replica_id < 0, self._quiet
         for entry, partition in targets:
             if entry not in quiet:
                 waiting = partition.parked_fetches if is_consumer else partition.parked_replica_fetches
                 waiting.add(self)
 
-    def _leave_out(self, quiet: dict[FetchEntry, Partition]) -> None:
+    def _drop_quiet(self, quiet: dict[FetchEntry, Partition]) -> None:
         self._quiet.update(quiet)
 
-    def _on_looked(self, looked: Looked) -> None:
-        found, size, is_urgent = looked
+    def _on_read(self, outcome: ReadOutcome) -> None:
+        results, size, is_urgent = outcome
         has_targets = bool(self.targets) or self.plan.has_quiet
         if is_urgent or size >= self.limits.min_bytes or self._is_over or not has_targets:
-            self._do(self._answer_in_slices(found, size), self.unpark)
-        elif self._has_to_look_again:
-            self._look()
+            self._do(self._answer_in_slices(results, size), self.unpark)
+        elif self._must_read_again:
+            self._read_again()
         else:
             self.missing_bytes = self.limits.min_bytes - size
 
-    # Answering.
+    # Responding.
 
-    def _answer_in_slices(self, found: list[FetchedPartition], size: int) -> Steps[FetchAnswer]:
+    def _answer_in_slices(self, results: list[FetchedPartition], size: int) -> Steps[FetchAnswer]:
         throttle_ms = 0
         if self.throttle is not None and size:
             throttle_ms, is_given = self.throttle(size)
             if not is_given:
                 error, session_id = self.manager.sessions.settle_without_news(self.plan)
                 return FetchResponse(error_code=error, session_id=session_id, throttle_time_ms=throttle_ms)
-        found += self.refused
-        error, session_id, told = yield from self._settle_in_slices(found)
+        results += self.refused
+        error, session_id, told = yield from self._settle_in_slices(results)
         answer: FetchAnswer
         answer = response = FetchResponse(error_code=error, session_id=session_id, throttle_time_ms=throttle_ms)
         for some in _portions(told):
@@ -218,11 +218,11 @@ class GiantFetch(Fetch):
             parts = yield from encode_in_slices(response, self.version)
             # The throttle time is the first field in every version that is served.
             answer = PackedResponse(parts, throttle_position=0, throttle_time_ms=throttle_ms, error_code=error)
-        yield from self._let_go(found, told)
+        yield from self._release(results, told)
         return answer
 
-    def _let_go(self, *lists: list[FetchedPartition]) -> Steps[None]:
-        """Gives back bit by bit what would otherwise be given back at once, and leaves the partitions likewise."""
+    def _release(self, *lists: list[FetchedPartition]) -> Steps[None]:
+        """Releases large lists and leaves the partitions' wait lists in slices."""
         is_consumer = self.replica_id < 0
         while self.targets:
             for _, partition in self.targets[-PARTITIONS_PER_SLICE:]:
@@ -230,9 +230,9 @@ class GiantFetch(Fetch):
                 waiting.discard(self)
             del self.targets[-PARTITIONS_PER_SLICE:]
             yield
-        for each in (*lists, self.refused):
-            while each:
-                del each[-PARTITIONS_PER_SLICE:]
+        for partitions in (*lists, self.refused):
+            while partitions:
+                del partitions[-PARTITIONS_PER_SLICE:]
                 yield
         if self.plan.session is None and not self._has_opened_session:
             entries = self.plan.entries
@@ -241,10 +241,12 @@ class GiantFetch(Fetch):
                     entries.popitem()
                 yield
 
-    def _settle_in_slices(self, found: list[FetchedPartition]) -> Steps[tuple[ErrorCode, int, list[FetchedPartition]]]:
+    def _settle_in_slices(
+        self, results: list[FetchedPartition]
+    ) -> Steps[tuple[ErrorCode, int, list[FetchedPartition]]]:
         sessions, plan, now_ms = self.manager.sessions, self.plan, self.manager.clock.now_ms()
         told: list[FetchedPartition] = []
-        for some in _portions(found):
+        for some in _portions(results):
             if plan.session is not None:
                 told += sessions.settle(plan, some, now_ms=now_ms)[2]
             elif plan.opens_session:
@@ -254,11 +256,11 @@ class GiantFetch(Fetch):
         error, session_id, _ = sessions.settle(plan, [], now_ms=now_ms)
         self._has_opened_session = session_id != NO_SESSION_ID
         if plan.session is None:
-            told = found
+            told = results
         return error, session_id, [] if error else told
 
     def _append(self, topics: list[FetchableTopicResponse], more: list[FetchableTopicResponse]) -> None:
-        """As `by_topic` would have grouped them, had it seen all at once."""
+        """Groups as `by_topic` does for all partitions at once."""
         if topics and more:
             last, first = topics[-1], more[0]
             if last.topic_id == first.topic_id if self.plan.uses_topic_ids else last.topic == first.topic:
@@ -271,7 +273,7 @@ def _portions(items: list[T]) -> Iterable[list[T]]:
 
 
 def _runs(topics: Sequence[FetchTopic]) -> Iterable[list[FetchTopic]]:
-    """The same topics and partitions in the same order, some at a time."""
+    """The same topics and partitions in the same order, in groups."""
     run: list[FetchTopic] = []
     room = PARTITIONS_PER_SLICE
     for topic in topics:

@@ -1,21 +1,21 @@
-"""Who is in sync: a leader watches its followers and asks the controller to change the set (KIP-497).
+"""Changes of in-sync sets: a leader watches its followers and asks the controller to change the set (KIP-497).
 
-A follower *leaves* when it has not been at the leader's end for `replica.lag.time.max.ms`; that is looked at twice in
-this time. It *joins* when its fetch shows that it holds everything committed and has reached the present epoch, and
-the metadata shows its broker alive, not on its way out, and the same process that fetches (KIP-903).
+A follower *leaves* if it has not been at the leader's end for `replica.lag.time.max.ms`; the leader checks this twice
+in that time. A follower *joins* when its fetch shows that it holds every committed record and has reached the current
+epoch, and the metadata shows its broker alive, not shutting down, and with the broker epoch of the fetch (KIP-903).
 
-Each partition has at most one change under way, and all changes of a moment share one AlterPartition request, of which
-one is under way at a time. What becomes of a change:
+A partition has at most one pending change. Changes that come together share one AlterPartition request, and one request
+is under way at a time.
 
-| answer | what the leader does |
+| response | what the leader does |
 |---|---|
-| none, or an error of the request as a whole | asks again after a pause; the change may have been made |
+| none, or an error of the whole request | retries after a pause; the change may have been made |
 | the new set | takes it over |
-| OPERATION_NOT_ATTEMPTED, INELIGIBLE_REPLICA | returns to the committed set; the next fetch may try again |
-| a newer epoch is known to the controller, or the topic is gone | waits for the metadata that says so |
-| any other error | asks again after a pause |
+| OPERATION_NOT_ATTEMPTED, INELIGIBLE_REPLICA | returns to the committed set; a later fetch may propose again |
+| the controller knows a newer epoch, or the topic is deleted | waits for the metadata |
+| any other error | retries after a pause |
 
-While the answer is unknown, the change stays pending: the high watermark counts both sets (see `leadership`).
+A change stays pending until its outcome is known: the high watermark counts both sets (see `leadership`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ logger = logging.getLogger("ottla.replica.isr")
 RETRY_BACKOFF_SECONDS = 0.05
 LAG_CHECK_INTERVAL_MS_MIN = 10
 
-# Partitions in one request: a broker that goes away concerns thousands, and a request has to fit into a frame.
+# Partitions in one request. A broker that fails concerns thousands, and a request has to fit into a frame.
 PARTITIONS_PER_REQUEST_MAX = 10_000
 
 _WITHDRAWN = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
@@ -74,7 +74,7 @@ class _Change(NamedTuple):
 
     @property
     def is_current(self) -> bool:
-        """Whether neither the metadata nor a new epoch has answered it meanwhile."""
+        """Whether neither metadata nor a new epoch has settled the change."""
         return self.partition.leader_state is self.state and self.state.pending is self.pending
 
 
@@ -121,13 +121,13 @@ class IsrKeeper:
         self._waiting.clear()
 
     def now_ms(self) -> int:
-        """The time that followers' progress is measured by."""
+        """Monotonic time, by which the followers' progress is measured."""
         return int(self._clock.monotonic() * 1000)
 
     # Watching.
 
     def consider_joining(self, partition: Partition, state: LeaderState, progress: FollowerProgress) -> None:
-        """A follower outside the in-sync set has fetched: lets it in if it holds all that is committed."""
+        """A follower that is not in sync has fetched: proposes it as a member if it holds every committed record."""
         if state.pending is not None or self._is_closed:
             return
         needed = max(partition.high_watermark, state.epoch_start_offset)
@@ -136,7 +136,7 @@ class IsrKeeper:
             self._propose(_Change(partition, state, PendingIsr(isr, is_growth=True)))
 
     def joining_test(self, partition: Partition) -> Callable[[FollowerProgress], bool]:
-        """Whether the high watermark should wait for a follower that is not in the in-sync set yet."""
+        """Returns a test whether the high watermark waits for a follower that is not in the in-sync set yet."""
         now_ms = self.now_ms()
         end_offset = partition.log.log_end_offset
 
@@ -148,13 +148,13 @@ class IsrKeeper:
         return is_joining
 
     def is_alive(self, node_id: int) -> bool:
-        """Whether a broker can be expected to fetch."""
+        """Whether the broker is registered and not fenced."""
         cluster = self._cluster()
         broker = None if cluster is None else cluster.brokers.get(node_id)
         return broker is not None and not broker.fenced
 
     def check_lag(self) -> None:
-        """Asks for the removal of every follower that has been behind for too long."""
+        """Proposes to remove every follower that has been behind for too long."""
         now_ms = self.now_ms()
         for partition in self._partitions():
             state = partition.leader_state
@@ -162,7 +162,7 @@ class IsrKeeper:
                 continue
             end_offset = partition.log.log_end_offset
             if partition.high_watermark < end_offset:
-                # It may have waited for a follower that was about to join, and has gone since: nobody else says so.
+                # It may have waited for a joining follower that has failed since, which no other event reports.
                 partition.advance_high_watermark()
             if state.pending is not None or len(state.isr) <= 1:
                 continue
@@ -191,7 +191,7 @@ class IsrKeeper:
         self.check_lag()
         self._plan_lag_check()
 
-    # Asking.
+    # Requests to the controller.
 
     def _propose(self, change: _Change) -> None:
         change.state.propose_isr(change.pending)
@@ -199,7 +199,7 @@ class IsrKeeper:
         self._plan_request()
 
     def _plan_request(self) -> None:
-        """At the end of the loop's turn, so that what comes together is asked together."""
+        """Sends the request at the end of the loop's turn, so that changes of one turn share it."""
         if not (self._is_planned or self._is_asking or self._is_closed) and self._retry_timer is None:
             self._is_planned = True
             self._scheduler.call_soon(self._ask)
@@ -246,12 +246,12 @@ class IsrKeeper:
             return
         error = answer.error
         if isinstance(error, (KafkaError, PeerUnreachable, MetadataLogFailedError)):
-            logger.info("the controller does not take changes of in-sync sets now: %s", error)
+            logger.info("AlterPartition failed and will be retried: %s", error)
             self._plan_retry()
             return
         response = answer.result()
         if response.error_code:
-            logger.info("the controller does not take changes of in-sync sets now: error %d", response.error_code)
+            logger.info("AlterPartition failed with error %d and will be retried", response.error_code)
             self._plan_retry()
             return
         answered = {
@@ -264,9 +264,9 @@ class IsrKeeper:
             if data is None:
                 continue
             if data.error_code == ErrorCode.NONE:
-                # Counted here, for the metadata may have brought the new set already.
+                # Counted here, because metadata may have brought the new set before the response.
                 self._count(change.pending)
-                logger.info("the in-sync set of %s is now %s", change.partition, sorted(data.isr))
+                logger.info("in-sync set of %s changed to %s", change.partition, sorted(data.isr))
             if change.is_current:
                 self._on_partition_answer(change, data)
         if self._waiting:
@@ -280,12 +280,12 @@ class IsrKeeper:
             if data.leader_epoch == state.epoch:
                 partition.commit_isr(state, isr=data.isr, partition_epoch=data.partition_epoch)
         elif code in _WITHDRAWN:
-            logger.info("the controller does not let %s be the in-sync set of %s", sorted(pending.isr), partition)
+            logger.info("the controller rejected %s as the in-sync set of %s", sorted(pending.isr), partition)
             self._settle(change)
             state.withdraw_isr()
             partition.advance_high_watermark()
         elif code in _SUPERSEDED:
-            # Stays pending, and is not asked again: the metadata is about to bring something newer.
+            # The change stays pending and is not retried: newer metadata is on its way.
             self._settle(change)
 
     def _settle(self, change: _Change) -> None:

@@ -1,13 +1,13 @@
-"""What a leader knows about its partition beyond the log: the epoch, who is in sync, how far the followers are.
+"""The state of a leader beyond its log: the epoch, the in-sync set, and the progress of the followers.
 
-The high watermark is the smallest log end offset among the in-sync replicas. It never moves back while this epoch
-lasts. A leader that is alone in the in-sync set moves it with every append.
+The high watermark is the smallest log end offset among the in-sync replicas. It never decreases within an epoch. A
+leader that is alone in the in-sync set moves it with every append.
 
-A change of the in-sync set is the controller's to decide. Until its answer is there, the leader does not know which of
-the two sets holds, and so must please both: the high watermark counts the *maximal* set, with everybody who may be in
-it, and `min.insync.replicas` is held against the committed one.
+The controller decides changes of the in-sync set. Until its response arrives, the leader does not know which of the two
+sets is valid, and satisfies both: the high watermark counts the *maximal* set, which contains the members of both, and
+`min.insync.replicas` is compared with the committed set.
 
-Times here are monotonic milliseconds: a wall clock that is set must not throw anybody out.
+Times are monotonic milliseconds: setting the wall clock must not remove a follower from the in-sync set.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ __all__ = ["NEVER_MS", "FollowerProgress", "LeaderState", "PendingIsr"]
 
 UNKNOWN_OFFSET = -1
 
-# Before every time there is.
+# Earlier than any other time.
 NEVER_MS = -(1 << 62)
 
 
 class FollowerProgress:
-    """How far one follower has come, learnt from its fetch requests."""
+    """The progress of one follower, known from its fetch requests."""
 
     __slots__ = (
         "caught_up_ms",
@@ -47,10 +47,10 @@ class FollowerProgress:
     def on_fetch(
         self, *, fetch_offset: int, log_start_offset: int, leader_end_offset: int, now_ms: int, replica_epoch: int
     ) -> None:
-        """A fetch at an offset proves that everything before it has been written.
+        """A fetch at an offset proves that the follower has written everything before it.
 
-        A follower counts as caught up at the time of this fetch when it asks for the leader's end, and at the time of
-        its last fetch when it asks for what was the end then: zero lag at least once per window (KIP-16).
+        The follower was caught up at the time of this fetch if it fetches at the leader's end. It was caught up at the
+        time of its previous fetch if it fetches at what was the end then (KIP-16).
         """
         if fetch_offset >= leader_end_offset:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
@@ -72,12 +72,12 @@ class FollowerProgress:
         self.caught_up_ms = now_ms
 
     def is_caught_up(self, *, leader_end_offset: int, now_ms: int, lag_ms_max: int) -> bool:
-        """Whether it holds everything, or did so a short while ago."""
+        """Whether the follower holds every record, or did so within the last `lag_ms_max`."""
         return self.log_end_offset == leader_end_offset or now_ms - self.caught_up_ms <= lag_ms_max
 
 
 class PendingIsr:
-    """A change of the in-sync set that the controller has not answered yet."""
+    """A proposed change of the in-sync set, before the controller's response."""
 
     __slots__ = ("is_growth", "isr")
 
@@ -87,7 +87,7 @@ class PendingIsr:
 
 
 class LeaderState:
-    """One leadership, from the moment this broker takes it to the next epoch."""
+    """The leadership of this broker in one epoch."""
 
     __slots__ = (
         "epoch",
@@ -117,12 +117,12 @@ class LeaderState:
         self.epoch_start_offset = epoch_start_offset
         self.followers: dict[int, FollowerProgress] = {}
         self.isr: frozenset[int] = frozenset()
-        # The same as the controller lists it.
+        # The members in the controller's order.
         self.isr_order: tuple[int, ...] = ()
         self.maximal_isr: frozenset[int] = frozenset()
         self.pending: PendingIsr | None = None
         self.replica_count = 0
-        # Nobody else holds a replica: what is written is committed.
+        # This broker has the only replica: an appended record is committed.
         self.is_alone = False
         self.assign(replicas=replicas, isr=isr)
         for follower_id, progress in self.followers.items():
@@ -130,7 +130,7 @@ class LeaderState:
                 progress.on_epoch_started_in_sync(now_ms)
 
     def assign(self, *, replicas: Iterable[int], isr: Iterable[int]) -> None:
-        """New replicas or a new in-sync set within the same epoch; known followers keep their progress."""
+        """New replicas or a new in-sync set in the same epoch. Known followers keep their progress."""
         others = [node_id for node_id in replicas if node_id != self.node_id]
         known = self.followers
         self.followers = {node_id: known.get(node_id) or FollowerProgress(node_id) for node_id in others}
@@ -139,7 +139,7 @@ class LeaderState:
         self.commit_isr(isr)
 
     def commit_isr(self, isr: Iterable[int]) -> None:
-        """The controller's word; whatever was asked for before is answered by it."""
+        """The controller has decided the in-sync set. A pending proposal is settled."""
         self.isr_order = tuple(isr)
         self.isr = self.maximal_isr = frozenset(self.isr_order)
         self.pending = None
@@ -161,14 +161,14 @@ class LeaderState:
         self.maximal_isr = self.isr | frozenset(pending.isr)
 
     def withdraw_isr(self) -> None:
-        """The controller has refused the change: the committed set holds."""
+        """The controller has rejected the proposal: the committed set is valid."""
         self.pending = None
         self.maximal_isr = self.isr
 
     def high_watermark(self, log_end_offset: int, is_joining: Callable[[FollowerProgress], bool] | None = None) -> int:
-        """The end of what every in-sync replica holds, given the leader's own end; -1 when one has not fetched yet.
+        """The smallest end among the in-sync replicas and the leader; -1 if a replica has not fetched yet.
 
-        A follower that is about to join is waited for as well, or a busy leader would run away from it for ever.
+        A follower that is about to join counts as well. Otherwise a busy leader would always be ahead of it.
         """
         lowest = log_end_offset
         for node_id, progress in self.followers.items():
@@ -179,7 +179,7 @@ class LeaderState:
         return lowest
 
     def low_watermark(self, log_start_offset: int, is_alive: Callable[[int], bool] | None = None) -> int:
-        """The smallest log start offset among the replicas that are there; -1 when one has not told its own yet."""
+        """The smallest log start offset among live replicas; -1 if a replica has not fetched yet."""
         lowest = log_start_offset
         for node_id, progress in self.followers.items():
             if progress.log_start_offset < lowest and (is_alive is None or is_alive(node_id)):

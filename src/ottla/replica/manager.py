@@ -1,10 +1,10 @@
-"""All partitions of this broker, kept in step with the cluster's metadata.
+"""All partitions of this broker, which follow the cluster's metadata.
 
-`ReplicaManager` follows the metadata as a publisher: it creates (`openings`) and deletes logs, takes and gives up
-leadership, and hands changed topic settings to the logs. Handlers find partitions here by topic name (older protocol
-versions) or by topic id, which tells a topic from its namesake that was deleted before (KIP-516).
+`ReplicaManager` is a metadata publisher: it creates (`openings`) and deletes logs, changes leadership, and applies
+topic configurations. Handlers look up partitions by topic name (older protocol versions) or by topic id, which
+distinguishes a topic from a deleted topic of the same name (KIP-516).
 
-Everything happens on the loop's thread; there are no locks.
+Everything runs on the loop's thread; there are no locks.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = ["HostedTopic", "LeaderEndpoint", "ReplicaManager", "ReplicaStatistics
 
 logger = logging.getLogger("ottla.replica.manager")
 
-# How soon a partition whose log could not be created (a full disk, mostly) is tried again.
+# The creation of a log that failed, mostly because the disk was full, is retried after this time.
 CREATE_RETRY_SECONDS = 1.0
 
 _TOPIC_RESOURCE = 2
@@ -50,7 +50,7 @@ _NO_LEADER = -1
 
 
 class LeaderEndpoint(NamedTuple):
-    """Where a leader is reached by clients of one listener."""
+    """The address of a leader on one listener."""
 
     host: str
     port: int
@@ -58,7 +58,7 @@ class LeaderEndpoint(NamedTuple):
 
 
 class HostedTopic:
-    """The partitions of one topic that have a replica here."""
+    """The partitions of one topic with a replica on this broker."""
 
     __slots__ = ("name", "partitions", "topic_id")
 
@@ -69,7 +69,7 @@ class HostedTopic:
 
 
 class ReplicaManager:
-    """Finds partitions, and makes them follow the metadata."""
+    """Looks up partitions, and applies metadata to them."""
 
     __slots__ = (
         "_create_retry_planned",
@@ -107,30 +107,30 @@ class ReplicaManager:
         self._world = world
         self._create_retry_planned = False
         self.parking = Parking(world.scheduler)
-        # Where fetches go on that are too large for one turn of the loop.
+        # Runs fetches that are too large for one turn of the loop.
         self.slices = Slices(world.scheduler)
         self.throttles = ReplicationThrottles(config, world.clock)
         self.sessions = FetchSessions(slots_max=config.max_incremental_fetch_session_cache_slots, random=world.random)
-        # Whether consumers are sent to the replica of their rack (KIP-392).
+        # Whether consumers read from a replica in their rack (KIP-392).
         self.reads_by_rack = config.replica_selector_class == RACK_AWARE_SELECTOR
         self.by_name: dict[str, HostedTopic] = {}
         self.by_id: dict[Uuid, HostedTopic] = {}
-        # Replicas that should be here but are not: their log could not be created, or ...
+        # Replicas without a log: their log could not be created, or ...
         self.offline: set[TopicPartition] = set()
-        # ... it was lost with its directory. An empty log must not take its place behind everybody's back.
+        # ... their log directory failed. An empty log must not silently take the place of a lost one.
         self.lost: set[TopicPartition] = set()
-        # ... or it is about to be created.
+        # Replicas whose logs are about to be created.
         self.openings = Openings(world.scheduler, self._open_replicas)
         # Counters of partitions that have left this broker.
         self.departed = PartitionCounters()
         self.image: ClusterView | None = None
-        # What fetches from other brokers, and what lets them into the in-sync sets; None where there are no others.
+        # Fetches from leaders, and changes in-sync sets; None before `connect`.
         self.fetchers: FetcherPool | None = None
         self.isr_keeper: IsrKeeper | None = None
         self.directory_reporter: DirectoryReporter | None = None
 
     def connect(self, *, peers: Peers, controller: ControllerChannel, broker_epoch: Callable[[], int]) -> None:
-        """Replication begins: followers fetch, leaders watch their followers. Call it once, before or after `start`."""
+        """Starts replication: followers fetch, leaders watch their followers. Called once, before or after `start`."""
         assert self.fetchers is None, "connected twice"
         self.isr_keeper = IsrKeeper(
             node_id=self.node_id,
@@ -163,7 +163,7 @@ class ReplicaManager:
                 self.fetchers.follow(partition)
 
     def close(self) -> None:
-        """Nothing is fetched and nobody is watched any more; the logs may be closed."""
+        """Stops replication. The logs may be closed then."""
         self.openings.clear()
         if self.fetchers is not None:
             self.fetchers.close()
@@ -172,7 +172,7 @@ class ReplicaManager:
         if self.directory_reporter is not None:
             self.directory_reporter.close()
 
-    # Looking up.
+    # Lookups.
 
     def present(self, topic: str, index: int) -> Partition | None:
         """The partition, if its log is open."""
@@ -180,7 +180,7 @@ class ReplicaManager:
         return None if hosted is None else hosted.partitions.get(index)
 
     def get(self, topic: str, index: int) -> Partition | None:
-        """The partition, if it has a replica here; its log is opened now if that was still to be done."""
+        """The partition, if this broker has a replica. A log that is about to be created is created now."""
         partition = self.present(topic, index)
         if partition is None and self.openings:
             self.openings.open_now(TopicPartition(topic, index), at_any_rate=True)
@@ -188,7 +188,7 @@ class ReplicaManager:
         return partition
 
     def look_up(self, topic: str, index: int) -> Partition | ErrorCode:
-        """The partition of a topic name, or what a client has to be told when it is not here."""
+        """The partition, or the error for a client if this broker has no replica of it."""
         partition = self.present(topic, index)
         if partition is None and self.openings:
             self.openings.open_now(TopicPartition(topic, index))
@@ -202,11 +202,11 @@ class ReplicaManager:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def find(self, topic: str, index: int) -> Partition:
-        """As `look_up`, but raises what a client has to be told."""
-        found = self.look_up(topic, index)
-        if isinstance(found, Partition):
-            return found
-        raise KafkaError(found)
+        """Like `look_up`, but raises the error."""
+        result = self.look_up(topic, index)
+        if isinstance(result, Partition):
+            return result
+        raise KafkaError(result)
 
     def find_by_id(self, topic_id: Uuid, index: int) -> Partition:
         name = self.topic_name(topic_id)
@@ -222,19 +222,19 @@ class ReplicaManager:
         return None if topic is None else topic.name
 
     def resolve(self, entry: FetchEntry) -> Partition | ErrorCode:
-        """The partition of an entry of a fetch request, remembered in the entry until it is refused there.
+        """The partition of a fetch entry, which the entry remembers; or the error.
 
-        Nothing is raised: a client may name a hundred thousand partitions that are not here.
+        Returns the error instead of raising it, because a client may list a hundred thousand unknown partitions.
         """
         name: str | None = entry.topic
         if entry.topic_id:
             name = self.topic_name(entry.topic_id)
             if name is None:
                 return ErrorCode.UNKNOWN_TOPIC_ID
-        found = self.look_up(name or "", entry.index)
-        if isinstance(found, Partition):
-            entry.resolve(found)
-        return found
+        result = self.look_up(name or "", entry.index)
+        if isinstance(result, Partition):
+            entry.resolve(result)
+        return result
 
     def partitions(self) -> Iterator[Partition]:
         for hosted in self.by_name.values():
@@ -246,7 +246,7 @@ class ReplicaManager:
         self.sessions.invariants()
 
     def statistics(self) -> ReplicaStatistics:
-        """Everything at once; `replica_statistics` is the same in steps."""
+        """The statistics in one step; `replica_statistics` computes them in several."""
         counting = replica_statistics(self)
         while True:
             try:
@@ -255,7 +255,7 @@ class ReplicaManager:
                 return cast("ReplicaStatistics", end.value)
 
     def leader_hint(self, topic: str, index: int, listener_name: str) -> tuple[int, int, LeaderEndpoint | None]:
-        """(leader, epoch, its address) for a client that asked the wrong broker (KIP-951)."""
+        """Leader, leader epoch and address for a client that asked the wrong broker (KIP-951)."""
         image = self.image
         partition = None if image is None else image.topics.partition(topic, index)
         if image is None or partition is None:
@@ -266,17 +266,17 @@ class ReplicaManager:
             return partition.leader, partition.leader_epoch, None
         return partition.leader, partition.leader_epoch, LeaderEndpoint(endpoint.host, endpoint.port, broker.rack)
 
-    # Following the metadata.
+    # Metadata.
 
     def start(self, image: ClusterView) -> None:
-        """Brings logs and leadership in line with a whole image: at start-up, after the logs have been opened."""
+        """Applies a whole image, at start-up, after the logs have been opened."""
         self._take_image(image)
         self._find_lost(image)
         for topic in image.topics.by_id.values():
             self._apply_topic(topic.name, topic.topic_id, topic.partitions.items(), image)
 
     def publish(self, delta: DeltaView, image: ClusterView) -> None:
-        """Follows one committed change of the metadata."""
+        """Applies one committed change of the metadata."""
         self._take_image(image)
         for deleted in delta.topics.deleted.values():
             self._delete_topic(deleted)
@@ -286,7 +286,7 @@ class ReplicaManager:
             if resource.type == _TOPIC_RESOURCE:
                 self._apply_topic_config(resource.name, image)
         if delta.features_changed:
-            # The cluster may just have learnt of directories (KIP-858): what it did not take before is told now.
+            # A new metadata version may accept directory assignments (KIP-858), which were rejected before.
             for partition in self.partitions():
                 self._on_moved(partition.topic_partition)
         if self.fetchers is not None:
@@ -298,7 +298,7 @@ class ReplicaManager:
             self.fetchers.on_brokers(image.brokers)
 
     def on_broker_config(self, config: BrokerConfig) -> None:
-        """Broker defaults changed while running: every topic without a setting of its own follows."""
+        """Applies changed broker defaults, also to topics that do not override them."""
         self.config = config
         self.sessions.resize(config.max_incremental_fetch_session_cache_slots)
         self.throttles.on_broker_config(config)
@@ -309,7 +309,7 @@ class ReplicaManager:
                 self._apply_topic_config(name, self.image)
 
     def on_directory_failed(self, topic_partitions: Iterable[TopicPartition]) -> None:
-        """A log directory went out of service: its partitions answer with a retriable error until they are moved."""
+        """A log directory failed: its partitions return a retriable error until they are moved."""
         for topic_partition in topic_partitions:
             self.offline.add(topic_partition)
             self.lost.add(topic_partition)
@@ -319,7 +319,7 @@ class ReplicaManager:
                 self._forget(partition)
 
     def _find_lost(self, image: ClusterView) -> None:
-        """What should be here and is in no directory must be in one that is out of service, if there is such a one."""
+        """A replica whose log is in no working directory is lost, if a directory is out of service."""
         online = {directory.directory_id for directory in self.logs.online_directories()}
         if len(online) == len(self.logs.directories):
             return
@@ -362,7 +362,7 @@ class ReplicaManager:
             self._apply_leadership(partition, view)
 
     def _open_replicas(self, name: str, topic_id: Uuid, indexes: list[int]) -> None:
-        """Their turn has come: what the metadata says of them now is what counts."""
+        """Creates logs that `openings` had queued, as the current image describes them."""
         assert self.image is not None
         topic = self.image.topics.by_id.get(topic_id)
         if topic is not None:
@@ -370,7 +370,7 @@ class ReplicaManager:
             self._apply_topic(name, topic_id, views, self.image)
 
     def _report_directory(self, partition: Partition, view: PartitionView) -> None:
-        """Tells the controller where the replica lies, if the metadata says something else or nothing."""
+        """Reports the replica's log directory to the controller, if the metadata names another directory or none."""
         directory = self.logs.directory_of(partition.topic_partition)
         if (
             self.directory_reporter is not None
@@ -392,9 +392,9 @@ class ReplicaManager:
         try:
             log = self.logs.get_or_create(topic_partition, topic_id, config, directory_id=directory_id)
         except StorageError as error:
-            # Said once: it is tried again every second, for as long as the disk may be full.
+            # Logged once: the creation is retried every second while the disk is full.
             if topic_partition not in self.offline:
-                logger.error("the log of %s cannot be created: %s", topic_partition, error.message)
+                logger.error("could not create the log of %s, will retry: %s", topic_partition, error.message)
             self.offline.add(topic_partition)
             self._plan_create_retry()
             return None
@@ -421,7 +421,7 @@ class ReplicaManager:
             self._scheduler.call_later(CREATE_RETRY_SECONDS, self._retry_create)
 
     def _retry_create(self) -> None:
-        """Tries again what could not be created, as long as there is a directory that could take it."""
+        """Retries failed creations, as long as a log directory is in service."""
         self._create_retry_planned = False
         image = self.image
         if image is None or not self.logs.online_directories():
@@ -435,10 +435,10 @@ class ReplicaManager:
                 self._apply_topic(topic.name, topic.topic_id, [(topic_partition.partition, view)], image)
 
     def _log_config(self, name: str, image: ClusterView) -> LogConfig:
-        """The topic's settings; what cannot be read (it was checked when it was set) must not stop the node."""
+        """The topic's configuration. An invalid stored value is ignored, and does not stop the node."""
         config, problems = LogConfig.from_stored(self.config, image.configs.of_topic(name))
         for problem in problems:
-            logger.error("a setting of topic %s is ignored: %s", name, problem)
+            logger.error("ignored an invalid configuration value of topic %s: %s", name, problem)
         return config
 
     def _apply_leadership(self, partition: Partition, view: PartitionView) -> None:
@@ -478,7 +478,7 @@ class ReplicaManager:
             self.lost.discard(TopicPartition(topic.name, index))
 
     def _delete(self, partition: Partition, error: ErrorCode) -> None:
-        """The replica leaves this broker: whoever waits for it is answered, and its log is removed."""
+        """The replica leaves this broker: its parked requests fail, and its log is deleted."""
         partition.refuse(error)
         self._forget(partition)
         self.logs.delete(partition.topic_partition)

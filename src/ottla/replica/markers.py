@@ -1,4 +1,4 @@
-"""The ends of transactions: a coordinator's markers, written like any records and answered when they are committed."""
+"""Transaction markers: appended for a coordinator like records, and answered when they are committed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["EndMarker", "WaitingMarkers", "append_marker"]
 
 
 class EndMarker(NamedTuple):
-    """How a coordinator ends a transaction."""
+    """The commit or abort of a transaction, as its coordinator sends it."""
 
     producer_id: int
     producer_epoch: int
@@ -27,9 +27,9 @@ class EndMarker(NamedTuple):
 
 
 def append_marker(partition: Partition, marker: EndMarker, *, now_ms: int) -> AppendResult:
-    """Writes the marker at the end of the partition; raises KafkaError with nothing written.
+    """Appends the marker. Raises KafkaError with nothing written.
 
-    INVALID_PRODUCER_EPOCH and TRANSACTION_COORDINATOR_FENCED say that somebody newer has spoken before.
+    INVALID_PRODUCER_EPOCH and TRANSACTION_COORDINATOR_FENCED mean that a newer producer or coordinator came before.
     """
     partition.check_leader()
     partition.log.producers.state.check_end(
@@ -49,7 +49,7 @@ def append_marker(partition: Partition, marker: EndMarker, *, now_ms: int) -> Ap
 
 
 class WaitingMarkers(Parked[None]):
-    """Markers of one request that wait for followers, each with the place where its result is to be noted."""
+    """The markers of one request that wait for followers or a flush. `results` takes their error codes."""
 
     __slots__ = ("_committing", "_flushing", "_results")
 
@@ -60,7 +60,7 @@ class WaitingMarkers(Parked[None]):
         self._flushing: set[object] = set()
 
     def add(self, key: object, partition: Partition, appended: AppendResult) -> None:
-        """`results[key]` is NONE already, and becomes an error if the marker cannot be committed."""
+        """`results[key]` is NONE, and becomes an error if the marker cannot be committed."""
         if partition.high_watermark <= appended.last_offset:
             self._committing.append((key, partition, appended.last_offset + 1))
             partition.parked_produces.add(self)
@@ -69,7 +69,7 @@ class WaitingMarkers(Parked[None]):
             appended.flushed.when_done(lambda flushed: self._on_flushed(key, flushed))
 
     def start(self, timeout_ms: int) -> Deferred[None]:
-        """Resolves when every marker is committed or has failed, or the time is over."""
+        """Resolves when every marker is committed or has failed, or after the timeout."""
         if not self._committing and not self._flushing:
             return Deferred.resolved(None)
         return self.park(timeout_ms)

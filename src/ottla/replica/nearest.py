@@ -1,7 +1,7 @@
-"""Which replica a consumer should read from: the one of its own rack, if there is one (KIP-392).
+"""The preferred read replica of a consumer: an in-sync replica in its own rack (KIP-392).
 
-The leader chooses, because only it knows who is in sync and how far everybody is. A consumer that says in which rack it
-is gets, instead of records, the number of the replica it should ask; it comes back when that one cannot help.
+The leader chooses, because only the leader knows the in-sync set and the followers' progress. A consumer that sends its
+rack gets the id of that replica instead of records. It returns to the leader if that replica cannot serve it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LEADER_SELECTOR", "NO_PREFERENCE", "RACK_AWARE_SELECTOR", "preferred_replica"]
 
-# The two that Apache Kafka brings along, by the names that its configuration knows them by.
+# The two selectors of Apache Kafka, by their names in its configuration.
 LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
@@ -26,10 +26,10 @@ NO_PREFERENCE = -1
 def preferred_replica(
     state: LeaderState, brokers: Mapping[int, BrokerView], *, rack: str, listener_name: str, fetch_offset: int
 ) -> int:
-    """The follower that a consumer in this rack should read from, or `NO_PREFERENCE` where the leader is best.
+    """The follower that a consumer in this rack should read from, or `NO_PREFERENCE` for the leader.
 
-    Only followers in sync are named: one that lags would be named again each time the consumer came back. Of several in
-    the rack it is the one that has most, then the one that was at the end last.
+    Only in-sync followers qualify: a lagging one would send the consumer back every time. Of several followers in the
+    rack, the one with the largest log end offset is preferred, then the one that was caught up last.
     """
     leader = brokers.get(state.node_id)
     if leader is not None and leader.rack == rack:

@@ -1,6 +1,6 @@
-"""Which offset belongs to a timestamp, or to one of the names that stand for an offset.
+"""Offsets for timestamps, and for special timestamps such as "latest".
 
-A consumer may only be told offsets it can read: below the high watermark, or below the last stable offset if it reads
+A consumer gets only offsets that it can read: up to the high watermark, or up to the last stable offset if it reads
 committed transactions. A follower or a debugging client sees the whole log.
 """
 
@@ -51,13 +51,13 @@ NOTHING_FOUND = FoundOffset(-1)
 def find_offset(
     partition: Partition, timestamp: int, *, current_leader_epoch: int, isolation_level: int, replica_id: int
 ) -> FoundOffset | Deferred[FoundOffset]:
-    """Looks an offset up; raises KafkaError, and gives `NOTHING_FOUND` when no record is that young.
+    """Looks up an offset; `NOTHING_FOUND` if no record is that recent. Raises KafkaError.
 
-    Names are answered at once, times when a worker has looked into the batches.
+    Special timestamps are answered at once, others after a worker has read batches.
     """
     _check(partition, current_leader_epoch, replica_id)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        # Without remote storage the local log is all there is.
+        # Without tiered storage the local log is the whole log.
         start_offset = partition.log.log_start_offset
         return FoundOffset(start_offset, -1, partition.epoch_of(start_offset))
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
@@ -66,19 +66,19 @@ def find_offset(
         _check_high_watermark_known(partition, replica_id)
         return FoundOffset(_end_offset(partition, isolation_level, replica_id), -1, partition.leader_epoch)
 
-    def on_found(found: TimestampOffset | None) -> FoundOffset:
-        # Much may have happened meanwhile.
+    def on_searched(record: TimestampOffset | None) -> FoundOffset:
+        # Leadership may have changed meanwhile.
         _check(partition, current_leader_epoch, replica_id)
-        if found is None:
+        if record is None:
             return NOTHING_FOUND
-        if found.offset < _end_offset(partition, isolation_level, replica_id):
-            return FoundOffset(found.offset, found.timestamp, partition.epoch_of(found.offset))
+        if record.offset < _end_offset(partition, isolation_level, replica_id):
+            return FoundOffset(record.offset, record.timestamp, partition.epoch_of(record.offset))
         _check_high_watermark_known(partition, replica_id)
         return NOTHING_FOUND
 
     log = partition.log
     searched = log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
-    return searched.then(on_found)
+    return searched.then(on_searched)
 
 
 def _check(partition: Partition, current_leader_epoch: int, replica_id: int) -> None:
@@ -95,10 +95,10 @@ def _end_offset(partition: Partition, isolation_level: int, replica_id: int) -> 
 
 
 def _check_high_watermark_known(partition: Partition, replica_id: int) -> None:
-    """KIP-207: right after an election the high watermark lags, and an offset told now could go backwards."""
+    """KIP-207: right after an election the high watermark may lag, and offsets could appear to go backwards."""
     state = partition.leader_state
     if replica_id == _CONSUMER and state is not None and state.epoch_start_offset > partition.high_watermark:
         raise KafkaError(
             ErrorCode.OFFSET_NOT_AVAILABLE,
-            f"The new leader of {partition} does not know yet how far its records are committed.",
+            f"The new leader of {partition} does not know its high watermark yet.",
         )

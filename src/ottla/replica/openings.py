@@ -1,14 +1,14 @@
-"""Replicas whose logs are still to be created: so many in each turn of the loop.
+"""Replicas whose logs are still to be created: a limited number in each turn of the loop.
 
-Creating a log means a directory and two files, about a tenth of a millisecond. A topic may bring thousands, and whoever
-else has a request with this node must not wait for all of them. So a change of the metadata creates a few at once, as
-nearly every topic needs no more, and puts the rest here. Until its log is there a replica answers what Kafka answers
-when a client knows of a partition before its broker does: NOT_LEADER_OR_FOLLOWER, to be tried again.
+Creating a log takes a directory and two files, about a tenth of a millisecond. A topic may have thousands of
+partitions, and other requests must not wait for all of their logs. So a metadata change creates a few logs at once,
+which is enough for nearly every topic, and queues the rest here. A replica without its log responds with
+NOT_LEADER_OR_FOLLOWER, as Kafka does while a client knows a partition before its broker does; clients retry.
 
-Led replicas come first: others fetch from them, and those that are asked for come before all.
+Led replicas come first, because followers fetch from them. A replica that a request asks for comes before all others.
 
-What is opened is always brought in line with the newest metadata, never with the change that put it here; so no later
-change of the same partition can be overtaken, and one that was deleted meanwhile is passed over.
+A log is always created from the newest image, not from the change that queued it. So a later change of the partition is
+never overtaken, and a deleted partition is skipped.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 __all__ = ["LOGS_PER_TURN", "Openings"]
 
-# From the queue in each turn, and as many more that are asked for before the next one.
+# Logs created from the queue in each turn, and as many more that requests ask for before the next turn.
 LOGS_PER_TURN = 32
 
 
 class Openings:
-    """`open_replicas(topic, topic_id, indexes)` has to ask `admits` for each log that it is about to create."""
+    """`open_replicas(topic, topic_id, indexes)` asks `admits` before it creates a log."""
 
     __slots__ = ("_followed", "_is_planned", "_led", "_open_replicas", "_scheduler", "_spare")
 
@@ -45,7 +45,7 @@ class Openings:
         return len(self._led) + len(self._followed)
 
     def admits(self) -> bool:
-        """Whether one more log may be created in this turn; if so it is counted."""
+        """Whether one more log may be created in this turn. If so, it is counted."""
         self._plan()
         if self._spare <= 0:
             return False
@@ -61,7 +61,7 @@ class Openings:
         return self._led.pop(topic_partition, None) or self._followed.pop(topic_partition, None)
 
     def open_now(self, topic_partition: TopicPartition, *, at_any_rate: bool = False) -> None:
-        """Somebody asks for it: it comes before the others, if it is here and this turn has not had its share."""
+        """A request asks for the partition: its log is created now, if it is queued and this turn has room."""
         if not self._led and not self._followed:
             return
         if self._spare > 0 or at_any_rate:
@@ -86,8 +86,8 @@ class Openings:
         taken = [(topic_partition, queue[topic_partition]) for topic_partition in islice(queue, LOGS_PER_TURN)]
         for topic_partition, _ in taken:
             del queue[topic_partition]
-        # Neighbours are of one topic, mostly, whose settings are then worked out once.
-        for (topic, topic_id), run in groupby(taken, key=lambda each: (each[0].topic, each[1])):
+        # Adjacent partitions mostly have one topic, whose configuration is then computed once.
+        for (topic, topic_id), run in groupby(taken, key=lambda queued: (queued[0].topic, queued[1])):
             self._open_replicas(topic, topic_id, [topic_partition.partition for topic_partition, _ in run])
         if self:
             self._plan()

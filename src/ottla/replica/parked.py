@@ -1,11 +1,11 @@
-"""Requests that cannot be answered yet, and what wakes them.
+"""Parked requests: requests that cannot be answered yet, and what wakes them.
 
-A fetch with nothing to read and a produce that waits for followers are *parked*: they hang on every partition that
-may move them on, with one timer for the longest they may wait. Whoever moves a partition on (an append, a high
-watermark, the loss of leadership, the deletion of the topic) marks them as woken; they are looked at again together, at
-the end of the loop's turn, so that ten appends in one turn cost a parked fetch one read and its client one answer.
+A fetch without records to read and a produce that waits for followers are *parked*: each is in a `WaitList` of every
+partition it waits for, and has one timer for its timeout. An append, a new high watermark, the loss of leadership or
+the deletion of the topic wakes the parked requests of a partition. Woken requests are retried together at the end of
+the loop's turn, so that ten appends in one turn cost a parked fetch one read and its client one response.
 
-Nobody holds records in memory while waiting: a parked fetch knows offsets and reads again when it is woken.
+A parked request holds no records in memory: a fetch knows offsets, and reads again when it is woken.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from ottla.model.ports import Scheduler, Timer
 
 __all__ = ["PARKED_MAX", "Parked", "Parking", "WaitList"]
 
-# Every waiting request has a connection behind it, and a connection answers in order: this is far beyond what
-# `max.connections` lets in, and only a last line of defence. Beyond it a request is answered as if its time was up.
+# A parked request has a connection, and a connection answers in order. So this limit is far beyond `max.connections`,
+# and only a last line of defence: beyond it a request is answered as if it had timed out.
 PARKED_MAX = 100_000
 
 T = TypeVar("T")
 
 
 class Parking:
-    """Counts the parked requests of a broker and retries those that were woken."""
+    """All parked requests of a broker. Retries woken requests."""
 
     __slots__ = ("_ready", "_retry_scheduled", "parked", "parked_max", "retries", "scheduler", "timeouts")
 
@@ -45,7 +45,7 @@ class Parking:
         return self.parked >= self.parked_max
 
     def wake(self, parked: Parked[Any]) -> None:
-        """Has the request looked at again once the current callback is over."""
+        """The request is retried after the current callback."""
         if parked.is_woken:
             return
         parked.is_woken = True
@@ -65,14 +65,14 @@ class Parking:
                     self.retries += 1
                     parked.attempt(parked.retry)
         finally:
-            # One has failed, which the loop is told: the others are not to blame.
+            # One request has failed, and its exception goes to the loop. The remaining requests are retried later.
             for parked in ready:
                 parked.is_woken = False
                 self.wake(parked)
 
 
 class Parked(Generic[T]):
-    """One request that may have to wait; a subclass says for what."""
+    """A request that may have to wait. A subclass defines what it waits for."""
 
     __slots__ = ("answer", "is_parked", "is_woken", "parking", "timer")
 
@@ -84,29 +84,29 @@ class Parked(Generic[T]):
         self.answer: Deferred[T] | None = None
 
     def retry(self) -> None:
-        """Called after a wake-up: answers with `unpark`, or goes on waiting."""
+        """Called after a wake-up: responds with `unpark`, or keeps waiting."""
         raise NotImplementedError
 
     @property
     def is_out_of_time(self) -> bool:
-        """Whether the end of the waiting is a time-out, and not a moment after which there is something to tell."""
+        """Whether the end of the wait counts as a timeout. A gathering fetch has records, and does not count."""
         return True
 
     def on_timeout(self) -> None:
-        """Called when the request has waited long enough: answers with `unpark`."""
+        """Called when the wait is over: responds with `unpark`."""
         raise NotImplementedError
 
     def on_readable(self, size_bytes: int) -> None:  # noqa: ARG002
-        """A partition has about so many more bytes to read: worth another look."""
+        """A partition has about this many more readable bytes."""
         self.parking.wake(self)
 
     def leave(self) -> None:
-        """Takes the request off every partition it hangs on."""
+        """Removes the request from the wait lists of its partitions."""
         raise NotImplementedError
 
     def park(self, wait_ms: int) -> Deferred[T]:
-        """The subclass has hung the request on its partitions; from here on it is answered by `unpark`."""
-        assert not self.is_parked, "parked twice"
+        """The subclass has filled the wait lists. The request waits until `unpark` completes the returned Deferred."""
+        assert not self.is_parked, "a request is parked once"
         self.is_parked = True
         self.parking.parked += 1
         self.timer = self.parking.scheduler.call_later(wait_ms / 1000, self._time_out)
@@ -114,13 +114,13 @@ class Parked(Generic[T]):
         return self.answer
 
     def wait_again(self, wait_ms: int) -> None:
-        """From now on it waits for so long, whatever it has waited before."""
-        assert self.timer is not None, "only who waits can wait again"
+        """Restarts the timer with another timeout."""
+        assert self.timer is not None, "the request is parked"
         self.timer.cancel()
         self.timer = self.parking.scheduler.call_later(wait_ms / 1000, self._time_out)
 
     def unpark(self, value: T) -> None:
-        assert self.is_parked, "answered a request that does not wait"
+        assert self.is_parked, "the request is parked"
         self._end()
         assert self.answer is not None
         self.answer.resolve(value)
@@ -132,7 +132,7 @@ class Parked(Generic[T]):
         self.answer.fail(error)
 
     def attempt(self, step: Callable[[], None]) -> None:
-        """Runs one step. A defect of ours ends this request with an error, and not those that wait beside it."""
+        """Runs one step. A defect fails this request, and no other parked request."""
         try:
             step()
         except Exception as defect:
@@ -156,7 +156,7 @@ class Parked(Generic[T]):
 
 
 class WaitList(dict[Parked[Any], None]):
-    """The requests that wait for one kind of event of one partition, in the order in which they began to wait.
+    """The requests that wait for one kind of event of one partition, in the order in which they were parked.
 
     It is a dictionary so that the order is kept, and `add` is the dictionary's own method so that it costs no frame.
     """

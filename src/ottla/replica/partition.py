@@ -1,11 +1,11 @@
-"""One partition on this broker: its log, who leads it, and how much of it may be read.
+"""One partition on this broker: its log, its leader, and how much of it may be read.
 
-`Partition` is the only place that decides what a request may do with a log: whether this broker leads, whether the
-client's idea of the leader epoch is current, how many in-sync replicas a write needs, and where reading ends (the high
-watermark, or the last stable offset for a reader of committed transactions). The log below it knows none of that.
+`Partition` decides what a request may do with a log: whether this broker leads, whether the client's leader epoch is
+current, how many in-sync replicas a write needs, and where a read ends (at the high watermark, or at the last stable
+offset for a read-committed consumer). The log itself knows nothing of this.
 
-A partition that was deleted, or that lost its directory, stays a valid object with `refusal` set to the error every
-request gets from then on, so that whoever still holds it (a fetch session, a parked request) learns it from the object.
+A partition that was deleted or lost its log directory stays a valid object. Its `refusal` is the error that every later
+request gets, including parked requests and fetch sessions that still hold the object.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ACKS_ALL = -1
 
 
 class Partition:
-    """Reads and writes of one partition, as its leader (or a follower) allows them."""
+    """One replica: the leader's or a follower's."""
 
     __slots__ = (
         "append_queue",
@@ -125,12 +125,12 @@ class Partition:
 
     @property
     def high_watermark(self) -> int:
-        """The end of what is committed: held by every in-sync replica, and so visible to consumers."""
+        """The end of the committed records: every in-sync replica has them, so consumers may read them."""
         return self.log.high_watermark
 
     @property
     def last_stable_offset(self) -> int:
-        """Everything before it is decided: no open transaction begins below it."""
+        """Every transaction that begins below this offset is committed or aborted."""
         return self.log.last_stable_offset
 
     def invariants(self) -> None:
@@ -173,17 +173,17 @@ class Partition:
         isr: Iterable[int],
         now_ms: int = NEVER_MS,
     ) -> None:
-        """Takes (or keeps) the lead; a new epoch starts where the log ends."""
+        """This broker leads, as before or from now on. A new epoch begins at the end of the log."""
         state = self.leader_state
         if state is not None and state.epoch == epoch:
             if partition_epoch < self.partition_epoch:
-                # The controller's answer to this leader was quicker than the metadata, which is still on its way there.
+                # The controller's AlterPartition response was faster than this metadata, which is older.
                 return
             if partition_epoch > self.partition_epoch:
                 self.wake_quiet()
                 state.assign(replicas=replicas, isr=isr)
         else:
-            # Before the new one: what followers did in another epoch says nothing in this one.
+            # Before the new state: progress in a former epoch does not count in this one.
             self.wake_quiet()
             state = self.leader_state = LeaderState(
                 node_id=self.node_id,
@@ -202,8 +202,8 @@ class Partition:
         self.advance_high_watermark()
 
     def become_follower(self, *, leader_id: int, epoch: int, partition_epoch: int) -> None:
-        """Hands the lead to another broker; everybody who waits here is told at once."""
-        # Consumers may be reading from a follower, too (KIP-392); with a new epoch they have to ask anew.
+        """Another broker leads, or none: requests that wait for this leader are woken."""
+        # Consumers may wait at a follower, too (KIP-392): a new epoch has to fence them.
         is_new = self.leader_state is not None or epoch != self.leader_epoch
         self.leader_state = None
         self.leader_id = leader_id
@@ -213,7 +213,7 @@ class Partition:
             self.wake_all()
 
     def refuse(self, error: ErrorCode) -> None:
-        """From now on every request is answered with this error: the partition is deleted, or its disk is gone."""
+        """Every later request gets this error: the partition was deleted, or its log directory failed."""
         self.refusal = error
         self.leader_state = None
         self.wake_all()
@@ -236,7 +236,7 @@ class Partition:
     def on_follower_fetch(
         self, node_id: int, *, fetch_offset: int, log_start_offset: int, now_ms: int, replica_epoch: int = -1
     ) -> None:
-        """A follower asked for an offset, which proves what it holds; may move the high watermark."""
+        """A follower fetched at an offset, so it holds everything before it. May move the high watermark."""
         progress = self.check_follower(node_id, replica_epoch)
         progress.on_fetch(
             fetch_offset=fetch_offset,
@@ -249,12 +249,12 @@ class Partition:
             self.parking.wake(parked)
         state, keeper = self.leader_state, self.isr_keeper
         if state is not None and keeper is not None and node_id not in state.maximal_isr:
-            # Before the high watermark moves on, so that it counts the newcomer from here on.
+            # Before the high watermark moves, so that the joining follower counts.
             keeper.consider_joining(self, state, progress)
         self.advance_high_watermark()
 
     def commit_isr(self, state: LeaderState, *, isr: Iterable[int], partition_epoch: int) -> None:
-        """The controller has answered a change of the in-sync set that this leadership asked for."""
+        """The controller has accepted a change of the in-sync set that this leader proposed."""
         if state is self.leader_state and partition_epoch >= self.partition_epoch:
             self.wake_quiet()
             state.commit_isr(isr)
@@ -262,9 +262,9 @@ class Partition:
             self.advance_high_watermark()
 
     def advance_high_watermark(self) -> None:
-        """Moves the high watermark to what every in-sync replica holds, and wakes whoever waited for that.
+        """Moves the high watermark to the smallest log end offset of the in-sync replicas, and wakes waiting requests.
 
-        With fewer in sync than `min.insync.replicas` it stays: what is committed must be on that many disks (KIP-966).
+        With fewer in-sync replicas than `min.insync.replicas` it does not move (KIP-966).
         """
         state = self.leader_state
         if state is None:
@@ -283,14 +283,14 @@ class Partition:
                 self.parking.wake(parked)
 
     def follow_high_watermark(self, high_watermark: int) -> None:
-        """What the leader says is committed, as far as it is here: consumers may read it from a follower (KIP-392)."""
+        """Takes over the leader's high watermark, up to the end of this log. Consumers may read here (KIP-392)."""
         end_offset = self.log.log_end_offset
         high_watermark = min(high_watermark, end_offset)
         if high_watermark > self.log.high_watermark:
             self._raise_high_watermark(high_watermark, end_offset)
 
     def note_quiet_follower(self, node_id: int, session: FetchSession, entry: FetchEntry) -> None:
-        """A follower at the log's end has been told everything: its session skips this partition until `wake_quiet`."""
+        """A follower at the log's end knows everything: its session skips this partition until `wake_quiet`."""
         self.quiet_followers[node_id] = (session, entry)
 
     def wake_quiet(self) -> None:
@@ -306,12 +306,12 @@ class Partition:
         log = self.log
         unseen_bytes, hidden_bytes = self.unseen_bytes, 0
         if high_watermark < end_offset:
-            # Followers have fetched a part of it. The rest, by its share of the offsets, is told of when it has come.
+            # Only a part is committed. The rest, by its share of the offsets, counts when it is committed.
             hidden_bytes = unseen_bytes * (end_offset - high_watermark) // (end_offset - log.high_watermark)
         self.unseen_bytes = hidden_bytes
         log.update_high_watermark(high_watermark)
         for parked in self.parked_fetches:
-            # Something has come at any rate, even where nobody has counted it, as before a restart.
+            # At least one byte: records from before a restart are not counted.
             parked.on_readable(max(unseen_bytes - hidden_bytes, 1))
 
     def wake_all(self) -> None:
@@ -324,7 +324,7 @@ class Partition:
     # Checks.
 
     def check_leader(self, current_leader_epoch: int = NO_EPOCH) -> LeaderState:
-        """This broker leads, and the client knows the current epoch (KIP-320); otherwise raises."""
+        """Raises unless this broker leads and the client's leader epoch is current (KIP-320)."""
         if self.refusal is not None:
             raise KafkaError(self.refusal)
         if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
@@ -335,24 +335,24 @@ class Partition:
         return state
 
     def check_replica(self, current_leader_epoch: int = NO_EPOCH) -> None:
-        """Enough for a reader that follows a leader's hint: a replica is here, and it knows the current epoch."""
+        """Raises unless a consumer may read from this replica (KIP-392): it exists, and the leader epoch is current."""
         if self.refusal is not None:
             raise KafkaError(self.refusal)
         if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
             raise refusals.wrong_leader_epoch(self, current_leader_epoch)
 
     def needed_replicas(self, state: LeaderState) -> int:
-        """`min.insync.replicas`, but never more than there are replicas."""
+        """`min.insync.replicas`, or the number of replicas if that is smaller."""
         return min(self.log.config.min_insync_replicas, state.replica_count)
 
     def check_enough_replicas(self, state: LeaderState) -> None:
-        """For acks=all, before anything is written."""
+        """Raises if an acks=all write would lack in-sync replicas."""
         needed = self.needed_replicas(state)
         if len(state.isr) < needed:
             raise refusals.not_enough_replicas(self, in_sync=len(state.isr), needed=needed)
 
     def commit_error(self, required_offset: int) -> ErrorCode | None:
-        """For a write that waits for followers: its final result, or None while it has to wait."""
+        """The result of a write that waits for followers, or None while it has to wait."""
         state = self.leader_state
         if state is None:
             return self.refusal or ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -365,17 +365,17 @@ class Partition:
     # Epochs.
 
     def epoch_of(self, offset: int) -> int:
-        """The leader epoch in which the offset was (or, at the end, will be) written; -1 when unknown."""
+        """The leader epoch in which the offset was or, at the log's end, will be written; -1 if unknown."""
         state = self.leader_state
         if state is not None and offset >= state.epoch_start_offset:
             return state.epoch
         return self.log.epochs.epoch_of(offset)
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        """(epoch, its end): the largest epoch not above the one asked for; (-1, -1) when unknown.
+        """The largest epoch at or below the given one, and its end offset; (-1, -1) if unknown.
 
-        The leader's own epoch counts from the election on, whether anything has been written in it or not: a consumer
-        may have learnt it from ListOffsets.
+        The leader's own epoch counts from the election on, even while it has no records: a consumer may know it from
+        ListOffsets.
         """
         log, state = self.log, self.leader_state
         latest = log.epochs.latest
@@ -388,7 +388,7 @@ class Partition:
     # Writing.
 
     def append_as_leader(self, records: ValidatedRecords, *, required_acks: int, now_ms: int) -> AppendResult:
-        """Writes validated batches at the end; raises KafkaError with nothing written."""
+        """Appends validated batches. Raises KafkaError with nothing written."""
         state = self.leader_state
         if state is None:
             state = self.check_leader()
@@ -402,11 +402,11 @@ class Partition:
             self._on_appended(state, len(records.buffer))
         else:
             counters.duplicates += 1
-            logger.debug("%s: a batch came again, and is answered with its place at %d", self, result.first_offset)
+            logger.debug("%s: duplicate batch, already at offset %d", self, result.first_offset)
         return result
 
     def append_built(self, buffer: bytearray, *, now_ms: int, required_acks: int = ACKS_ALL) -> AppendResult:
-        """Writes batches that the broker itself has built: a coordinator's records, a transaction's end."""
+        """Appends batches that this broker has built: records of a coordinator, or transaction markers."""
         state = self.check_leader()
         if required_acks == ACKS_ALL and state.replica_count > 1:
             self.check_enough_replicas(state)
@@ -418,13 +418,13 @@ class Partition:
     def append_record(self, checksummed: bytes, *, timestamp: int, now_ms: int) -> AppendResult:
         """`append_built` for one record where this broker holds the only replica: see `PartitionLog.append_record`."""
         state = self.leader_state
-        assert state is not None, "whoever appends has seen who leads"
+        assert state is not None, "the caller has checked the leader"
         result = self.log.append_record(checksummed, timestamp=timestamp, leader_epoch=state.epoch, now_ms=now_ms)
         self._on_appended(state, ATTRIBUTES_POSITION + len(checksummed))
         return result
 
     def append_as_follower(self, records: memoryview, headers: list[BatchHeader]) -> AppendResult:
-        """Writes whole batches as the leader sent them; raises KafkaError with nothing written."""
+        """Appends whole batches as the leader sent them. Raises KafkaError with nothing written."""
         result = self.log.append_as_follower(records, headers=headers)
         self.unseen_bytes += len(records)
         self.counters.replica_bytes_in += len(records)
@@ -441,7 +441,7 @@ class Partition:
 
     @property
     def low_watermark(self) -> int:
-        """The first offset that is left on every replica, those on brokers that are away not counted."""
+        """The first offset that every replica on a live broker still has."""
         state, keeper = self.leader_state, self.isr_keeper
         lowest = self.log.log_start_offset
         if state is not None and not state.is_alone:
@@ -450,9 +450,9 @@ class Partition:
         return lowest
 
     def delete_records_before(self, offset: int) -> int:
-        """Gives up everything before the offset (-1: before the high watermark); returns where the log begins then.
+        """Deletes the records before the offset (-1: before the high watermark). Returns the new log start offset.
 
-        Followers follow a moment later: `low_watermark` tells when they have.
+        Followers delete theirs a moment later: `low_watermark` says when all of them have.
         """
         self.check_leader()
         cleanup_policy = self.log.config.cleanup_policy
@@ -477,11 +477,11 @@ class Partition:
         for parked in self.parked_replica_fetches:
             parked.on_readable(size_bytes)
         if state.is_alone:
-            # What is written is committed: nothing has to be counted.
+            # There are no followers: an appended record is committed.
             end_offset = self.log.log_end_offset
             self._raise_high_watermark(end_offset, end_offset)
             for parked in self.parked_produces:
                 self.parking.wake(parked)
         elif len(state.maximal_isr) == 1:
-            # Nobody else is in sync, so nobody's fetch will move it.
+            # No follower is in sync, so no fetch will move the high watermark.
             self.advance_high_watermark()

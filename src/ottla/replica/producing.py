@@ -1,7 +1,7 @@
-"""The part of a produce request that has to wait: for followers (acks=all), or for a worker that opens its records.
+"""Produce requests that have to wait: for followers (acks=all), for a flush, or for a worker that validates records.
 
-A request that waits for nothing never comes here. One that does collects what its partitions still owe; each wake-up
-settles what can be settled, and when nothing is left, or the client's timeout is over, the whole answer goes out.
+A waiting request knows which of its partitions are not settled. Each wake-up settles what it can. The response leaves
+when every partition is settled, or when the client's timeout has passed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["ProduceAnswer", "WaitingProduce", "fill_appended", "fill_error"]
 
 
-# With these the records never came as far as the log, or the log is not to be asked.
+# With these errors the records did not reach the log, or the log cannot be read.
 _ERRORS_WITHOUT_START = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -45,7 +45,7 @@ def fill_appended(answer: PartitionProduceResponse, result: AppendResult) -> Non
 
 
 def fill_error(answer: PartitionProduceResponse, error: KafkaError, partition: Partition | None = None) -> None:
-    """The code, the records at fault (KIP-467), and a sentence where it says more than the code does."""
+    """Sets the error code, the records at fault (KIP-467), and the message if it says more than the code."""
     answer.error_code = error.code
     answer.base_offset = -1
     if partition is not None:
@@ -57,7 +57,7 @@ def fill_error(answer: PartitionProduceResponse, error: KafkaError, partition: P
         and error.code not in _ERRORS_WITHOUT_START
         and not isinstance(error, UnconfirmedTransaction)
     ):
-        # An idempotent producer learns from it whether what it misses was deleted by retention (KIP-360).
+        # An idempotent producer learns from it whether retention deleted its earlier records (KIP-360).
         answer.log_start_offset = partition.log.log_start_offset
     if isinstance(error, InvalidRecords) and error.record_errors:
         answer.record_errors = [
@@ -66,12 +66,12 @@ def fill_error(answer: PartitionProduceResponse, error: KafkaError, partition: P
         ]
 
 
-# What a shortcut appended has its answer packed already.
+# The response of a shortcut is already encoded.
 ProduceAnswer = ProduceResponse | PackedResponse
 
 
 class WaitingProduce(Parked[ProduceAnswer]):
-    """A produce request of which some partitions are not decided yet."""
+    """A produce request with partitions that are not settled yet."""
 
     __slots__ = ("_committing", "_on_lead_lost", "_required_acks", "_waits", "has_errors", "response")
 
@@ -85,13 +85,13 @@ class WaitingProduce(Parked[ProduceAnswer]):
     ) -> None:
         super().__init__(parking)
         self.response = response
-        # Called before the answer leaves when another broker has taken over meanwhile: who leads is told with it.
+        # Called before a response with errors leaves: adds the current leaders.
         self._on_lead_lost = on_lead_lost
         self.has_errors = False
         self._required_acks = required_acks
-        # Partitions whose records are on a worker or on their way to the disk ...
+        # Partitions that wait for a worker or a flush.
         self._waits: set[_Wait] = set()
-        # ... and partitions whose followers have not fetched them yet, with the high watermark that is needed.
+        # Partitions that wait for followers, with the high watermark they need.
         self._committing: list[tuple[PartitionProduceResponse, Partition, int]] = []
 
     def wait_for_append(
@@ -102,7 +102,7 @@ class WaitingProduce(Parked[ProduceAnswer]):
         pending.when_done(wait.on_appended)
 
     def wait_for_safety(self, answer: PartitionProduceResponse, partition: Partition, result: AppendResult) -> None:
-        """The records are in the log; waits for the disk where `flush.messages` asks, and for followers."""
+        """The records are in the log. Waits for a flush if `flush.messages` demands it, and for followers."""
         if result.flushed is not None:
             wait = _Wait(self, answer, partition)
             self._waits.add(wait)
@@ -111,7 +111,7 @@ class WaitingProduce(Parked[ProduceAnswer]):
             self._committing.append((answer, partition, result.last_offset + 1))
             partition.parked_produces.add(self)
             if partition.leader_state is None:
-                # It went with a disk that failed under another batch of the request: nobody will say so again.
+                # The log directory failed under another batch of this request, and no event will follow.
                 self.parking.wake(self)
 
     def start(self, timeout_ms: int) -> ProduceAnswer | Deferred[ProduceAnswer]:
@@ -133,7 +133,7 @@ class WaitingProduce(Parked[ProduceAnswer]):
                     partition.counters.failed_produces += 1
                     self.has_errors = True
         for _, partition, _ in undecided:
-            # A request may wait twice for one partition, once for each of its topics' names.
+            # A request may wait twice for one partition.
             partition.parked_produces.add(self)
         self._committing = undecided
         if not undecided and not self._waits:
@@ -171,9 +171,9 @@ class WaitingProduce(Parked[ProduceAnswer]):
         self._end_wait(wait, flushed.error)
 
     def _end_wait(self, wait: _Wait, error: BaseException | None) -> bool:
-        """Whether the answer still waits for this, and it went well."""
+        """Whether the response still waits for this partition, and there was no error."""
         if wait not in self._waits:
-            # Timed out meanwhile: the answer has left.
+            # The request has timed out, and the response has left.
             return False
         self._waits.remove(wait)
         if error is not None:
@@ -184,7 +184,7 @@ class WaitingProduce(Parked[ProduceAnswer]):
 
 
 class _Wait:
-    """What one partition waits for; its methods are the callbacks, so that no closure is made."""
+    """The wait of one partition. Its methods are the callbacks, which saves closures."""
 
     __slots__ = ("answer", "partition", "produce")
 

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 __all__ = ["ReplicaStatistics", "replica_statistics"]
 
-# Partitions looked at between two chances for the node to work.
+# Partitions that are counted before the node may do other work.
 PARTITIONS_PER_STEP = 500
 
 
 class ReplicaStatistics(Value):
-    """What a metrics endpoint wants to know, counted when it asks."""
+    """The statistics of a broker's replicas at one moment."""
 
     partitions: int
     leaders: int
@@ -33,34 +33,34 @@ class ReplicaStatistics(Value):
     under_min_isr: int
     isr_shrinks: int
     isr_expansions: int
-    # Followed partitions that nobody tries to fetch any more.
+    # Followed partitions whose fetching has stopped.
     failed_fetches: int
     parked: int
     parked_timeouts: int
     fetch_sessions: int
     fetch_session_partitions: int
     fetch_session_evictions: int
-    # From producers and from this broker itself, and from leaders.
+    # From producers and coordinators; from leaders.
     bytes_in: int
     replica_bytes_in: int
-    # To consumers, and to followers.
+    # To consumers; to followers.
     bytes_out: int
     replica_bytes_out: int
     messages_in: int
-    # Partitions of requests that were written to, or read from with something to tell.
+    # Partitions of produce requests, and partitions of fetch responses with records.
     produces: int
     fetches: int
-    # Partitions of requests that were answered with an error.
+    # Partitions of responses with an error.
     failed_produce_requests: int
     failed_fetch_requests: int
-    # Batches of idempotent producers that were here already.
+    # Batches of idempotent producers that were already in the log.
     duplicates: int
-    # Led partitions with a transaction that nobody will end, which holds up readers of committed data.
+    # Led partitions with a hanging transaction, which blocks read-committed consumers.
     late_transactions: int
 
 
 def replica_statistics(manager: ReplicaManager) -> Generator[None, None, ReplicaStatistics]:
-    """Counts, stopping now and then so that the node may work; the statistics are what the generator returns."""
+    """Computes the statistics, and yields now and then so that the node can work. Returns them at the end."""
     partitions = list(manager.partitions())
     sums = PartitionCounters()
     sums.add(manager.departed)

@@ -1,8 +1,9 @@
-"""How much may be copied for replicas that are named as throttled (KIP-73).
+"""Replication quotas of throttled replicas (KIP-73).
 
-A reassignment must not take the whole network from producers and consumers. Topics name replicas (`partition:broker`
-pairs, or `*`), brokers have a rate: what a leader sends of its throttled partitions, and what a follower fetches for
-its own. A replica that is in sync is never held back, for producers would wait with it; but what it gets is counted.
+A reassignment must not take the whole network from producers and consumers. Topics list throttled replicas
+(`partition:broker` pairs, or `*`), and brokers have two rates: for the bytes that a leader sends for throttled
+partitions, and for the bytes that a follower fetches for them. An in-sync replica is never delayed, because producers
+would wait for it, but its bytes count.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ __all__ = ["ReplicationThrottles", "is_throttled"]
 
 
 class ReplicationThrottles:
-    """The two rates of a broker."""
+    """The two replication quotas of a broker."""
 
     __slots__ = ("_clock", "following", "leading")
 
@@ -37,7 +38,7 @@ class ReplicationThrottles:
         self.following.limit = config.follower_replication_throttled_rate
 
     def holds_back(self, partition: Partition, follower_id: int) -> bool:
-        """Whether a leader has to let this follower wait."""
+        """Whether the leader delays this follower."""
         state = partition.leader_state
         return (
             partition.is_throttled_leading
@@ -53,7 +54,7 @@ class ReplicationThrottles:
         self.following.record(size_bytes, self._clock.monotonic())
 
     def follower_pause_seconds(self) -> float:
-        """How long a follower has to leave throttled partitions alone that are not in sync."""
+        """How long a follower pauses throttled partitions that are not in sync."""
         return self.following.excess_seconds(self._clock.monotonic())
 
 

@@ -1,12 +1,12 @@
-"""Batches of transactions on their way to the log: the first one of each waits until its coordinator has confirmed it.
+"""Transactional appends: the first batch of a transaction waits until its coordinator has confirmed it.
 
-A transactional batch that comes when nothing of its transaction is in the partition yet may be late: its transaction
-may have been ended long ago, and what it would begin nobody would ever end (KIP-890). So the coordinator is asked
-whether the partition belongs to the transaction; clients from produce version 12 on rely on the same question to add
-it. Later batches of the transaction find it open in the log and go straight on.
+A transactional batch without an open transaction in the partition may be late: its transaction may have ended long ago,
+and no coordinator would ever end the transaction that it would begin (KIP-890). So the coordinator is asked whether the
+partition belongs to the transaction; for clients from produce version 12 on the same request adds the partition. Later
+batches find the transaction open in the log and are appended at once.
 
-While the coordinator is being asked, the batches of the same producer for the same partition wait behind the first one:
-requests of a connection are taken as they come, and sequence numbers depend on the order. Other producers do not wait.
+Until the coordinator has answered, batches of the same producer for the same partition queue behind the first one,
+because sequence numbers depend on the order. Other producers do not wait.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ __all__ = [
     "meaning_for_producer",
 ]
 
-# Errors of finding and asking the coordinator. Old producers would not repeat a batch for them; for what they are told
-# instead they do, and it makes nobody ask for metadata.
+# Errors of finding and asking the coordinator. Old producers would not retry a batch for these codes. They do retry for
+# the code that they get instead, and without refreshing their metadata.
 _RETRIABLE = frozenset(
     {
         ErrorCode.NETWORK_EXCEPTION,
@@ -48,17 +48,17 @@ _RETRIABLE = frozenset(
 
 
 class Transaction(NamedTuple):
-    """What a request says about its transaction."""
+    """The transaction of a produce request."""
 
     transactional_id: str
     adds_partitions: bool
-    """The client leaves it to the broker to add partitions to the transaction (transactions version 2)."""
+    """The broker adds partitions to the transaction for the client (transaction version 2)."""
     knows_abortable: bool
     """The client knows TRANSACTION_ABORTABLE."""
 
 
 class UnconfirmedTransaction(KafkaError):
-    """The batch did not come as far as the log: its coordinator, or a newer epoch of its producer, is against it."""
+    """The batch did not reach the log: its coordinator did not confirm it, or its producer has a newer epoch."""
 
 
 class TransactionVerifier(Protocol):
@@ -71,11 +71,11 @@ class TransactionVerifier(Protocol):
     def ask(
         self, transaction: Transaction, *, producer_id: int, producer_epoch: int, topic: str, index: int
     ) -> Deferred[ErrorCode]:
-        """NONE when the partition belongs to the transaction; the `Deferred` itself never fails."""
+        """NONE if the partition belongs to the transaction. The `Deferred` itself never fails."""
 
 
 def meaning_for_producer(code: ErrorCode, transaction: Transaction) -> KafkaError:
-    """What a producer is told when the coordinator did not confirm its batch."""
+    """The error for a producer whose batch the coordinator did not confirm."""
     if code in _RETRIABLE or (code is ErrorCode.CONCURRENT_TRANSACTIONS and not transaction.adds_partitions):
         return UnconfirmedTransaction(
             ErrorCode.NOT_ENOUGH_REPLICAS, f"The coordinator could not be asked about the transaction: {code.name}."
@@ -86,7 +86,7 @@ def meaning_for_producer(code: ErrorCode, transaction: Transaction) -> KafkaErro
 
 
 def late_transactions(partitions: Iterable[Partition], now_ms: int, *, timeout_ms_max: int) -> int:
-    """How many led partitions have a transaction that hangs, and holds up readers of committed data (KIP-664)."""
+    """The number of led partitions with a hanging transaction, which blocks read-committed consumers (KIP-664)."""
     return sum(
         partition.is_leader
         and partition.log.producers.state.has_late_transaction(now_ms, timeout_ms_max=timeout_ms_max)
@@ -114,9 +114,9 @@ class TransactionalAppends:
         now_ms: int,
         api_version: int,
     ) -> AppendResult | Deferred[AppendResult]:
-        """`appends.append` for a batch of a transaction; raises KafkaError when it is refused at once."""
+        """`appends.append` for a transactional batch. Raises KafkaError if it is refused at once."""
         if len(records) < HEADER_SIZE or records[MAGIC_POSITION] != MAGIC:
-            raise KafkaError(ErrorCode.INVALID_RECORD, "Records of a transaction come in a batch of the newest format.")
+            raise KafkaError(ErrorCode.INVALID_RECORD, "Transactional records need record batches of magic 2.")
 
         def write() -> AppendResult | Deferred[AppendResult]:
             return append(
@@ -142,7 +142,7 @@ class TransactionalAppends:
         return queue.add(pending)
 
     def has_begun(self, partition: Partition, records: memoryview) -> bool:
-        """Whether the batch's transaction is open in the partition, and nothing of its producer waits: write it."""
+        """Whether the transaction is open in the partition and no batch of its producer is queued: append then."""
         if len(records) < HEADER_SIZE or records[MAGIC_POSITION] != MAGIC:
             return False
         producer_id, epoch, _ = PRODUCER.unpack_from(records, PRODUCER_POSITION)
@@ -153,9 +153,9 @@ class TransactionalAppends:
     def verify(
         self, partition: Partition, transaction: Transaction, *, producer_id: int, producer_epoch: int, now_ms: int
     ) -> Deferred[None]:
-        """For records the broker itself writes in the transaction's name: resolves when they may be appended.
+        """For records that this broker appends in a transaction: resolves when they may be appended.
 
-        Fails with what the coordinator said.
+        Fails with the coordinator's error.
         """
         pending = _Pending(transaction, producer_epoch, -1, now_ms, _nothing)
         try:
@@ -174,7 +174,7 @@ class TransactionalAppends:
             partition.log.producers.state.confirm(producer_id, begun)
             if begun.is_confirmed:
                 return Deferred.resolved(None)
-            # A marker came between question and answer.
+            # A marker was appended before the coordinator's response.
             return self.verify(
                 partition, transaction, producer_id=producer_id, producer_epoch=producer_epoch, now_ms=now_ms
             )
@@ -230,7 +230,7 @@ class _Pending:
 
 
 class _Queue:
-    """One producer's batches for one partition, in order of arrival; gone when the last is written or refused."""
+    """The queued batches of one producer for one partition, in order of arrival."""
 
     __slots__ = ("_appends", "_is_asking", "_waiting", "partition", "producer_id")
 
@@ -244,7 +244,8 @@ class _Queue:
     def add(self, pending: _Pending) -> Deferred[AppendResult]:
         if len(self._waiting) >= APPENDS_WAITING_MAX:
             raise KafkaError(
-                ErrorCode.NOT_ENOUGH_REPLICAS, f"{APPENDS_WAITING_MAX} batches wait for the coordinator already."
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{APPENDS_WAITING_MAX} batches already wait for the transaction coordinator.",
             )
         self._waiting.append(pending)
         if len(self._waiting) == 1 and not self._is_asking:
@@ -252,9 +253,9 @@ class _Queue:
         return pending.result
 
     def _advance(self) -> None:
-        """Writes what may be written, up to the next batch that the coordinator has to confirm."""
+        """Appends queued batches, up to the next one that the coordinator has to confirm."""
         waiting = self._waiting
-        # An answer may bring in the next request, which then ends up at the end of this queue.
+        # A completed append may bring in the next request, which is added to this queue.
         self._is_asking = True
         while waiting:
             pending = waiting[0]
@@ -265,7 +266,7 @@ class _Queue:
                     asked.when_done(lambda done, of=verification: self._on_answer(of, done.result()))  # type: ignore[misc]
                     return
                 outcome = pending.write()
-            except Exception as error:  # noqa: BLE001 - nothing of this producer could be written here any more
+            except Exception as error:  # noqa: BLE001 - otherwise the queue of this producer would stop
                 waiting.popleft()
                 pending.result.fail(error)
                 continue
@@ -278,11 +279,11 @@ class _Queue:
 
     def _on_answer(self, verification: Verification, code: ErrorCode) -> None:
         if code is ErrorCode.NONE:
-            # Where a marker came between question and answer, this changes nothing, and the coordinator is asked again:
-            # it may have been the marker of this transaction, or only that of the one before, whose epoch was lower.
+            # If a marker was appended before this response, nothing changes, and the coordinator is asked again: it may
+            # be the marker of this transaction, or only that of the previous one, which had a lower epoch.
             self.partition.log.producers.state.confirm(self.producer_id, verification)
             if not verification.is_confirmed and not verification.supports_epoch_bump:
-                # With the same epoch for all transactions nobody could tell this one from the next.
+                # With one epoch for all transactions, this transaction cannot be distinguished from the next.
                 code = ErrorCode.INVALID_TXN_STATE
         if code is not ErrorCode.NONE:
             _note_refusal(self.partition, self.producer_id, verification, code)

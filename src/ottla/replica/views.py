@@ -1,7 +1,7 @@
-"""What replication needs to see of the cluster's metadata, and how it asks the controller.
+"""The cluster metadata and the controller, as replication sees them.
 
-`ottla.metadata` fulfils these by its images, deltas and controller gateway; the two packages do not import each other,
-so that a partition can be tested with a few plain values and the metadata without a log.
+The images, deltas and the controller gateway of `ottla.metadata` implement these protocols. The two packages do not
+import each other, so that a partition can be tested with a few plain values, and metadata without a log.
 """
 
 from __future__ import annotations

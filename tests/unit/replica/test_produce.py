@@ -179,7 +179,7 @@ class TestIdempotence:
                 assert self.produce(node, 0).error_code == 0
         assert node.partition("t").counters.duplicates == 2
         assert [record.getMessage() for record in caplog.records].count(
-            "t-0: a batch came again, and is answered with its place at 0"
+            "t-0: duplicate batch, already at offset 0"
         ) == 2
 
     def test_only_five_batches_are_remembered(self, node: DataPath) -> None:
