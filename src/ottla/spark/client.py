@@ -1,12 +1,11 @@
-"""A cluster's client for code that waits: the event loop runs in the caller's own thread, while it waits.
+"""A blocking client of a cluster, whose event loop runs in the caller's thread while the caller waits.
 
-Python workers and the helpers of a query's driver do one thing at a time. A loop of its own in another thread would
-hand every answer from thread to thread; here `run` turns the loop until the one thing is done. What was posted before
-goes on in the kernel meanwhile.
+Python workers and the helper processes of a query do one thing at a time. An event loop in another thread would pass
+every response between threads; here `run` runs the loop until one coroutine is done. Requests that were sent before
+proceed in the kernel meanwhile.
 
-Clients are kept for the life of the process, which Spark uses again for the next task: connections, versions and
-metadata are there when the next batch comes. They belong to the process that made them: after a fork the child makes
-its own.
+Clients live as long as the process, which Spark reuses for later tasks: connections, versions and metadata are ready
+for the next batch. A client belongs to the process that made it: a forked child makes its own.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ T = TypeVar("T")
 
 
 class WaitingClient:
-    """One cluster, and the loop that its connections live on."""
+    """A cluster and the event loop of its connections."""
 
     def __init__(self, settings: ClientSettings) -> None:
         self.settings = settings
@@ -35,7 +34,7 @@ class WaitingClient:
         self.cluster: Cluster = self.admin.connections
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Waits for something on this client's loop."""
+        """Runs a coroutine on this client's loop and returns its result."""
         return self.loop.run_until_complete(work)
 
     def close(self) -> None:
@@ -48,7 +47,7 @@ class WaitingClient:
 
 
 def client_of(settings: ClientSettings) -> WaitingClient:
-    """This process's client of a cluster, kept for its life."""
+    """The client of this process for a cluster."""
     return _kept.get(settings)
 
 

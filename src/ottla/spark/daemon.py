@@ -1,11 +1,11 @@
-"""What Spark's Python workers are forked from: the same as Spark's own, with everything loaded that they will need.
+"""The process from which Spark's Python workers are forked: Spark's own daemon with preloaded modules.
 
-Spark forks the workers of its tasks from one such process. Its own loads nothing before the fork, so that every worker
-loads pyarrow, pandas and Spark's Python for itself: more than half a second of CPU time, and fifty megabytes that each
-of them then has alone. (The helpers that plan a stream are processes of their own; Spark starts them in its own way.)
+Spark's own daemon loads nothing before the fork, so every worker loads pyarrow, pandas and Spark's Python itself: more
+than half a second of CPU time, and fifty megabytes of private memory. (The helper processes that plan a stream are not
+forked from the daemon.)
 
-What is loaded here may not leave a lock held behind in the fork: the one thread that these imports start belongs to
-Arrow's allocator, which knows of forks.
+Preloaded modules must not hold a lock across the fork. The one thread that these imports start belongs to Arrow's
+allocator, which handles forks.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PRELOADED = (
 
 def main() -> None:
     """Spark calls `python -m ottla.spark.daemon <module of the worker> ...`."""
-    # A thread for each core, made at import, to multiply matrices that no worker has.
+    # OpenBLAS would start a thread for each core at import, for matrices that no worker uses.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if len(sys.argv) < 2 or sys.argv[1] == "pyspark.worker":
         preload()
@@ -44,7 +44,7 @@ def main() -> None:
         try:
             return int(serve(*arguments, **options))
         except BrokenPipeError:
-            # Spark hung up while the worker was saying goodbye: the query was stopped. Nothing is wrong.
+            # Spark closed the connection while the worker ended, because the query was stopped.
             return 1
 
     daemon.worker = worker
@@ -52,12 +52,12 @@ def main() -> None:
 
 
 def preload() -> None:
-    """What workers use; a module that is missing will be missed by whoever needs it."""
+    """Imports the modules that workers use. Missing modules are ignored here."""
     for name in _PRELOADED:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     gc.collect()
-    # Nothing of this is garbage: looking at it would only copy its pages into every worker.
+    # Garbage collection would touch these objects and copy their pages into every worker.
     gc.freeze()
 
 

@@ -1,4 +1,4 @@
-"""`format("ottla")`: what Spark calls. Everything else is behind it, and loaded by whoever needs it."""
+"""`format("ottla")`: the data source that Spark calls. Other modules are imported on first use."""
 
 from __future__ import annotations
 

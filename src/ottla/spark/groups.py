@@ -1,10 +1,10 @@
-"""A query seen as a consumer group: what it has done is committed as the group's offsets, so that every tool shows lag.
+"""A query as a consumer group: its progress is committed as offsets of the group, so that tools show its lag.
 
-The group has no members. Spark alone decides where a query goes on (its checkpoint says); the group only shows it, and
-may say where a query without a checkpoint begins (`startingOffsets=committed`). A group that has members belongs
-to consumers: the brokers refuse commits for it, and so does the query, at its first batch, in words that say so.
+The group has no members. A query always continues from its checkpoint; the group only shows the progress, and may give
+the start of a query without a checkpoint (`startingOffsets=committed`). A group with members belongs to consumers:
+brokers refuse commits for it, and the query fails at its first batch with a message about it.
 
-Commits that fail because the cluster is away are not worth a query's life: they are made up for by the next.
+A commit that fails because the cluster is unavailable does not fail the query: the next commit covers it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["GroupHook", "GroupInUseError"]
 
 log = logging.getLogger(__name__)
 
-# A batch waits for its commit; a cluster that is away for longer is told about the next one.
+# A batch waits this long for its commit; the next batch repeats a failed one.
 _TIMEOUT_MS = 10_000
 _HAS_MEMBERS = (
     ErrorCode.UNKNOWN_MEMBER_ID,
@@ -35,7 +35,7 @@ _HAS_MEMBERS = (
 
 
 class GroupInUseError(Exception):
-    """The group has members, so that its offsets are theirs."""
+    """The group has members, which own its offsets."""
 
 
 class GroupHook:
@@ -57,14 +57,14 @@ class GroupHook:
         return {one: committed.offset for one, committed in found.items()}
 
     def done(self, offset: SourceOffset) -> None:
-        """Commits what has changed since the last commit that succeeded."""
+        """Commits the offsets that have changed since the last successful commit."""
         changed = {one: number for one, number in offset.offsets.items() if self._committed.get(one) != number}
         if not changed:
             return
         try:
             answers = self._client.run(self._client.admin.groups.alter_offsets(self._group_id, changed))
         except ClientError as error:
-            log.warning("offsets of group %r could not be committed, the next batch does it: %s", self._group_id, error)
+            log.warning("Committing offsets of group %r failed; the next batch repeats it: %s", self._group_id, error)
             return
         except KafkaError as error:
             self._refused(error)
@@ -73,13 +73,13 @@ class GroupHook:
             if answer is None:
                 self._committed[one] = changed[one]
             elif answer.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                # The topic is gone: what that means is the source's decision.
-                log.warning("group %r: %s is gone, its offset was not committed", self._group_id, one)
+                # The topic was deleted; the source handles that.
+                log.warning("Group %r: %s was deleted, its offset was not committed", self._group_id, one)
             else:
                 self._refused(answer)
 
     def stop(self) -> None:
-        """Nothing is held: the group stays as it is, for tools to show and for the next start."""
+        """Nothing to release: the group stays, for tools and for the next start of the query."""
 
     def _refused(self, error: KafkaError) -> None:
         if error.code in _HAS_MEMBERS:
@@ -88,6 +88,6 @@ class GroupHook:
                 f"Give the query a group.id of its own, or stop the consumers of that group."
             ) from error
         if error.code.retriable:
-            log.warning("offsets of group %r were not committed: %s", self._group_id, error.message)
+            log.warning("Offsets of group %r were not committed: %s", self._group_id, error.message)
             return
         raise error

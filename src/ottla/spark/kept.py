@@ -1,6 +1,6 @@
-"""Clients that a process keeps for the tasks to come, one for each cluster.
+"""The clients of a process, one for each cluster, kept for later tasks.
 
-Connections cannot be shared with a child: after a fork it makes its own, and leaves those of its parent alone.
+Connections cannot be shared with a forked child: it makes its own and does not touch those of its parent.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class KeptClients(Generic[C]):
         self._clients: dict[tuple[int, ClientSettings], C] = {}
 
     def get(self, settings: ClientSettings) -> C:
-        """This process's client of a cluster, made where there is none."""
+        """The client of this process for a cluster, made if necessary."""
         key = (os.getpid(), settings)
         found = self._clients.get(key)
         if found is None:

@@ -1,13 +1,13 @@
-"""Where a record comes from, in its headers: query, batch, and the ranges of input that the batch was made of.
+"""Lineage headers of records: query, batch, and the input ranges of the batch.
 
     ottla.query    the id of the query, which survives restarts
     ottla.batch    the number of the batch
     ottla.input    {"source 0": {"orders": {"0": [17, 42]}}}: from the first offset up to but not including the second
 
-Ranges are what Spark wrote into its offset log before it ran the batch (`<checkpoint>/offsets/<batch>`): they are known
-for every kind of source that has offsets, also behind a shuffle, where a task sees rows of many ranges. A source that
-is not ours or Kafka's appears with its offsets as they are, `[before, after]`. Ranges in which nothing came are left
-out, and what would be longer than 4 KiB is cut: a header is paid for by every record.
+Ranges come from Spark's offset log (`<checkpoint>/offsets/<batch>`), which is written before the batch runs. It has the
+offsets of every source, also after a shuffle, where a task sees rows of many ranges. Offsets of sources other than ours
+and Kafka's are shown as they are, `[before, after]`. Empty ranges are left out, and the header is limited to 4 KiB,
+because every record carries it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ INPUT_BYTES_MAX = 4096
 
 
 def lineage_headers(*, query_id: str, batch_id: int, checkpoint: str | None) -> Sequence[tuple[str, bytes]]:
-    """The headers that every record of a batch has in common."""
+    """The lineage headers of all records of a batch."""
     headers = [("ottla.query", query_id.encode()), ("ottla.batch", str(batch_id).encode())]
     if checkpoint is not None:
         ranges = json.dumps(input_ranges(checkpoint, batch_id), separators=(",", ":"), sort_keys=True).encode()
@@ -35,7 +35,7 @@ def lineage_headers(*, query_id: str, batch_id: int, checkpoint: str | None) -> 
 
 @functools.lru_cache(maxsize=8)
 def input_ranges(checkpoint: str, batch_id: int) -> dict[str, Any]:
-    """What each source of a batch contributed, by the offset log of a checkpoint."""
+    """The input ranges of a batch by source, from the offset log of a checkpoint."""
     after = _offsets(checkpoint, batch_id)
     before = _offsets(checkpoint, batch_id - 1) if batch_id else []
     found: dict[str, Any] = {}
@@ -48,7 +48,7 @@ def input_ranges(checkpoint: str, batch_id: int) -> dict[str, Any]:
 
 
 def _between(start: Any, end: Any) -> Any:
-    """Offsets by topic and partition become ranges; what has another shape is told as it is."""
+    """Ranges by topic and partition; offsets of another shape as they are."""
     if end is None or start == end:
         return None
     if not _is_by_partition(end) or not (start is None or _is_by_partition(start)):
@@ -70,7 +70,7 @@ def _is_by_partition(offsets: Any) -> bool:
 
 
 def _offsets(checkpoint: str, batch_id: int) -> list[Any]:
-    """One entry of the log: a version, a line about the batch, then one line for each source."""
+    """An entry of the offset log: a version, a line about the batch, and a line for each source."""
     from pyarrow import fs
 
     if "://" in checkpoint:
@@ -83,7 +83,7 @@ def _offsets(checkpoint: str, batch_id: int) -> list[Any]:
 
 
 def _json(line: str) -> Any:
-    """Ours keeps more than offsets, under names with an @, which are not ranges."""
+    """The offsets of a source; entries of ours whose names begin with @ are not offsets."""
     found = json.loads(line)
     if isinstance(found, dict):
         return {name: value for name, value in found.items() if not name.startswith("@")}

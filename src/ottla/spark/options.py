@@ -1,8 +1,8 @@
 """The options of `format("ottla")`, read once into values that travel to the workers.
 
-Names are those of Spark's own Kafka connector where it has them; Spark folds their case. Whatever Kafka's clients know
-may be given with or without the prefix `kafka.`. What nobody knows is refused, because a misspelt option that is
-silently ignored is found too late.
+Names are those of Spark's own Kafka connector, as far as it has them; Spark ignores their case. Settings of Kafka's
+clients may have the prefix `kafka.` or not. Unknown options are refused, because an ignored misspelt option is noticed
+too late.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 
 LATEST = -1
 EARLIEST = -2
-"""Kafka's own numbers for the two ends of a partition, also in the JSON of `startingOffsets`."""
+"""Kafka's numbers for the two ends of a partition, also in the JSON of `startingOffsets`."""
 
 
 FETCH_BYTES = 8 * 1024 * 1024
@@ -40,12 +40,12 @@ BATCH_BYTES = 4 * 1024 * 1024
 
 
 class OptionError(ValueError):
-    """An option is missing, unknown or means nothing."""
+    """An option is missing, unknown or invalid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which topics are read: exactly one of the three."""
+    """The topics to read: exactly one of the three fields is set."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
@@ -54,7 +54,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Where reading begins or ends. Numbers are offsets (or EARLIEST, LATEST), times are milliseconds since 1970."""
+    """The start or end of reading. Numbers are offsets (or EARLIEST, LATEST), times milliseconds since 1970."""
 
     everywhere: int | None = None
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -68,9 +68,9 @@ class SourceOptions:
     selection: Selection
     starting: Point
     ending: Point
-    # Where the group of `group_id` stands; `starting` is for partitions of which it knows nothing.
+    # The committed offsets of the group; `starting` applies to partitions without one.
     starting_committed: bool = False
-    # Where a time lies behind the youngest record: "latest", or an error.
+    # The start for a time after the last record: "latest", or an error.
     late_time: str = "error"
     read_committed: bool = True
     include_headers: bool = True
@@ -81,9 +81,9 @@ class SourceOptions:
     on_data_loss: str = "fail"
     group_id: str | None = None
     fetch_bytes: int = FETCH_BYTES
-    # How much of the records' own bytes goes into one Arrow batch.
+    # The bytes of records in an Arrow batch.
     batch_bytes: int = BATCH_BYTES
-    # Which implementation opens records: "" (whichever there is), "native" or "python".
+    # The implementation that decodes records: "" (the best available), "native" or "python".
     decoder: str = ""
 
 
@@ -113,7 +113,7 @@ _SOURCE_NAMES = {
     "max.partition.fetch.bytes",
     "batch.bytes",
     "query.name",
-    # Accepted and without effect: what Spark's connector needs and this one does not.
+    # Accepted without effect: options of Spark's connector that this source does not need.
     "fetchoffset.numretries",
     "fetchoffset.retryintervalms",
     "groupidprefix",
@@ -132,7 +132,7 @@ CLIENT_NAMES = {
 
 
 def without_prefix(options: Mapping[str, str]) -> dict[str, str]:
-    """Options in lower case, without `kafka.`, which is only another spelling."""
+    """Options in lower case, without the prefix `kafka.`."""
     found: dict[str, str] = {}
     for name, value in options.items():
         key = name.lower()
@@ -141,10 +141,10 @@ def without_prefix(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def client_settings(options: Mapping[str, str], *, client_id: str = "ottla-spark") -> ClientSettings:
-    """Where the cluster is and how long to wait, from options that `without_prefix` made."""
+    """The client settings from the options of `without_prefix`."""
     servers = options.get("bootstrap.servers")
     if not servers:
-        raise OptionError("Option 'bootstrap.servers' is missing: name one like localhost:9092.")
+        raise OptionError("Option 'bootstrap.servers' is missing: set it to an address like localhost:9092.")
     settings = ClientSettings(
         bootstrap_servers=parse_bootstrap(servers, option="option 'bootstrap.servers'"), client_id=client_id
     )
@@ -152,11 +152,11 @@ def client_settings(options: Mapping[str, str], *, client_id: str = "ottla-spark
 
 
 def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
-    """Reads the options of a source; raises OptionError in words that name the option."""
+    """Reads the options of a source. Raises OptionError."""
     given = without_prefix(options)
     unknown = sorted(set(given) - _SOURCE_NAMES - CLIENT_NAMES)
     if unknown:
-        raise OptionError(f"Nobody knows option {unknown[0]!r} of an ottla source.")
+        raise OptionError(f"Option {unknown[0]!r} is unknown to an ottla source.")
     if streaming:
         for name in ("endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp"):
             if name in given:
@@ -164,7 +164,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
     committed = given.get("startingoffsets", "").strip().lower() == "committed"
     if "auto.offset.reset" in given and not committed:
         raise OptionError(
-            "Option 'auto.offset.reset' is for startingOffsets=committed; else say by startingOffsets where to begin."
+            "Option 'auto.offset.reset' is for startingOffsets=committed; otherwise set the start with startingOffsets."
         )
     strategy = given.get("startingoffsetsbytimestampstrategy", "error").lower()
     if strategy not in ("error", "latest"):
@@ -189,7 +189,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         min_partitions=number(given, "minpartitions"),
         on_data_loss=_data_loss(given),
         group_id=given.get("group.id") or None,
-        # A fetch is of one partition: both mean the same.
+        # A fetch is for one partition, so both limits mean the same.
         fetch_bytes=min(
             filter(None, (number(given, name) for name in ("max.partition.fetch.bytes", "fetch.max.bytes"))),
             default=FETCH_BYTES,
@@ -200,7 +200,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
 
 
 def number(options: Mapping[str, str], name: str) -> int | None:
-    """A positive number, or None where it is not given."""
+    """A positive number; None if the option is not set."""
     text = options.get(name)
     if text is None:
         return None
@@ -219,18 +219,18 @@ def boolean(options: Mapping[str, str], name: str, default: bool) -> bool:
 def _selection(given: Mapping[str, str]) -> Selection:
     names = [name for name in ("subscribe", "subscribepattern", "assign") if given.get(name)]
     if len(names) != 1:
-        raise OptionError("Exactly one of the options subscribe, subscribePattern and assign says what is read.")
+        raise OptionError("Set exactly one of the options subscribe, subscribePattern and assign.")
     value = given[names[0]]
     if names[0] == "subscribe":
         topics = tuple(dict.fromkeys(name.strip() for name in value.split(",") if name.strip()))
         if not topics:
-            raise OptionError("Option 'subscribe' names no topic.")
+            raise OptionError("Option 'subscribe' contains no topic.")
         return Selection(topics=topics)
     if names[0] == "subscribepattern":
         try:
             re.compile(value)
         except re.error as error:
-            raise OptionError(f"subscribePattern={value!r} is no regular expression: {error}.") from None
+            raise OptionError(f"subscribePattern={value!r} is not a regular expression: {error}.") from None
         return Selection(pattern=value)
     found = _json(value, "assign")
     partitions = []
@@ -242,7 +242,7 @@ def _selection(given: Mapping[str, str]) -> Selection:
 
 
 def _point(given: Mapping[str, str], which: str, *, default: int, last: bool, streaming: bool) -> Point:
-    # The same precedence as Spark's connector has: one time, times, offsets.
+    # The precedence of Spark's connector: one time, times, offsets.
     time = given.get(f"{which}timestamp")
     if time is not None:
         return Point(time_ms=_time(time, f"{which}Timestamp"))
@@ -261,7 +261,7 @@ def _point(given: Mapping[str, str], which: str, *, default: int, last: bool, st
         reset = given.get("auto.offset.reset", "earliest")
         if not streaming or not given.get("group.id") or reset not in ("earliest", "latest"):
             raise OptionError(
-                "startingOffsets=committed is for streams with a group.id; auto.offset.reset says the rest."
+                "startingOffsets=committed is for streams with a group.id; auto.offset.reset covers new partitions."
             )
         return Point(everywhere=EARLIEST if reset == "earliest" else LATEST)
     if word == "earliest":
@@ -279,7 +279,7 @@ def _numbers(text: str, name: str) -> dict[TopicPartition, int]:
     found: dict[TopicPartition, int] = {}
     for topic, values in _json(text, name).items():
         if topic.startswith("@"):
-            # What a checkpoint of this source holds beside offsets.
+            # Entries of this source's checkpoints that are not offsets.
             continue
         if not isinstance(values, dict):
             raise OptionError(f'Option {name!r} looks like {{"topic": {{"0": 23}}}}.')
@@ -294,9 +294,9 @@ def _json(text: str, name: str) -> dict[str, object]:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise OptionError(f"Option {name!r} is no JSON: {error}.") from None
+        raise OptionError(f"Option {name!r} is not JSON: {error}.") from None
     if not isinstance(found, dict):
-        raise OptionError(f"Option {name!r} is no JSON object.")
+        raise OptionError(f"Option {name!r} is not a JSON object.")
     return found
 
 

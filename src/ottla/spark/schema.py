@@ -1,4 +1,4 @@
-"""The columns of a record, in Spark's words and in Arrow's. They are those of Spark's own Kafka connector."""
+"""The columns of records as Spark's and Arrow's schema, the same as in Spark's own Kafka connector."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def spark_schema(include_headers: bool) -> str:
 
 @functools.cache
 def arrow_schema(include_headers: bool) -> pa.Schema:
-    """What Spark expects of batches with that schema: it compares field by field."""
+    """The Arrow schema of batches. Spark requires equal fields."""
     fields = [
         ("key", pa.binary()),
         ("value", pa.binary()),

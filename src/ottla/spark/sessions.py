@@ -1,14 +1,14 @@
-"""Spark sessions for pipelines: small, quiet, and knowing the data source `ottla`.
+"""Spark sessions for pipelines, with small defaults and the data source `ottla`.
 
     spark = ottla.spark.session("orders")
     spark.readStream.format("ottla").option("bootstrap.servers", "localhost:9092").option("subscribe", "orders").load()
 
-Without further word Spark runs on this machine with all cores and repeats a failed task, as a cluster would
-(`local[*,4]`); any master's address, or a Spark Connect server (`sc://host`), goes in its place. The Python of the
-workers is this one. A query without a trigger looks for new records five times a second instead of a hundred times.
+By default Spark runs on this machine with all cores and retries failed tasks, as a cluster does (`local[*,4]`).
+`master` may be the address of any master, or of a Spark Connect server (`sc://host`). Workers use the same Python. A
+query without a trigger looks for new records five times a second instead of a hundred times.
 
-Python workers start slowly on a busy machine, and Spark gives up on them after ten seconds: `start` starts a query
-again when that is why it failed.
+Python workers start slowly on a busy machine, and Spark gives up after ten seconds: `start` starts the query again
+after that failure.
 """
 
 from __future__ import annotations
@@ -38,32 +38,32 @@ LOCAL_MASTER = "local[*,4]"
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 JAVA_OPTIONS = f"-Dlog4j2.configurationFile=file:{_LOGGING} -XX:+UseSerialGC -Xss2m"
-"""What the driver's JVM is told; whoever sets `spark.driver.extraJavaOptions` may want to begin with it."""
+"""Options of the driver's JVM. A `spark.driver.extraJavaOptions` of your own should include them."""
 
-# What suits a pipeline on one machine; everything may be overridden.
+# Defaults for a pipeline on one machine; every one can be overridden.
 _DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "WARN",
     "spark.driver.memory": "1g",
     "spark.driver.extraJavaOptions": JAVA_OPTIONS,
-    # A pipeline's partitions are its topics'; two hundred tasks for a small aggregation are only overhead.
+    # Two hundred shuffle tasks are overhead for the small aggregations of a pipeline.
     "spark.sql.shuffle.partitions": "4",
-    # A repeated batch must be cut into the same tasks, or what an exactly-once sink has noted for them means nothing.
+    # A repeated batch must have the same tasks, because an exactly-once sink stores markers by task number.
     "spark.sql.adaptive.streaming.stateless.enabled": "false",
-    # How long a query without a trigger waits when there is nothing new. Spark's own 10 ms cost a fifth of a core.
+    # The poll interval of a query without a trigger. Spark's default of 10 ms costs a fifth of a core.
     "spark.sql.streaming.pollingDelay": "200ms",
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
-    # Records between Python and the JVM take the shortest way there is.
+    # Unix sockets are the fastest way between Python and the JVM.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.authenticate.socketTimeout": "120s",
-    # Workers are forked from a process that has loaded already what they need.
+    # Workers are forked from a process with preloaded modules.
     "spark.python.daemon.module": "ottla.spark.daemon",
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
 }
-# A server has its own: only what a session may still say is sent to it.
+# A Spark Connect server has settings of its own; only session settings are sent to it.
 _REMOTE_DEFAULTS = {"spark.sql.shuffle.partitions": "4"}
 
 _START_FAILURES = (
@@ -82,10 +82,10 @@ def session(
     settings: Mapping[str, str] | None = None,
     jvm_connector: bool = False,
 ) -> SparkSession:
-    """The session of this process, made where there is none; `settings` are Spark's own and win over what is here.
+    """The session of this process, made if necessary. `settings` are Spark's and override the defaults here.
 
-    `master` and `remote` may also come from the environment, as Spark's users know it: SPARK_MASTER, SPARK_REMOTE.
-    `jvm_connector` adds Spark's own connector, `format("kafka")`, whose jars are fetched at the first use.
+    `master` and `remote` default to the environment variables SPARK_MASTER and SPARK_REMOTE. `jvm_connector` adds
+    Spark's own connector, `format("kafka")`, whose jars are fetched on first use.
     """
     from pyspark.sql import SparkSession
 
@@ -107,13 +107,13 @@ def session(
         master = master or os.environ.get("SPARK_MASTER") or LOCAL_MASTER
         builder = builder.remote(remote) if remote is not None else builder.master(master)
         if remote is not None or master.startswith("local"):
-            # Right whatever the host's name resolves to; the JVM and all workers inherit it.
+            # Works whatever the host name resolves to; the JVM and all workers inherit it.
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         values = {**_DEFAULTS, **given}
     for key, value in values.items():
         builder = builder.config(key, value)
     with warnings.catch_warnings():
-        # A server that was started here got all of them; what it cannot change any more it is told once again.
+        # An existing session refuses static settings with a warning; it has them already.
         warnings.filterwarnings("ignore", message="Failed to set spark", category=UserWarning)
         spark: SparkSession = builder.getOrCreate()
     register(spark)
@@ -121,17 +121,17 @@ def session(
 
 
 def register(spark: SparkSession) -> None:
-    """Makes `format("ottla")` known to a session that somebody else made."""
+    """Registers `format("ottla")` with an existing session."""
     from ottla.spark.datasource import OttlaDataSource
 
     spark.dataSource.register(OttlaDataSource)
 
 
 def start(writer: DataStreamWriter, *, attempts: int = 5, patience_s: float = 120.0, **trigger: Any) -> StreamingQuery:
-    """Starts a query, and again when Spark lost its Python helpers on the way; returns when it is under way.
+    """Starts a query and returns when it runs. Retries if Spark lost its Python helper processes.
 
-    `trigger` is what `DataStreamWriter.trigger` takes (`processingTime="1 second"`, `availableNow=True`). What else
-    goes wrong is the query's own failure: it is raised here if it comes at once, by `awaitTermination` if later.
+    `trigger` are arguments of `DataStreamWriter.trigger` (`processingTime="1 second"`, `availableNow=True`). Other
+    failures are raised here if they happen at the start, and by `awaitTermination` later.
     """
     if trigger:
         writer = writer.trigger(**trigger)
@@ -142,14 +142,14 @@ def start(writer: DataStreamWriter, *, attempts: int = 5, patience_s: float = 12
         except Exception as error:
             if attempt == attempts or not _is_start_failure(error):
                 raise
-            log.warning("the query did not start (attempt %d of %d): %s", attempt, attempts, _first_line(error))
+            log.warning("Starting the query failed (attempt %d of %d): %s", attempt, attempts, _first_line(error))
         else:
             return query
     raise AssertionError("unreachable")
 
 
 def _wait_for_first_batch(query: StreamingQuery, patience_s: float) -> None:
-    """Until the query has planned once, ended, or failed, which raises."""
+    """Returns when the query has planned a batch or has ended. Raises its failure."""
     end = time.monotonic() + patience_s
     while query.isActive and query.lastProgress is None and time.monotonic() < end:
         time.sleep(0.05)

@@ -43,7 +43,7 @@ def test_names_of_kafkas_producer_are_understood_with_and_without_prefix() -> No
     ("options", "sentence"),
     [
         ({"delivery": "perhaps"}, "delivery='perhaps' is neither 'exactly-once' nor 'at-least-once'"),
-        ({"topics": "t"}, "Nobody knows option 'topics' of an ottla sink"),
+        ({"topics": "t"}, "Option 'topics' is unknown to an ottla sink"),
         ({"batch.id": "1"}, "Option 'batch.id' needs 'query.name'"),
         ({"batch.id": "x", "query.name": "q"}, "Option 'batch.id' is 'x', not a number"),
         ({"delivery": "exactly-once", "acks": "1"}, "delivery=exactly-once needs acks=all"),
@@ -81,7 +81,7 @@ def test_extra_records_travel_as_text() -> None:
     [
         ({"id": IntegerType()}, "t", "The column 'value' is missing"),
         ({"value": IntegerType()}, "t", "The column 'value' is int; it must be binary or string"),
-        ({"value": StringType()}, None, "Nothing says which topic to write to"),
+        ({"value": StringType()}, None, "There is no topic to write to"),
         ({"value": StringType(), "keys": StringType()}, "t", "A record has no 'keys'"),
         ({"value": StringType(), "partition": StringType()}, "t", "The column 'partition' is string; it must be int"),
         ({"value": StringType(), "headers": ArrayType(StringType())}, "t", "The column 'headers' is array<string>"),

@@ -20,7 +20,7 @@ __all__ = ["AdminClient"]
 
 
 class AdminClient:
-    """An async context manager; each area is an attribute, each call one or few requests for each broker concerned."""
+    """An async context manager with an attribute for each area. A call sends few requests to each broker."""
 
     def __init__(self, settings: ClientSettings | Cluster) -> None:
         self._owned = isinstance(settings, ClientSettings)
@@ -36,7 +36,7 @@ class AdminClient:
         self.cluster = Nodes(self.connections)
 
     async def close(self, timeout_ms: int | None = None) -> None:
-        """Takes no new calls and waits for those under way, for ever or for so long; then they fail."""
+        """Refuses new calls and waits for those in progress, without limit or up to a time-out; then they fail."""
         if self._owned:
             await self.connections.drain(timeout_ms)
             await self.connections.close()
@@ -45,5 +45,5 @@ class AdminClient:
         return self
 
     async def __aexit__(self, kind: object, *_: object) -> None:
-        # Whoever leaves with an error does not wait for the rest.
+        # After an error there is no wait for other calls.
         await self.close(None if kind is None else 0)

@@ -45,7 +45,7 @@ class ResourceType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from; the names are those of Kafka's tools."""
+    """The source of a value, by the names of Kafka's tools."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC_CONFIG = 1
@@ -66,7 +66,7 @@ class ConfigOperation(IntEnum):
 
 
 class ConfigResource(NamedTuple):
-    """What has settings. The name of the default of all brokers is empty."""
+    """A resource with settings. The default of all brokers has an empty name."""
 
     type: ResourceType
     name: str
@@ -108,7 +108,7 @@ class Configs:
         synonyms: bool = False,
         documentation: bool = False,
     ) -> dict[ConfigResource, list[ConfigEntry] | KafkaError]:
-        """Every setting of every resource. What one broker alone knows is asked from that broker."""
+        """Every setting of every resource. A broker's own settings are requested from that broker."""
         found: dict[ConfigResource, list[ConfigEntry] | KafkaError] = {}
 
         async def ask(node_id: int | None, some: list[ConfigResource]) -> None:
@@ -142,7 +142,7 @@ class Configs:
     async def alter(
         self, changes: dict[ConfigResource, Sequence[ConfigChange]], *, validate_only: bool = False
     ) -> dict[ConfigResource, KafkaError | None]:
-        """Incremental: settings that are not named stay as they are."""
+        """Alters the given settings; all others stay unchanged."""
         found: dict[ConfigResource, KafkaError | None] = {}
 
         async def ask(node_id: int | None, some: list[ConfigResource]) -> None:
@@ -175,7 +175,7 @@ class Configs:
         return found
 
     async def resources(self, *types: ResourceType) -> list[ConfigResource]:
-        """Everything of these kinds that has settings of its own (KIP-1142)."""
+        """The resources of these types with settings of their own (KIP-1142)."""
         response: ListConfigResourcesResponse = await self._cluster.ask_any(
             ListConfigResourcesRequest(resource_types=[int(one) for one in types])
         )
@@ -184,7 +184,7 @@ class Configs:
 
 
 def _by_node(resources: Iterable[ConfigResource]) -> dict[int | None, list[ConfigResource]]:
-    """A broker's own settings and loggers are asked from it; everything else from anybody."""
+    """Resources by node: a broker's settings and loggers by that broker, all others by any broker (None)."""
     found: dict[int | None, list[ConfigResource]] = {}
     for one in resources:
         own = one.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and one.name.isdecimal()

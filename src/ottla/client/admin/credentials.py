@@ -48,7 +48,7 @@ class Credentials:
         self._cluster = cluster
 
     async def describe(self, users: Iterable[str] = ()) -> dict[str, dict[ScramMechanism, int]]:
-        """The mechanisms of these users (of all), with their iterations; who has none is left out."""
+        """The mechanisms of these users, or of all, with their iterations. Users without credentials are left out."""
         response: DescribeUserScramCredentialsResponse = await self._cluster.ask_any(
             DescribeUserScramCredentialsRequest(users=[UserName(name=user) for user in users])
         )

@@ -1,4 +1,4 @@
-"""Groups: who is in them, how far they are, and moving their offsets."""
+"""Groups: members, committed offsets, and changes of offsets."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from ottla.wire.messages.offset_fetch import (
 
 __all__ = ["CommittedOffset", "DescribedGroup", "GroupMember", "Groups", "ListedGroup"]
 
-# From version 10 on topics have ids instead of names; names are what people ask with.
+# Version 10 has topic ids instead of names; callers use names.
 _NAMES_VERSION_MAX = 9
 _ELSEWHERE = (
     ErrorCode.NOT_COORDINATOR,
@@ -73,7 +73,7 @@ class GroupMember:
     assignment: tuple[TopicPartition, ...]
     target: tuple[TopicPartition, ...] | None = None
     epoch: int | None = None
-    # Of a group of the new protocol: whether the member speaks the new one itself.
+    # In a group of the new protocol: True if the member uses the new protocol itself.
     upgraded: bool | None = None
 
 
@@ -116,7 +116,7 @@ class Groups:
         return [found[group_id] for group_id in sorted(found)]
 
     async def describe(self, group_ids: Iterable[str]) -> dict[str, DescribedGroup | KafkaError]:
-        """Groups of the new protocol (KIP-848) first; what is none of them is described as a classic group."""
+        """Groups of the new protocol (KIP-848); all other groups are described as classic groups."""
 
         async def one(group_id: str) -> DescribedGroup | KafkaError:
             try:
@@ -158,7 +158,7 @@ class Groups:
     async def offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None, *, stable: bool = False
     ) -> dict[TopicPartition, CommittedOffset]:
-        """What a group has committed, for these partitions or for all (None). What it has not is left out."""
+        """The committed offsets of a group, for these partitions or for all (None)."""
         topics = (
             None
             if partitions is None
@@ -192,7 +192,7 @@ class Groups:
     async def alter_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset | int]
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Commits for a group without members."""
+        """Commits offsets for a group without members."""
         commits = {
             one: offset if isinstance(offset, CommittedOffset) else CommittedOffset(offset)
             for one, offset in offsets.items()
@@ -249,7 +249,7 @@ class Groups:
         }
 
     async def delete(self, group_ids: Iterable[str]) -> dict[str, KafkaError | None]:
-        """One request for each coordinator; what it does not coordinate any more is asked for by itself."""
+        """Deletes groups with one request for each coordinator; groups that have moved get a request of their own."""
         cluster = self._cluster
         by_coordinator: dict[int, list[str]] = defaultdict(list)
         for group_id in dict.fromkeys(group_ids):
@@ -333,7 +333,7 @@ def _from_classic(group: ClassicDescribed, coordinator: int) -> DescribedGroup:
 
 
 def _assignment(protocol_type: str, content: memoryview) -> tuple[TopicPartition, ...]:
-    """What consumers put into their assignments; other kinds of groups (Connect, for one) put in what they like."""
+    """The partitions of a consumer's assignment; other protocol types have assignments of their own."""
     if protocol_type != "consumer" or len(content) < 2:
         return ()
     version = min(int.from_bytes(content[:2], "big"), ConsumerProtocolAssignment.VERSIONS[1])

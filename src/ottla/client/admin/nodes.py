@@ -1,4 +1,4 @@
-"""The cluster itself: nodes, what they speak, features, the quorum."""
+"""The cluster: nodes, their API versions, features, the quorum."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class FeatureRange(NamedTuple):
     name: str
     supported_min: int
     supported_max: int
-    # None where the cluster has not switched it on.
+    # None if the feature is not enabled.
     finalized: int | None
 
 
@@ -87,7 +87,7 @@ class Quorum(NamedTuple):
     high_watermark: int
     voters: tuple[QuorumReplica, ...]
     observers: tuple[QuorumReplica, ...]
-    # Controller id -> its addresses, where the cluster tells them.
+    # Controller id -> its addresses, if the cluster tells them.
     endpoints: Mapping[int, tuple[str, ...]]
 
 
@@ -98,7 +98,7 @@ class Nodes:
         self._cluster = cluster
 
     async def describe(self, *, fenced: bool = False) -> ClusterDescription:
-        """The brokers; through a controller, the controllers."""
+        """The brokers; a client of controllers gets the controllers."""
         kind = CONTROLLERS if self._cluster.settings.are_controllers else BROKERS
         response: DescribeClusterResponse = await self._cluster.ask_any(
             DescribeClusterRequest(include_fenced_brokers=fenced, endpoint_type=kind)
@@ -114,7 +114,7 @@ class Nodes:
         )
 
     async def api_versions(self) -> dict[ClusterNode, ApiVersionsResponse | ClientError]:
-        """What every node speaks, as told when it was connected to."""
+        """The API versions of every node, from the handshake of its connection."""
 
         async def ask(node: ClusterNode) -> ApiVersionsResponse | ClientError:
             try:
@@ -140,7 +140,7 @@ class Nodes:
     async def update_features(
         self, levels: Mapping[str, int], *, kind: UpgradeType = UpgradeType.UPGRADE, validate_only: bool = False
     ) -> None:
-        """All or nothing; a level of 0 switches a feature off."""
+        """Updates all features or none. Level 0 disables a feature."""
         request = UpdateFeaturesRequest(
             timeout_ms=self._cluster.settings.request_timeout_ms,
             feature_updates=[
@@ -175,7 +175,7 @@ class Nodes:
         )
 
     async def add_controller(self, node_id: int, directory_id: Uuid, listeners: Mapping[str, Endpoint]) -> None:
-        """Gives a controller that follows the quorum a vote; committed when this returns."""
+        """Makes an observer of the quorum a voter; returns when the change is committed."""
         request = AddRaftVoterRequest(
             cluster_id=(await self.describe()).cluster_id,
             timeout_ms=self._cluster.settings.request_timeout_ms,

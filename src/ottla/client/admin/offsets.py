@@ -1,4 +1,4 @@
-"""Offsets of partitions: the first, the last, by time; and records deleted up to an offset."""
+"""Offsets of partitions: first, last, by timestamp; and deletion of records up to an offset."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LATEST_TIERED = -5
 
 
 class FoundOffset(NamedTuple):
-    # -1 where no record is that young.
+    # -1 if there is no record from the timestamp on.
     offset: int
     timestamp: int
     leader_epoch: int
@@ -54,7 +54,7 @@ class Offsets:
     async def find(
         self, times: Mapping[TopicPartition, int], *, committed: bool = False, timeout_ms: int | None = None
     ) -> dict[TopicPartition, FoundOffset | KafkaError]:
-        """The first offset whose record is as young as a timestamp, or the special offsets above."""
+        """The first offset from a timestamp on, or one of the special offsets above."""
 
         async def ask(node_id: int, some: list[TopicPartition]) -> dict[TopicPartition, FoundOffset | KafkaError]:
             request = ListOffsetsRequest(
@@ -66,7 +66,7 @@ class Offsets:
                         partitions=[
                             ListOffsetsPartition(
                                 partition_index=one,
-                                # Who was the leader once, and does not know that it is not, would tell an old end.
+                                # With the leader epoch a stale leader refuses instead of answering with an old end.
                                 current_leader_epoch=self._cluster.metadata.leader_epoch_of(topic, one),
                                 timestamp=times[TopicPartition(topic, one)],
                             )
@@ -90,7 +90,7 @@ class Offsets:
     async def numbers(
         self, partitions: Iterable[TopicPartition], time: int, *, committed: bool = False
     ) -> dict[TopicPartition, int]:
-        """The same offset of many partitions; the first error is raised."""
+        """The same kind of offset of many partitions. Raises the first error."""
         found = await self.find(dict.fromkeys(partitions, time), committed=committed)
         result = {}
         for partition, one in found.items():
@@ -100,7 +100,7 @@ class Offsets:
         return result
 
     async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | KafkaError]:
-        """Deletes what lies before an offset (-1: everything); the answer is the new first offset."""
+        """Deletes records before an offset (-1: all records); returns the new first offsets."""
 
         async def ask(node_id: int, some: list[TopicPartition]) -> dict[TopicPartition, int | KafkaError]:
             request = DeleteRecordsRequest(
@@ -128,7 +128,7 @@ class Offsets:
     async def end_of_epoch(
         self, epochs: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, tuple[int, int] | KafkaError]:
-        """(epoch, end offset) of the newest epoch that is not younger than the given one."""
+        """(epoch, end offset) of the largest epoch up to the given one."""
 
         async def ask(node_id: int, some: list[TopicPartition]) -> dict[TopicPartition, tuple[int, int] | KafkaError]:
             request = OffsetForLeaderEpochRequest(

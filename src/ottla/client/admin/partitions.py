@@ -1,4 +1,4 @@
-"""Where replicas are and who leads: reassignment, elections, directories."""
+"""Replicas and leaders: reassignment, elections, log directories."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Partitions:
     async def reassign(
         self, targets: Mapping[TopicPartition, Sequence[int] | None]
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Partition -> the replicas it shall have; None cancels what is under way (KIP-455)."""
+        """Partition -> its wanted replicas; None cancels a reassignment in progress (KIP-455)."""
         request = AlterPartitionReassignmentsRequest(
             timeout_ms=self._cluster.settings.request_timeout_ms,
             topics=[
@@ -104,7 +104,7 @@ class Partitions:
     async def reassignments(
         self, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, OngoingReassignment]:
-        """What moves now."""
+        """The reassignments in progress."""
         topics = (
             None
             if partitions is None
@@ -128,7 +128,7 @@ class Partitions:
     async def elect(
         self, election: ElectionType, partitions: Iterable[TopicPartition] | None
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Elects leaders of these partitions, or of all that need it (None)."""
+        """Elects leaders of these partitions, or of all partitions that need an election (None)."""
         request = ElectLeadersRequest(
             election_type=election,
             topic_partitions=None

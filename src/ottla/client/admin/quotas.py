@@ -1,4 +1,4 @@
-"""Quotas: what users, client ids and addresses may use (KIP-546)."""
+"""Quotas of users, client ids and addresses (KIP-546)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class QuotaMatch(IntEnum):
 
 
 class QuotaComponent(NamedTuple):
-    """Which entities are looked for, of one kind."""
+    """A filter for entities of one type."""
 
     kind: str
     match: QuotaMatch
@@ -51,7 +51,7 @@ class Quotas:
     async def describe(
         self, components: Iterable[QuotaComponent] = (), *, strict: bool = False
     ) -> dict[QuotaEntity, dict[str, float]]:
-        """The quotas of all entities that match; strict, of those alone that have no other kind."""
+        """The quotas of matching entities; `strict` excludes entities with components of other types."""
         response: DescribeClientQuotasResponse = await self._cluster.ask_any(
             DescribeClientQuotasRequest(
                 components=[
@@ -71,7 +71,7 @@ class Quotas:
     async def alter(
         self, changes: Mapping[QuotaEntity, Mapping[str, float | None]], *, validate_only: bool = False
     ) -> dict[QuotaEntity, KafkaError | None]:
-        """Sets quotas, and removes those whose value is None; others stay as they are."""
+        """Sets quotas, and removes those whose value is None. All others stay unchanged."""
         request = AlterClientQuotasRequest(
             entries=[
                 RequestEntryData(

@@ -37,7 +37,7 @@ __all__ = ["CreatedTopic", "DescribedPartition", "DescribedTopic", "NewTopic", "
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
     name: str
-    # -1: what the brokers have as default.
+    # -1: the default of the cluster.
     partitions: int = -1
     replication_factor: int = -1
     # Partition -> replicas, the preferred leader first; instead of the two numbers above.
@@ -61,7 +61,7 @@ class DescribedPartition:
     leader_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
-    # None where the cluster does not tell (KIP-966).
+    # None if the cluster does not tell (KIP-966).
     eligible_leader_replicas: tuple[int, ...] | None = None
     last_known_eligible_leader_replicas: tuple[int, ...] | None = None
     offline_replicas: tuple[int, ...] = ()
@@ -86,7 +86,7 @@ class Topics:
         return sorted(name for name, info in metadata.topics.items() if internal or not info.is_internal)
 
     async def all(self) -> dict[str, TopicInfo]:
-        """What metadata says of every topic."""
+        """The metadata of every topic."""
         return dict((await self._cluster.refresh(None)).topics)
 
     async def create(
@@ -127,7 +127,7 @@ class Topics:
     async def delete(
         self, names: Sequence[str] = (), *, topic_ids: Sequence[Uuid] = ()
     ) -> dict[str, KafkaError | None]:
-        """By name or by id; the result's keys are names, or ids as text where no name is known."""
+        """Deletes topics by name or topic id. The keys of the result are names, or topic ids as text."""
         request = DeleteTopicsRequest(
             topics=[
                 *[DeleteTopicState(name=name) for name in names],
@@ -150,7 +150,7 @@ class Topics:
     async def grow(
         self, counts: Mapping[str, int], *, assignments: Mapping[str, Sequence[Sequence[int]]] | None = None
     ) -> dict[str, KafkaError | None]:
-        """More partitions: topic -> how many there shall be; `assignments` has the replicas of the new ones."""
+        """Adds partitions: topic -> the new number; `assignments` has the replicas of new partitions."""
         given = assignments or {}
         request = CreatePartitionsRequest(
             topics=[
@@ -171,7 +171,7 @@ class Topics:
         return {topic.name: error_of(topic.error_code, topic.error_message) for topic in response.results}
 
     async def describe(self, names: Iterable[str]) -> dict[str, DescribedTopic | KafkaError]:
-        """With eligible leaders where the cluster tells them, page by page; from metadata where it is older."""
+        """Describes topics with DescribeTopicPartitions, page by page, or with Metadata on older clusters."""
         wanted = sorted(set(names))
         if not wanted:
             return {}

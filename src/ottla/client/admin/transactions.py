@@ -1,4 +1,4 @@
-"""Transactions as an administrator sees them (KIP-664): who has one open, and ending one that hangs."""
+"""Transactions for administrators (KIP-664): open transactions, and the end of hanging ones."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ProducerState(NamedTuple):
     coordinator_epoch: int
     last_sequence: int
     last_timestamp: int
-    # -1 where the producer has no open transaction in the partition.
+    # -1 if the producer has no open transaction in the partition.
     transaction_start_offset: int
 
 
@@ -115,7 +115,7 @@ class Transactions:
     async def producers(
         self, partitions: Iterable[TopicPartition], *, broker: int | None = None
     ) -> dict[TopicPartition, list[ProducerState] | KafkaError]:
-        """Producers that wrote lately, as the leader (or a given replica) knows them."""
+        """The active producers of partitions, from their leaders or a given replica."""
 
         async def ask(
             node_id: int, some: list[TopicPartition]
@@ -148,7 +148,7 @@ class Transactions:
     async def abort(
         self, partition: TopicPartition, *, producer_id: int, producer_epoch: int, coordinator_epoch: int
     ) -> None:
-        """Writes an abort marker into one partition, for a transaction that its coordinator has forgotten."""
+        """Writes an abort marker to a partition, for a transaction that its coordinator does not know any more."""
 
         async def ask(node_id: int, some: list[TopicPartition]) -> dict[TopicPartition, bool | KafkaError]:
             marker = WritableTxnMarker(
@@ -176,9 +176,9 @@ class Transactions:
             raise answer
 
     async def terminate(self, transactional_id: str) -> None:
-        """Fences the producer of a transactional id, which aborts what it has open."""
+        """Fences the producer of a transactional id, which aborts its open transaction."""
 
-        # Apache Kafka waits for replicas no longer than the transaction may take: with less, followers are too slow.
+        # Apache Kafka uses the transaction time-out as time-out of the replication, so it must not be too short.
         timeout_ms = self._cluster.settings.request_timeout_ms
 
         async def attempt() -> None:
@@ -190,5 +190,5 @@ class Transactions:
             )
             check(response.error_code)
 
-        # A coordinator that is just loading, or that still ends the last transaction, answers a little later.
+        # Retried while the coordinator is loading or completes the last transaction.
         await self._cluster.retry(attempt)

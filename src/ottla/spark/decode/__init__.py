@@ -1,4 +1,4 @@
-"""From record batches to Arrow record batches, without an object for each record. See README.md."""
+"""Decodes record batches to Arrow batches, without a Python object for each record. See README.md."""
 
 from __future__ import annotations
 

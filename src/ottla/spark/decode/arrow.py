@@ -19,7 +19,7 @@ _CONSTANT_ROWS = 4096
 
 
 def columns_type(decoder: str = "") -> type[Any]:
-    """The compiled columns, or those in Python where it could not be compiled or they are asked for."""
+    """The compiled `Columns`, or the Python version if it is requested or the compiled one is missing."""
     if decoder != "python":
         try:
             from ottla.spark.decode._native import Columns  # type: ignore[import-not-found, unused-ignore]
@@ -32,12 +32,12 @@ def columns_type(decoder: str = "") -> type[Any]:
 
 
 def is_native() -> bool:
-    """Whether records are opened by compiled code here."""
+    """True if compiled code decodes records."""
     return columns_type() is not PythonColumns
 
 
 class ArrowDecoder:
-    """Takes batches of one partition, gives Arrow batches; `size` tells when it is time for one."""
+    """Turns record batches of one partition into Arrow batches; `size` tells when to call `finish`."""
 
     def __init__(self, topic: str, partition: int, *, include_headers: bool = True, decoder: str = "") -> None:
         self._schema = arrow_schema(include_headers)
@@ -58,7 +58,7 @@ class ArrowDecoder:
         return size
 
     def add(self, header: BatchHeader, view: memoryview, first: int, end: int) -> None:
-        """The records of one batch of magic 2 from an offset up to and without another."""
+        """Adds the records of a batch of magic 2, from an offset up to but not including another."""
         payload = open_payload(view, header, limit=DECOMPRESSED_BYTES_MAX)
         try:
             self._columns.add(
@@ -75,7 +75,7 @@ class ArrowDecoder:
             raise CorruptRecords(f"The batch at offset {header.base_offset} is damaged: {error}.") from None
 
     def legacy(self, header: BatchHeader, view: memoryview, first: int, end: int) -> pa.RecordBatch:
-        """The messages of one set of the formats before batches, as an Arrow batch of their own."""
+        """The messages of a legacy message set (magic 0 and 1) as an Arrow batch."""
         columns = PythonColumns(self._include_headers)
         for record in iterate_records(Batch(header, 0, view)):
             if first <= record.offset < end:
@@ -83,7 +83,7 @@ class ArrowDecoder:
         return self._batch(columns.finish())
 
     def finish(self) -> pa.RecordBatch:
-        """What was added since the last time."""
+        """The records that were added since the last call."""
         return self._batch(self._columns.finish())
 
     def _batch(self, found: tuple[Any, ...]) -> pa.RecordBatch:
@@ -107,7 +107,7 @@ class ArrowDecoder:
 
 
 def _constants(topic: str, partition: int, rows: int) -> tuple[pa.Array, pa.Array]:
-    """The two columns that are the same for every record, of which batches take slices."""
+    """The two constant columns, which batches slice."""
     name = topic.encode()
     offsets: Any = np.arange(0, (rows + 1) * len(name), len(name), dtype=np.int32)
     topics = pa.Array.from_buffers(pa.string(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(name * rows)], 0)

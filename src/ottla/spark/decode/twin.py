@@ -1,6 +1,6 @@
-"""Records into Arrow buffers in Python: what `_native.c` does, for machines where it could not be built.
+"""Decodes records to Arrow buffers in Python, for machines without the compiled `_native.c`.
 
-The results are the same, byte for byte of every column, and so are the inputs that are refused.
+Both give the same bytes in every column and refuse the same inputs.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Columns:
             self._reset()
             raise ValueError(error.message) from None
         for record in records:
-            # Deltas that no writer writes may leave the numbers' range; Java's numbers turn over, so these do.
+            # Deltas of broken writers may overflow; they wrap around, as in Java.
             offset = _wrapped(record.offset)
             if first <= offset < end:
                 timestamp = append_timestamp if uses_append_time else _wrapped(record.timestamp)
@@ -95,7 +95,7 @@ class Columns:
         value: Buffer | None,
         headers: Sequence[tuple[str, bytes | None]] = (),
     ) -> None:
-        """One record that was read by other means: those of the formats before batches."""
+        """Adds a record of a legacy format, which was decoded elsewhere."""
         self._take(offset, timestamp_ms, uses_append_time, key, value, headers)
 
     def finish(self) -> tuple[Any, ...]:
@@ -142,5 +142,5 @@ def _wrapped(value: int) -> int:
 def _microseconds(milliseconds: int) -> int:
     if milliseconds > _INT64_MAX // 1000:
         return _INT64_MAX
-    # Towards zero, as C divides.
+    # Rounded towards zero, as in C.
     return _INT64_MIN if milliseconds < -(-_INT64_MIN // 1000) else milliseconds * 1000

@@ -1,7 +1,7 @@
-"""Arrow columns to record batches: `TopicEncoder` takes the rows of one topic and gives back full batches.
+"""Encodes Arrow columns to record batches: `TopicEncoder` takes the rows of one topic and returns full batches.
 
-The work is done by `_native`, compiled where the package is installed, or by its twin `python` where that was not
-possible; `COMPILED` says which. See README.md.
+`_native` is compiled when the package is installed. Without a compiler its twin `python` does the work; `COMPILED`
+tells which one is in use. See README.md.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["COMPILED", "EncodedBatch", "TopicEncoder"]
 
 
 class EncodedBatch(NamedTuple):
-    """The records of a batch; header, compression and checksum are the producer's part."""
+    """The encoded records of a batch. The producer adds header, compression and checksum."""
 
     partition: int
     records: EncodedRecords
@@ -61,7 +61,7 @@ class TopicEncoder:
         self._suffix_count = len(extra_headers)
 
     def encode(self, rows: pyarrow.RecordBatch, *, now_ms: int) -> list[EncodedBatch]:
-        """Adds rows, of which `key`, `value`, `headers`, `timestamp` and `partition` are looked at."""
+        """Adds rows; the columns are `key`, `value`, `headers`, `timestamp` and `partition`."""
         names = rows.schema.names
         full = self._encoder.encode(
             rows=rows.num_rows,
@@ -77,7 +77,7 @@ class TopicEncoder:
         return [EncodedBatch(one[0], EncodedRecords(*one[1:])) for one in full]
 
     def finish(self) -> list[EncodedBatch]:
-        """What is left in open batches."""
+        """The remaining open batches."""
         return [EncodedBatch(one[0], EncodedRecords(*one[1:])) for one in self._encoder.finish()]
 
 

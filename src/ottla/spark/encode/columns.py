@@ -1,4 +1,4 @@
-"""Arrow arrays as the buffers that an encoder reads, without a copy where the type is already the right one."""
+"""Arrow arrays as buffers for an encoder, without a copy if the type matches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["bytes_column", "headers_column", "partition_column", "timestamp_colu
 
 
 def bytes_column(array: pyarrow.Array) -> BytesColumn | None:
-    """A column of bytes or text; None where every row is null."""
+    """A column of bytes or text; None if every row is null."""
     kind = array.type
     if types.is_null(kind):
         return None
@@ -47,7 +47,7 @@ def headers_column(array: pyarrow.Array) -> HeadersColumn | None:
         return None
     large = types.is_large_list(array.type)
     validity, offsets = array.buffers()[:2]
-    # A struct that is null has null fields: `flatten` says so, and minds where the struct begins.
+    # The fields of a null struct are null; `flatten` applies that, and the offset of the struct.
     keys, values = array.values.flatten()
     key_column = bytes_column(keys) or _nothing(len(keys))
     value_column = bytes_column(values) or _nothing(len(values))

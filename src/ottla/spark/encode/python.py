@@ -1,8 +1,8 @@
-"""The encoder in Python, for machines where the compiled one could not be built; it also says what that one must do.
+"""The encoder in Python, for machines without the compiled one, and the reference for it.
 
-A row becomes a record of the open batch of its partition. The partition is the one its row names, else murmur2 of
-its key, else the one that keyless records stick to at the moment: it changes with every batch that they fill
-(KIP-480). A batch that has no room for the next record is full and given back.
+A row becomes a record in the open batch of its partition. The partition is that of the row's column, else murmur2 of
+the key, else the sticky partition of keyless records, which changes with every full batch (KIP-480). A batch without
+room for the next record is full and is returned.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HeadersColumn = tuple[NumbersColumn, bool, BytesColumn, BytesColumn]
 # Partition, encoded records, their number, base timestamp, largest timestamp.
 EncodedBatch = tuple[int, bytes, int, int, int]
 
-# What the varints of a record's length, timestamp and offset take at most.
+# The largest size of the varints of a record's length, timestamp and offset.
 _DELTAS_SIZE_MAX = 20
 _WORD = 0xFFFFFFFFFFFFFFFF
 
@@ -79,7 +79,7 @@ class Encoder:
         suffix_count: int,
         now_ms: int,
     ) -> list[EncodedBatch]:
-        """Adds rows; the batches that became full."""
+        """Adds rows; returns the batches that became full."""
         keys = _pieces(key, rows)
         values = _pieces(value, rows)
         lists = _lists(headers, rows)
@@ -96,7 +96,7 @@ class Encoder:
         return self._take()
 
     def finish(self) -> list[EncodedBatch]:
-        """What is left in open batches."""
+        """The remaining open batches."""
         for number in sorted(self._open):
             self._set_aside(number)
         self._next_sticky()
@@ -139,7 +139,7 @@ class Encoder:
         return taken
 
     def _next_sticky(self) -> None:
-        # Xorshift, as the compiled encoder has it, so that both choose alike.
+        # Xorshift, as in the compiled encoder, so that both choose the same partitions.
         state = self._random
         state ^= state << 13 & _WORD
         state ^= state >> 7

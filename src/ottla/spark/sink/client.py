@@ -1,6 +1,6 @@
-"""The connections of a worker: one cluster and one event loop in a thread of its own, kept for the tasks to come.
+"""A worker's connections to a cluster, with an event loop in a thread, kept for later tasks.
 
-A thread, because a task that waits for its rows must not keep requests from leaving and answers from arriving.
+The thread lets requests leave and responses arrive while a task waits for its rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class SinkClient:
-    """A cluster's administration and producers, for code that waits."""
+    """A blocking admin client and producers of a cluster."""
 
     def __init__(self, settings: ClientSettings) -> None:
         self._thread = LoopThread()
@@ -33,7 +33,7 @@ class SinkClient:
         return self._thread.call(work)
 
     def producer(self, settings: ProducerSettings) -> Producer:
-        """A new one, on the connections that are there."""
+        """A new producer on the open connections."""
 
         async def made() -> Producer:
             return Producer(self.cluster, settings)
@@ -41,21 +41,21 @@ class SinkClient:
         return self.call(made())
 
     def shared_producer(self, settings: ProducerSettings) -> Producer:
-        """The one that tasks without transactions use in turn, so that its producer id is asked for only once."""
+        """The producer that tasks without transactions share in turn, so that it needs only one producer id."""
         found = self._shared.get(settings)
         if found is None:
             found = self._shared[settings] = self.producer(settings)
         return found
 
     def forget_producer(self, producer: Producer) -> None:
-        """After a failure: the next task begins with a new one."""
+        """Drops a failed shared producer: the next task makes a new one."""
         for settings, one in list(self._shared.items()):
             if one is producer:
                 del self._shared[settings]
         self.close_producer(producer)
 
     def close_producer(self, producer: Producer) -> None:
-        """Without waiting for what it has not sent."""
+        """Closes a producer without sending its remaining batches."""
 
         async def closed() -> None:
             task = asyncio.ensure_future(producer.close())
@@ -76,7 +76,7 @@ class SinkClient:
 
 
 def sink_client(settings: ClientSettings) -> SinkClient:
-    """This process's client of a cluster, kept for its life."""
+    """The client of this process for a cluster."""
     return _kept.get(settings)
 
 

@@ -1,10 +1,9 @@
-"""Which batches a query has written: offsets of a group, committed in the same transaction as the rows.
+"""Markers of written batches: offsets of a group, committed in the same transaction as the rows.
 
-Task number p of a query commits `batch id + 1` for partition p of a topic that never has a record
-(`__ottla_batches`), in a group with the query's name. Nothing else finds a few bytes by name as cheaply, changes them
-together with records, and is understood by every Kafka. The offset's metadata names the life of the query (the id in
-its checkpoint): a query that begins anew with an empty checkpoint counts from 0 again, and must not believe what
-an earlier life of the same name has left.
+Task p of a query commits `batch id + 1` for partition p of a topic without records (`__ottla_batches`), in a group with
+the query's name. Committed offsets are cheap to look up, change atomically with records, and exist in every Kafka. The
+metadata of the offset holds the query id of the checkpoint: a query with a new checkpoint counts batches from 0 again,
+and must ignore markers of an earlier query of the same name.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ _PARTITIONS_MIN = 16
 
 
 def marker_of(batch_id: int, query_id: str) -> CommittedOffset:
-    """What a task commits with its batch."""
+    """The offset that a task commits with its batch."""
     return CommittedOffset(batch_id + 1, metadata=query_id)
 
 
 async def written_up_to(admin: AdminClient, *, group_id: str, marker: TopicPartition, query_id: str) -> int:
-    """The first batch that the task has not written in this life of the query.
+    """The first batch that the task has not written, for this query id.
 
-    Waits for transactions that are being ended: their outcome decides.
+    Waits for completing transactions, because their outcome decides.
     """
     cluster = admin.connections
     found = await cluster.retry(lambda: admin.groups.offsets(group_id, [marker], stable=True))
@@ -37,7 +36,7 @@ async def written_up_to(admin: AdminClient, *, group_id: str, marker: TopicParti
 
 
 async def ensure_partition(admin: AdminClient, marker: TopicPartition) -> None:
-    """The markers' topic, with enough partitions for this task; made, and made larger, by whoever needs it first."""
+    """Creates the markers' topic, or adds partitions, if it has none for this task."""
     cluster = admin.connections
     info = cluster.metadata.topics.get(marker.topic)
     if info is not None and marker.partition in info.partitions:
@@ -56,13 +55,13 @@ async def ensure_partition(admin: AdminClient, marker: TopicPartition) -> None:
         else:
             grown = (await admin.topics.grow({marker.topic: wanted}))[marker.topic]
             _allow(grown, ErrorCode.INVALID_PARTITIONS)
-        # It appears in a moment; until then this is asked again.
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{marker} is not there yet.")
+        # The new partition appears soon; the caller retries.
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{marker} does not exist yet.")
 
     await cluster.retry(attempt)
 
 
 def _allow(answer: object, code: ErrorCode) -> None:
-    """Somebody else may have been faster."""
+    """Ignores this error code: another task may have been faster."""
     if isinstance(answer, KafkaError) and answer.code != code:
         raise answer

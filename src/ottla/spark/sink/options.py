@@ -1,4 +1,4 @@
-"""What a sink is told, read once in the driver and sent to the workers.
+"""The options of a sink, read once in the driver and sent to the workers.
 
 Names are those of Spark's own connector and of Kafka's producer (with or without the prefix `kafka.`), and few of our
 own: `delivery`, `query.name`, `query.id`, `batch.id`, `lineage`, `extra.records`, `markers.topic`.
@@ -20,12 +20,12 @@ from ottla.spark.options import CLIENT_NAMES, OptionError, boolean, client_setti
 __all__ = ["MARKERS_TOPIC", "ExtraRecord", "SinkOptions", "extra_records_option", "sink_options"]
 
 MARKERS_TOPIC = "__ottla_batches"
-"""A topic without records: offsets that sinks commit for its partitions say which batches they have written."""
+"""A topic without records: sinks commit offsets of its partitions as markers of written batches."""
 
-# Far below what a topic accepts by default (1 MiB), and large enough that nothing is paid per record.
+# Far below the default limit of topics (1 MiB), and large enough that costs per batch do not matter.
 BATCH_BYTES = 256 * 1024
 BUFFER_BYTES = 32 * 1024 * 1024
-# Longer than a task of a healthy query takes, and how long readers of committed records wait in the worst case.
+# Longer than any task of a healthy query; readers of committed records wait this long in the worst case.
 TRANSACTION_TIMEOUT_MS = 300_000
 RETRY_BACKOFF_MS = 20
 
@@ -46,12 +46,12 @@ _SINK_NAMES = {
     "query.name",
     "topic",
     "transaction.timeout.ms",
-    # Spark's own, which it gives to every sink.
+    # Options that Spark gives to every sink.
     "checkpointlocation",
     "outputmode",
     "path",
     "queryname",
-    # Accepted and without effect: batches are as large as they get, and idempotence is always on.
+    # Accepted without effect: batches do not linger, and idempotence is always on.
     "enable.idempotence",
     "includeheaders",
     "linger.ms",
@@ -70,14 +70,14 @@ class ExtraRecord(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkOptions:
     client: ClientSettings
-    # Where every row goes, whatever its column says; None: the column says it.
+    # The topic of all rows; None: the column `topic` of each row.
     topic: str | None = None
     exactly_once: bool = False
-    # Whose batches these are: names transactional ids and the group of the markers.
+    # The query's name, in transactional ids and in the group of the markers.
     query_name: str | None = None
-    # Which life of that query: markers of another one do not count.
+    # The query's id: markers of other ids are ignored.
     query_id: str | None = None
-    # Of batch writes only; a streaming query knows its own.
+    # For batch writes only; a streaming query has its own batch ids.
     batch_id: int | None = None
     lineage: bool = False
     checkpoint: str | None = None
@@ -93,11 +93,11 @@ class SinkOptions:
 
 
 def sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
-    """Reads the options of a sink; raises OptionError in words that name the option."""
+    """Reads the options of a sink. Raises OptionError."""
     given = without_prefix(options)
     unknown = sorted(set(given) - _SINK_NAMES - CLIENT_NAMES)
     if unknown:
-        raise OptionError(f"Nobody knows option {unknown[0]!r} of an ottla sink.")
+        raise OptionError(f"Option {unknown[0]!r} is unknown to an ottla sink.")
     client = client_settings(given, client_id=given.get("client.id", "ottla-spark-sink"))
     if "retry.backoff.ms" not in given:
         client = replace(client, retry_backoff_ms=RETRY_BACKOFF_MS)

@@ -1,9 +1,9 @@
-"""Transactions that nobody will end: a killed task leaves one open, and readers of committed records wait for it.
+"""Ends abandoned transactions: a killed task leaves its transaction open, and readers of committed records wait for it.
 
-The next attempt of the same task ends it, by asking for the same transactional id. Who ends it when there is no such
-attempt, because the batch failed for good or the query has fewer tasks now? The driver does, at the beginning of a
-query and after a failed batch: it looks for open transactions of the query and asks for their ids, which fences
-whoever may still be writing and aborts at once. Nobody waits for the timeout.
+The next attempt of the task aborts it by initialising the same transactional id. There is no such attempt if the batch
+failed for good or the query has fewer tasks now. Then the driver does it, at the start of a query and after a failed
+batch: it lists open transactions of the query and initialises their transactional ids, which fences remaining writers
+and aborts at once. Readers do not wait for the transaction time-out.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from ottla.model.errors import ErrorCode, KafkaError
 
 __all__ = ["end_open_transactions", "transactional_id"]
 
-# All states in which something has not come to its end.
+# The states of unfinished transactions.
 _OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 _GONE = (ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 
 
 def transactional_id(query_name: str, partition: int) -> str:
-    """One for each task of a query, whichever worker runs it."""
+    """The transactional id of a task of a query, on any worker."""
     return f"{query_name}-{partition}"
 
 
 async def end_open_transactions(admin: AdminClient, query_name: str) -> list[str]:
-    """Fences the producers of a query that have something open, and waits until it is aborted or committed.
+    """Fences the producers of a query's open transactions, and waits until these are aborted or committed.
 
-    Afterwards what the query has committed stays as it is until somebody of the query writes again.
+    Afterwards the query's markers do not change until one of its tasks writes again.
     """
     ours = re.compile(re.escape(query_name) + r"-\d+")
     found = await admin.transactions.find(states=_OPEN)
@@ -37,7 +37,7 @@ async def end_open_transactions(admin: AdminClient, query_name: str) -> list[str
 
     async def end(name: str) -> None:
         try:
-            # Answers only when the transaction before has ended; until then it says so, and is asked again.
+            # Retried until the previous transaction has completed.
             await admin.connections.retry(lambda: admin.transactions.terminate(name))
         except KafkaError as error:
             if error.code not in _GONE:

@@ -1,4 +1,4 @@
-"""Which columns make records: checked in the driver, before any task runs."""
+"""The check of a sink's columns, in the driver before any task runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_schema"]
 
-# What a source gives and a sink has no use for.
+# Columns of a source that a sink ignores.
 _IGNORED = {"offset", "timestampType"}
 
 _WANTED = {
@@ -25,12 +25,12 @@ _WANTED = {
 
 
 def check_schema(schema: StructType, *, topic: str | None) -> None:
-    """Raises OptionError where rows of this schema are no records."""
+    """Raises OptionError if rows of this schema cannot be records."""
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     if "value" not in types:
-        raise OptionError("The column 'value' is missing: it holds what a record says. Name one with `AS value`.")
+        raise OptionError("The column 'value' is missing. Rename the column with the records' values by `AS value`.")
     if "topic" not in types and topic is None:
-        raise OptionError("Nothing says which topic to write to: set the option 'topic' or add a column 'topic'.")
+        raise OptionError("There is no topic to write to: set the option 'topic' or add a column 'topic'.")
     for name, kind in types.items():
         if name in _IGNORED:
             continue

@@ -1,4 +1,4 @@
-"""Rows to a producer: Arrow batches are divided by topic, encoded, and handed over as whole record batches."""
+"""Sends rows: Arrow batches are split by topic, encoded, and given to a producer as whole record batches."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = ["RecordStream", "SinkError"]
 
 
 class SinkError(Exception):
-    """Rows could not be written; the message says why, and what to do about it."""
+    """Rows could not be written. The message tells the reason and a remedy."""
 
 
 class RecordStream:
-    """What one task writes. `add` any number of times, then `finish`, which waits until everything is acknowledged."""
+    """The output of one task. Call `add` any number of times, then `finish`, which waits for all acknowledgements."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class RecordStream:
         self._options = options
         self._headers = headers
         self._encoders: dict[str, TopicEncoder] = {}
-        # The first thing that went wrong; what follows from it is only its echo.
+        # The first failure; later failures follow from it.
         self.failure: BaseException | None = None
         self.records = 0
         self.bytes = 0
@@ -58,7 +58,7 @@ class RecordStream:
             self.records += some.num_rows
 
     def add_extra(self, records: Iterable[ExtraRecord]) -> None:
-        """Records that are not rows; their number is small."""
+        """Adds a small number of records that are not rows."""
 
         async def send() -> None:
             for one in records:
@@ -83,14 +83,14 @@ class RecordStream:
 
         column = rows.column("topic")
         if column.null_count:
-            raise SinkError("A row has no topic: its column 'topic' is null, and no option 'topic' says another.")
+            raise SinkError("A row has no topic: its column 'topic' is null, and the option 'topic' is not set.")
         names = compute.unique(column).to_pylist()
         if len(names) == 1:
             return [(names[0], rows)]
         return [(name, rows.filter(compute.equal(column, name))) for name in names]
 
     def _encoder(self, topic: str) -> TopicEncoder:
-        # Asked for anew by every task: topics grow, and may be deleted and created again.
+        # Every task requests fresh metadata: topics get partitions, or are deleted and created again.
         info = self._client.call(self._client.cluster.fresh_topic(topic, create=True))
         return TopicEncoder(
             partitions=len(info.partitions),

@@ -1,16 +1,16 @@
-"""What one Spark task writes, exactly once.
+"""The exactly-once write of one Spark task.
 
-1. InitProducerId for `<query>-<task>`. A producer lives for one task: whoever had the id before is either done, or a
-   zombie that is fenced here, its open transaction aborted. So two workers that run the same task number in different
-   batches never meet with stale epochs.
-2. Read the marker. It is stable now: nobody else can change it without fencing this producer. If it is past this
-   batch, the batch was written by an attempt whose success Spark has not learnt of. The rows are drained, because a
-   stateful operator above this one stores its state only when its rows are taken.
+1. InitProducerId for `<query>-<task>`. A producer lives for one task. A previous producer of the id is either done, or
+a
+   zombie that is fenced here and whose open transaction is aborted. So workers that run the same task number in
+   different batches never use stale epochs.
+2. Read the marker. It is stable now: another task can change it only by fencing this producer. If it is past this
+   batch, an earlier attempt has written the batch without Spark learning of it. The rows are drained, because a
+   stateful operator above this one stores its state only when its rows are consumed.
 3. Write the rows, the extra records and the marker, and commit.
 
-A rival (a speculative attempt, or the same task of a driver that took over) fences this producer sooner or later. That
-is no failure yet: if the rival writes the marker, its result is the result. Only when it does not, this attempt
-fails and Spark repeats it.
+A rival (a speculative attempt, or the same task of a new driver) may fence this producer. That is not a failure yet: if
+the rival writes the marker, its result counts. Otherwise this attempt fails and Spark repeats it.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _FENCED = (
     ErrorCode.INVALID_TXN_STATE,
     ErrorCode.TRANSACTION_ABORTABLE,
 )
-# How long a fenced attempt waits for its rival's result.
+# A fenced attempt waits this long for its rival's marker.
 RIVAL_SECONDS = 30.0
 _LOOK_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskIdentity:
-    """Which task of which batch of which query."""
+    """A task, its batch and its query."""
 
     query_name: str
     query_id: str
@@ -64,7 +64,7 @@ class TaskIdentity:
 class Written:
     records: int = 0
     bytes: int = 0
-    # Somebody had written this batch's share of the task before.
+    # True if an earlier attempt had written this task's part of the batch.
     skipped: bool = False
 
 
@@ -84,7 +84,7 @@ def write_exactly_once(
     first = next((rows for rows in batches if rows.num_rows), None)
     extra = options.extra_records if task.partition == 0 else ()
     if first is None and not extra:
-        # Nothing to write, now or in a repetition, so no marker: a hundred empty tasks shall cost nothing.
+        # An empty task is empty in every attempt, so it needs no marker: empty tasks cost nothing.
         return Written()
     one = _Transaction(client, options, task)
     stream = RecordStream(client, one.producer, options, headers=headers)
@@ -127,7 +127,7 @@ def write_at_least_once(
     *,
     headers: Sequence[tuple[str, bytes]] = (),
 ) -> Written:
-    """A task that fails half-way is written again from its beginning."""
+    """Writes without a transaction: a task that fails half-way is repeated from its beginning."""
     producer = client.shared_producer(_settings(options))
     stream = RecordStream(client, producer, options, headers=headers)
     try:
@@ -144,7 +144,7 @@ def write_at_least_once(
 
 
 class _Transaction:
-    """One transaction and its marker."""
+    """A transaction and its marker."""
 
     def __init__(self, client: SinkClient, options: SinkOptions, task: TaskIdentity) -> None:
         self._client = client
@@ -175,14 +175,14 @@ class _Transaction:
         self._client.call(self.producer.commit_transaction())
 
     def abort(self) -> None:
-        """As well as it can be done now: what stays open is ended by the next attempt, or by the driver."""
+        """Aborts without raising: the next attempt or the driver ends a transaction that stays open."""
         try:
             self._client.call(self.producer.abort_transaction())
         except (KafkaError, ClientError):
             return
 
     def rivals_result(self, error: KafkaError) -> Written:
-        """Waits for the one who fenced us to write the marker; where nobody does, the attempt has failed."""
+        """Waits for the rival to write the marker. Raises SinkError if it does not."""
 
         async def wait() -> bool:
             end = asyncio.get_running_loop().time() + RIVAL_SECONDS
@@ -195,8 +195,8 @@ class _Transaction:
         if self._client.call(wait()):
             return Written(skipped=True)
         raise SinkError(
-            f"{self._task} was fenced ({error.code.name}) and nobody else has written it. Either it took longer than "
-            f"transaction.timeout.ms ({self._timeout_ms}), or another query runs under the same name."
+            f"{self._task} was fenced ({error.code.name}) and no other attempt has written it. Either it took longer "
+            f"than transaction.timeout.ms ({self._timeout_ms}), or another query runs under the same name."
         ) from error
 
     async def _written_up_to(self) -> int:

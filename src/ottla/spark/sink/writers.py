@@ -1,4 +1,4 @@
-"""The sink as Spark's Python data source API wants it: Arrow batches in, one object for the driver and the workers."""
+"""The sink for Spark's Python data source API: writers of Arrow batches, made in the driver and sent to workers."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchWriter", "StreamWriter", "TaskResult", "batch_writer", "each_batch", "stream_writer"]
 
-# Local properties that Spark gives to every task of a streaming query. They are its own business, so a test holds them.
+# Local properties of the tasks of a streaming query. They are internal to Spark, so a test checks them.
 BATCH_ID_PROPERTY = "streaming.sql.batchId"
 QUERY_ID_PROPERTY = "sql.streaming.queryId"
 
-# A batch write that nobody named, with the second in which it began. Its markers are kept for longer than such a write
-# takes, and for longer than attempts go on that Spark has given up: they must learn that their rows are written.
+# The name of a batch write without a name, with the second of its start. Its markers outlive the write and any attempt
+# that Spark has abandoned: such an attempt must see that its rows are written.
 _NAMELESS = re.compile(r"ottla-write-(\d+)-.*")
 _NAMELESS_KEPT_SECONDS = 24 * 3600
 
-# When this process was last asked for a query's writer. A query that was away for longer than this may have left
-# something: one that runs asks with every batch.
+# The time of the last request for a query's writer. A running query requests one for every batch; after a longer gap it
+# may have left open transactions.
 _AWAY_SECONDS = 10.0
 _ASKED_MAX = 1000
 _asked: dict[tuple[object, str], float] = {}
@@ -50,7 +50,7 @@ _asked: dict[tuple[object, str], float] = {}
 
 @dataclass
 class TaskResult(WriterCommitMessage):
-    """What a task tells the driver."""
+    """The commit message of a task to the driver."""
 
     query_name: str
     partition: int
@@ -62,10 +62,10 @@ def stream_writer(
     schema: StructType,
     overwrite: bool = False,  # noqa: ARG001
 ) -> StreamWriter:
-    """Spark asks for it in the driver, before every batch and once more to commit it.
+    """Called by Spark in the driver, before every batch and once more to commit it.
 
-    To overwrite is its word for the output mode `complete`: the whole result in every batch, one after the other in
-    the topic, as Spark's own connector does it.
+    `overwrite` stands for the output mode `complete`: every batch appends the whole result to the topic, as with
+    Spark's own connector.
     """
     parsed = sink_options(options, streaming=True)
     check_schema(schema, topic=parsed.topic)
@@ -80,21 +80,21 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
     parsed = sink_options(options, streaming=False)
     check_schema(schema, topic=parsed.topic)
     if parsed.exactly_once:
-        # A write of its own, unless the caller counts: then a repeated batch is recognised as such.
+        # Without a batch id of the caller every write is a new one; with it a repeated batch is recognised.
         name = parsed.query_name or f"ottla-write-{int(time.time())}-{uuid.uuid4()}"
-        # Batches that the caller counts belong to the streaming query they are part of, or to none.
+        # Batches with an id belong to the streaming query that calls this, or to none.
         query_id = parsed.query_id if parsed.batch_id is not None else str(uuid.uuid4())
         parsed = replace(parsed, query_name=name, query_id=query_id, batch_id=parsed.batch_id or 0)
     return BatchWriter(parsed)
 
 
 def each_batch(options: Mapping[str, str], *, source: str = "ottla") -> Callable[[DataFrame, int], None]:
-    """For `foreachBatch`: writes each batch exactly once. The way for the output mode `update`, which Spark does not
-    offer to sinks in Python. `query.name` is needed, and must differ where a query writes to several places.
+    """For `foreachBatch`: writes every batch exactly once. Use it for the output mode `update`, which Spark does not
+    offer to Python sinks. `query.name` is required, and must differ between several writes of one query.
     """
     given = {"delivery": "exactly-once", **options}
     if not given.get("query.name"):
-        raise OptionError("Option 'query.name' is missing: it says whose batches are counted.")
+        raise OptionError("Option 'query.name' is missing: batches are counted by query.")
 
     def write(frame: DataFrame, batch_id: int) -> None:
         frame.write.format(source).mode("append").options(**given).option("batch.id", str(batch_id)).save()
@@ -103,7 +103,7 @@ def each_batch(options: Mapping[str, str], *, source: str = "ottla") -> Callable
 
 
 class _Writer:
-    """What batch and streaming writes have in common."""
+    """The base of batch and streaming writers."""
 
     def __init__(self, options: SinkOptions) -> None:
         self.options = options
@@ -124,16 +124,16 @@ class _Writer:
         raise NotImplementedError
 
     def headers(self, task: TaskIdentity) -> Sequence[tuple[str, bytes]]:
-        """What is added to every record."""
+        """The headers that are added to every record."""
         if not self.options.lineage:
             return ()
         return lineage_headers(query_id=task.query_id, batch_id=task.batch_id, checkpoint=self.options.checkpoint)
 
     def passed(self, step: str) -> None:
-        """A task has come this far (see `task.Steps`)."""
+        """Called when a task has passed a step (see `task.Steps`)."""
 
     def clean_up(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Ends what killed tasks have left open."""
+        """Ends open transactions of killed tasks."""
         known = [self.options.query_name, *[one.query_name for one in messages if isinstance(one, TaskResult)]]
         name = next((one for one in known if one), None)
         if self.options.exactly_once and name is not None:
@@ -147,7 +147,7 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
     def identity(self, context: TaskContext) -> TaskIdentity:
         batch_id, query_id = context.getLocalProperty(BATCH_ID_PROPERTY), context.getLocalProperty(QUERY_ID_PROPERTY)
         if batch_id is None or query_id is None:
-            raise SinkError("This version of Spark does not tell tasks their batch: delivery cannot be exactly once.")
+            raise SinkError("This version of Spark gives tasks no batch id: delivery cannot be exactly once.")
         return TaskIdentity(
             query_name=self.options.query_name or query_id,
             query_id=self.options.query_id or query_id,
@@ -156,14 +156,14 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
         )
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Nothing is left to do: every task has committed its own transaction."""
+        """Nothing to do: every task has committed its own transaction."""
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
         self.clean_up(messages)
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):
-    """The same for one batch, which the caller may have numbered (`batch.id`, as in `foreachBatch`)."""
+    """The writer of a batch write, whose caller may set `batch.id`, as in `foreachBatch`."""
 
     def identity(self, context: TaskContext) -> TaskIdentity:
         return TaskIdentity(
@@ -174,11 +174,11 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
         )
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
-        """Every task has committed its own transaction; markers of earlier writes without a name are taken away."""
+        """Every task has committed its own transaction. Deletes markers of earlier writes without a name."""
         name = self.options.query_name
         if name is not None and _NAMELESS.fullmatch(name):
             client = sink_client(self.options.client)
-            # Where it fails they expire, as those of every group without members do.
+            # If it fails they expire, as offsets of every group without members do.
             with contextlib.suppress(KafkaError, ClientError):
                 client.call(_forget_nameless(client.admin))
 
@@ -187,7 +187,7 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
 
 
 async def _forget_nameless(admin: AdminClient) -> None:
-    """Deletes the groups of writes without a name that began long ago."""
+    """Deletes the groups of old writes without a name."""
     end = int(time.time()) - _NAMELESS_KEPT_SECONDS
     found = [(_NAMELESS.fullmatch(group.group_id), group.group_id) for group in await admin.groups.find()]
     old = [name for match, name in found if match is not None and int(match[1]) <= end]
@@ -196,7 +196,7 @@ async def _forget_nameless(admin: AdminClient) -> None:
 
 
 def _recover(options: SinkOptions) -> None:
-    """At the beginning of a query, and when it comes back: ends what its killed tasks have left open."""
+    """Ends open transactions of a query's killed tasks, at its start and after a gap."""
     assert options.query_name is not None
     key = (options.client, options.query_name)
     last, now = _asked.pop(key, None), time.monotonic()
@@ -209,10 +209,10 @@ def _recover(options: SinkOptions) -> None:
     try:
         client.call(end_open_transactions(client.admin, options.query_name))
     except BaseException as error:
-        # Not done: who asks next tries again, however soon that is.
+        # It failed: the next request tries again at once.
         del _asked[key]
         if not isinstance(error, KafkaError):
             raise
         raise SinkError(
-            f"What query {options.query_name!r} may have left open cannot be ended: {error.message}"
+            f"Open transactions of query {options.query_name!r} cannot be ended: {error.message}"
         ) from error

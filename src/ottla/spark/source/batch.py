@@ -1,4 +1,4 @@
-"""`spark.read.format("ottla")`: what is in the topics between two points."""
+"""`spark.read.format("ottla")`: the records of topics between two points."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["OttlaBatchReader"]
 
 
 class OttlaBatchReader(DataSourceReader):
-    """The two points are looked up once, when the query is planned."""
+    """Looks the two points up once, when the query is planned."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -47,7 +47,7 @@ class OttlaBatchReader(DataSourceReader):
         return lags
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # Spark makes a partition without value up where there is none.
+        # Spark makes an empty partition if there is none.
         if not isinstance(partition, Range):
             return iter(())
         return read_range(self._options, partition)

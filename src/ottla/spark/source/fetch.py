@@ -1,12 +1,12 @@
-"""Reads the batches of one range of one partition: the worker's side of the source.
+"""Reads the batches of an offset range of a partition, in a worker.
 
-The next fetch is posted before the batches of the last one are handed on, so that broker and kernel work while the
-records are being opened. How much a fetch asks for follows from what is left to read, because small micro-batches
-should not pull megabytes that nobody wants.
+The next Fetch is sent before the batches of the last response are returned, so that broker and kernel work while
+records are decoded. The size of a Fetch depends on the rest of the range, because small micro-batches should not
+transfer megabytes of unwanted data.
 
-Reading ends where the range ends, whether or not its last offsets still have records: compaction removes them, and
-control batches and aborted transactions are left out here. A leader that moved, a node that is gone and a connection
-that broke are tried again for as long as the cluster's `default.api.timeout.ms`, counted from the last progress.
+Reading ends at the end of the range, also if its last offsets have no records: compaction removes records, and control
+batches and aborted transactions are filtered here. A moved leader, a lost node and a broken connection are retried for
+`default.api.timeout.ms` since the last progress.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchRespons
 
 __all__ = ["FetchedBatch", "RangeReader"]
 
-# The last version with names, for clusters without topic ids.
+# The last version with topic names, for clusters without topic ids.
 _NAMES_VERSION_MAX = 12
 _WAIT_MAX_MS = 500
 _FETCH_BYTES_MIN = 64 * 1024
 _FETCH_BYTES_FIRST_MAX = 1024 * 1024
-# A posted request may lie there for as long as Spark takes no more rows; who waits for it has a limit of his own.
+# A response may wait for as long as Spark takes no rows; the wait for it has a time-out of its own.
 _NEVER_MS = 7 * 24 * 3600 * 1000
-# For how long something may be missing before it counts as gone: brokers learn of topics at different times, and new
-# leaders only in a moment how far they are.
+# A topic must be missing for this long to count as deleted: brokers learn of topics at different times, and a new
+# leader needs a moment to know its high watermark.
 _GONE_SECONDS = 5.0
 
 
@@ -51,7 +51,7 @@ class FetchedBatch:
 
 
 class RangeReader:
-    """Iterating gives, for each answer of the broker, its batches that have something of the range."""
+    """Iterates over responses: the batches of each that contain records of the range."""
 
     def __init__(
         self, client: WaitingClient, options: SourceOptions, one: TopicPartition, topic_id: str, start: int, end: int
@@ -61,7 +61,7 @@ class RangeReader:
         self._options = options
         self._one = one
         self._topic_id = Uuid.parse(topic_id) if topic_id else Uuid.ZERO
-        # What lies before it is not of the range, though a batch of the range may hold it.
+        # The start of the range; the first batch may contain earlier records.
         self.first = start
         self._position = start
         self._end = end
@@ -69,7 +69,7 @@ class RangeReader:
         self._posted: asyncio.Future[Any] | None = None
         self._connection: Connection | None = None
         self._replica = -1
-        # Since when, by the loop's clock, the cluster says that there is no such topic.
+        # The time since which the cluster says that the topic does not exist, by the loop's clock.
         self._unknown_since: float | None = None
 
     def __iter__(self) -> Iterator[list[FetchedBatch]]:
@@ -84,15 +84,15 @@ class RangeReader:
                 yield found
 
     def peek(self, fetch_bytes: int) -> list[FetchedBatch]:
-        """What lies at the beginning of the range, in one answer."""
+        """The first batches of the range, from one response."""
         self._fetch_bytes = fetch_bytes
         data = self._client.run(self._next())
         return [] if data is None else self._take(data)
 
-    # Asking.
+    # Requests.
 
     async def _next(self) -> PartitionData | None:
-        """The answer at the position; None where the rest of the range does not exist."""
+        """The response at the position; None if the rest of the range does not exist."""
         now = self._client.loop.time
         end = now() + self._cluster.settings.api_timeout_ms / 1000
         backoff_ms = self._cluster.settings.retry_backoff_ms
@@ -142,7 +142,7 @@ class RangeReader:
                 response: FetchResponse = await posted
         except TimeoutError:
             if self._connection is not None:
-                # Answers come in order: whatever is asked next would wait behind this one.
+                # Responses come in order: the next request on this connection would wait behind this one.
                 self._connection.close("a fetch was not answered in time")
             raise ConnectionLost(f"the leader of {self._one} does not answer") from None
         if response.error_code:
@@ -151,7 +151,7 @@ class RangeReader:
             for data in topic.partitions:
                 if data.partition_index == self._one.partition:
                     return data
-        raise ConnectionLost(f"the leader of {self._one} does not speak of it")
+        raise ConnectionLost(f"the response of the leader of {self._one} does not contain it")
 
     async def _post(self) -> None:
         topic, partition = self._one
@@ -192,31 +192,31 @@ class RangeReader:
         except ConnectionLost as error:
             self._posted = _failed(self._client.loop, str(error))
 
-    # When it is not there.
+    # Missing data.
 
     async def _is_exhausted(self, data: PartitionData) -> bool:
-        """Nothing came although the log is whole up to the end of the range: its last offsets have no records.
+        """True if the response is empty although the log contains the range: its last offsets have no records.
 
-        Of records in remote storage that says nothing (KIP-405): a broker that does not get them in time, or may not at
-        the moment, answers without an error and without records.
+        An empty response is no proof for records in remote storage (KIP-405): a broker that does not get them in time
+        answers without an error and without records.
         """
         known = data.last_stable_offset if self._options.read_committed else data.high_watermark
         if known < self._end:
             return False
         found = (await self._client.admin.offsets.find({self._one: EARLIEST_LOCAL}))[self._one]
         if isinstance(found, KafkaError):
-            # Who does not know the question has no such storage; what else is wrong shows with the next fetch.
+            # A broker without support for the request has no remote storage; other errors show with the next Fetch.
             return not found.code.retriable
         return self._position >= found.offset
 
     async def _moved_into_range(self) -> bool:
-        """After a fetch outside the log: whether there is still something to read, from the log's new beginning."""
+        """After OFFSET_OUT_OF_RANGE: moves to the log's start. Returns False if nothing of the range is left."""
         found = (await self._client.admin.offsets.find({self._one: EARLIEST}))[self._one]
         if isinstance(found, KafkaError):
-            # Asked again with the fetch; what is wrong will show there.
+            # Retried with the next Fetch, which shows a lasting error.
             return True
         if found.offset <= self._position:
-            # Before the log's end: a replica that lags. Behind it: the leader may not know yet how far it is.
+            # Before the log's end: a lagging replica. Behind it: the leader may not know its high watermark yet.
             return True
         gone = min(found.offset, self._end)
         on_loss(
@@ -226,7 +226,7 @@ class RangeReader:
         return self._position < self._end
 
     async def _is_gone(self, *, failing_for: float) -> bool:
-        """Learns anew who leads; whether what is left of the range is nowhere any more, which may be an error."""
+        """Refreshes the leader. Returns True if the rest of the range is lost, unless that raises DataLost."""
         topic = self._one.topic
         try:
             await self._cluster.refresh([topic])
@@ -244,7 +244,7 @@ class RangeReader:
         return failing_for >= _GONE_SECONDS and await self._is_cut_off()
 
     def _is_deleted(self, error: KafkaError | None) -> bool:
-        """Whether the cluster has said for long enough that there is no such topic."""
+        """True if the cluster has answered for long enough that the topic does not exist."""
         if error is not None and error.code not in _UNKNOWN:
             return False
         now = self._client.loop.time()
@@ -256,9 +256,9 @@ class RangeReader:
         return True
 
     async def _is_cut_off(self) -> bool:
-        """Whether the log ends before the range does, because a leader was elected that had not all of it.
+        """True if the log ends before the range, after the election of a leader without all records.
 
-        A leader that does not know yet how far it is does not answer this question (KIP-207).
+        A leader that does not know its high watermark yet does not answer the request (KIP-207).
         """
         ends = []
         for committed in (False, self._options.read_committed):
@@ -270,16 +270,16 @@ class RangeReader:
                 return False
             ends.append(found.offset)
         end, visible = ends
-        # What is there and cannot be seen yet, because of an open transaction, is still to be read.
+        # Records behind an open transaction exist and are still to be read.
         if end >= self._end or visible < end or self._position < end:
             return False
         on_loss(self._options, f"{self._one}: the log ends at offset {end}, but was to be read to offset {self._end}.")
         return True
 
-    # Taking.
+    # Responses.
 
     def _take(self, data: PartitionData) -> list[FetchedBatch]:
-        """The batches of an answer that have records of the range, and the position behind them."""
+        """The batches of a response that contain records of the range; moves the position behind them."""
         records = data.records
         assert isinstance(records, memoryview)
         aborted = AbortedTransactions(data) if self._options.read_committed else None
@@ -314,7 +314,7 @@ class RangeReader:
     def _take_legacy(self, batch: Batch, found: list[FetchedBatch], position: int) -> int:
         if not verify_checksum(batch.view, batch.header):
             raise CorruptRecords(f"{self._one}: the message at offset {batch.header.base_offset} has a wrong checksum.")
-        # A wrapper's own offset is that of its last message.
+        # The offset of a wrapper message is that of its last inner message.
         if batch.header.base_offset < position:
             return position
         found.append(FetchedBatch(batch.header, batch.view))

@@ -1,9 +1,9 @@
-"""What wants to know how far a stream has come: consumer groups that show it, for one.
+"""Hooks that follow the progress of a stream, such as consumer groups that show it.
 
-A hook lives in the process that plans a query's batches, beside the reader. It is told of every offset that is done:
-all records before it have been written, and Spark will not ask for them again. Spark itself tells a source so only
-when it plans the next batch that has records; here a hook is told at the next look for new records, so that a query
-that has caught up is also seen to have.
+A hook lives beside the reader, in the process that plans a query's batches. It is called for every completed offset:
+all records before it have been written, and Spark will not request them again. Spark itself reports completion only
+when it plans the next batch with records. Hooks are called at the next look for new records, so that a query that has
+caught up shows no lag.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ __all__ = ["ProgressHook", "hooks_of"]
 
 class ProgressHook(Protocol):
     def starting(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Where a new query begins, for as many of the partitions as are known (`startingOffsets=committed`)."""
+        """The start offsets of a new query, for partitions with a known one (`startingOffsets=committed`)."""
 
     def done(self, offset: SourceOffset) -> None:
-        """Everything before the offset is done. Called for each offset once, in order; an error fails the query."""
+        """All records before the offset are done. Called once for every offset, in order; an error fails the query."""
 
     def stop(self) -> None:
-        """The query ends."""
+        """Called when the query ends."""
 
 
 def hooks_of(options: SourceOptions) -> list[ProgressHook]:

@@ -1,4 +1,4 @@
-"""How much of what is there goes into one batch, and how a batch is cut into tasks. Plain arithmetic."""
+"""The arithmetic of admission control: the size of a batch, and its split into tasks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ottla.model.ids import TopicPartition
 
 __all__ = ["Lag", "limit_offsets", "split"]
 
-# Sums of fractions that should be whole are a little less.
+# Sums of fractions may be slightly less than whole numbers.
 _ROUNDING = 1e-9
 
 
@@ -26,10 +26,10 @@ class Lag(NamedTuple):
 def limit_offsets(
     lags: Mapping[TopicPartition, Lag], limit: float, weights: Mapping[TopicPartition, float] | None = None
 ) -> dict[TopicPartition, int]:
-    """The ends of a batch of at most `limit`, shared out by how much each partition has.
+    """The end offsets of a batch of at most `limit`, in proportion to the lag of each partition.
 
-    `weights` says what an offset of a partition counts, where that is not one. Each partition that has anything moves
-    on by one offset at least, or none would ever move where there are more partitions than the limit is large.
+    `weights` is the cost of an offset of a partition; the default is 1. Every partition with a lag advances by at least
+    one offset; otherwise none would advance with more partitions than `limit`.
     """
     weight = dict.fromkeys(lags, 1.0) | dict(weights or {})
     total = sum(lag.size * weight[one] for one, lag in lags.items())
@@ -39,7 +39,7 @@ def limit_offsets(
     ones = sum(weight[one] for one in moving)
     share = max(0.0, limit - ones) / (total - ones) if total > ones else 0.0
     ends = {one: lag.start for one, lag in lags.items()}
-    # What one partition loses by rounding goes to the next, so that the whole is as large as it may be.
+    # Rounding remainders go to the next partition, so that the sum reaches the limit.
     exact = 0.0
     given = 0
     for one in moving:
@@ -51,7 +51,7 @@ def limit_offsets(
 
 
 def split(lags: Mapping[TopicPartition, Lag], at_least: int | None) -> list[tuple[TopicPartition, Lag]]:
-    """One piece for each partition, or more for the large ones where there should be more pieces."""
+    """One piece for each partition; large partitions are split until there are `at_least` pieces."""
     ordered = sorted(lags.items())
     if at_least is None or at_least <= len(ordered):
         return ordered

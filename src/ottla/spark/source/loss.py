@@ -1,8 +1,8 @@
-"""Records that a query was promised and that are not there any more, and what is done about it.
+"""The handling of data loss: records that a query should read and that do not exist any more.
 
-Only three things are a loss: the log begins behind where the query stands (retention, or somebody deleted records), it
-ends before that (somebody became leader who had not all of it), and the topic is another one than it was (deleted, and
-perhaps made again). Gaps between offsets are none: compaction, markers of transactions and aborted records leave them.
+There are three kinds of loss. The log starts after the query's position (retention, or deleted records). The log ends
+before the position (election of a leader without all records). The topic was deleted, and perhaps created again. Gaps
+between offsets are no loss: compaction, transaction markers and aborted records leave them.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ log = logging.getLogger("ottla.spark")
 
 
 class DataLost(Exception):
-    """Raised under `onDataLoss=fail`; the query can be started again under another policy."""
+    """Raised with `onDataLoss=fail`. The query can be started again with another policy."""
 
 
 def on_loss(options: SourceOptions, what: str) -> None:
-    """Raises where a loss must not happen, and otherwise says that it did."""
+    """Raises DataLost or logs a warning, by the policy."""
     if options.on_data_loss == "fail":
         raise DataLost(
-            f"{what} Set option onDataLoss to 'earliest' to go on with what is there, "
-            "or to 'report' to have it also counted in the query's progress."
+            f"{what} Set option onDataLoss to 'earliest' to continue with the remaining records, "
+            "or to 'report' to also count the loss in the query's progress."
         )
-    log.warning("%s The query goes on with what is there.", what)
+    log.warning("%s The query continues with the remaining records.", what)

@@ -1,13 +1,13 @@
-"""What a stream remembers between its batches: an offset for each partition, and which topic it was.
+"""The offset of a stream in its checkpoint: an offset for each partition, and the topic ids.
 
-As JSON it is what Spark's own connector writes, and one entry more, whose name no topic can have:
+Its JSON is that of Spark's own connector, with one more entry, whose name no topic can have:
 
     {"orders": {"0": 17, "1": 4}, "@id": {"orders": "0dVQ8l3vTL2RZBkrDcrC6g"}}
 
-A topic that was deleted and made again has another id; offsets of the old one mean nothing in it. `@lost` is there in
-the offset of a batch that had to leave something out under `onDataLoss=report`: how many offsets of each partition, or
--1 where the topic was made anew, or its log cut off, and nobody can tell. `@from` is there in the end of a batch that
-has partitions which its beginning does not know: where those begin, so that a batch that is run again is the same.
+A topic that was deleted and created again has a new topic id, and offsets of the old topic do not apply to it. `@lost`
+is in the offset of a batch with data loss under `onDataLoss=report`: the number of lost offsets by partition, or -1 if
+it is unknown because the topic was created again or its log was truncated. `@from` is in the end offset of a batch with
+new partitions: their start offsets, so that a repeated batch is the same.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _FROM = "@from"
 
 @dataclass(slots=True)
 class SourceOffset:
-    """Offsets are of the next record: a batch reads from its start up to and without its end."""
+    """Offsets are of the next record: a batch reads from its start up to but not including its end."""
 
     offsets: dict[TopicPartition, int] = field(default_factory=dict)
     topic_ids: dict[str, str] = field(default_factory=dict)
     lost: dict[TopicPartition, int] = field(default_factory=dict)
-    # Of the partitions that are new in a batch, in its end.
+    # In the end of a batch: the start offsets of its new partitions.
     begins: dict[TopicPartition, int] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> SourceOffset:
-        """Takes also what Spark's own connector wrote, which has no ids."""
+        """Accepts also the JSON of Spark's own connector, which has no topic ids."""
         return cls(
             offsets=_flat(value),
             topic_ids=dict(value.get(_IDS, {})),

@@ -1,6 +1,6 @@
-"""What a query reads: topics, their ends, points in time, and how much of it fits into one batch.
+"""Queries of a source to the cluster: topics, their ends, offsets by time, sizes of records.
 
-Everything here runs on the driver's side, in the process that Spark keeps for a stream or starts to plan a batch.
+It runs on the driver's side, in the process that Spark keeps for a stream or starts to plan a batch.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ __all__ = ["Planner", "Topics"]
 
 T = TypeVar("T")
 
-# How much of a partition is looked at to learn how large its records are.
+# The sample of a partition that tells the size of its records, in bytes.
 _SAMPLE_BYTES = 64 * 1024
-# How often a log is looked at that seems to end too early, for it may be a leader of yesterday who says so.
+# The number of checks of a log that seems too short: a stale leader may report an old end.
 _LOOKS = 3
 _LOOK_SECONDS = 1.0
-# For how long a leader may not know of a partition, and how often it is asked.
+# The time that a leader may take to know a partition, and the interval of retries.
 _UNKNOWN_SECONDS = 10.0
 _UNKNOWN_PAUSE_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """The selected topics as they are now."""
+    """The present metadata of the selected topics."""
 
     ids: Mapping[str, str]
     partitions: tuple[TopicPartition, ...]
 
 
 class Planner:
-    """Asks the cluster; every call is fresh."""
+    """Queries the cluster; nothing is cached."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._client: WaitingClient = client_of(options.client)
 
     def topics(self) -> Topics:
-        """The topics of the selection that exist."""
+        """The selected topics that exist."""
         selection = self._options.selection
         cluster = self._client.cluster
         if selection.pattern is not None:
@@ -76,7 +76,7 @@ class Planner:
         return Topics(ids, tuple(partitions))
 
     def existing_topics(self) -> Topics:
-        """The same for a query that begins: what it names must be there."""
+        """The selected topics of a new query, all of which must exist."""
         topics = self.topics()
         selection = self._options.selection
         named = selection.topics or tuple(dict.fromkeys(one.topic for one in selection.partitions))
@@ -92,9 +92,9 @@ class Planner:
         return topics
 
     def patiently(self, look: Callable[[], T]) -> T:
-        """Looks again where a leader knows nothing of a partition that metadata has named a moment before.
+        """Retries while a leader does not know a partition that metadata contains.
 
-        Brokers learn at different times of topics that are made, grow or are deleted, and no query shall die of that.
+        Brokers learn of new topics, new partitions and deletions at different times, which must not fail a query.
         """
         now = self._client.loop.time
         end = now() + _UNKNOWN_SECONDS
@@ -107,22 +107,22 @@ class Planner:
             self._client.run(asyncio.sleep(_UNKNOWN_PAUSE_SECONDS))
 
     def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The ends, as far as the isolation level lets one see."""
+        """The end offsets for the isolation level."""
         return self._numbers(dict.fromkeys(partitions, LATEST))
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The beginnings of the logs."""
+        """The start offsets of the logs."""
         return self._numbers(dict.fromkeys(partitions, EARLIEST))
 
     def cut_off(self, stands: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Those partitions whose log ends before an offset, and where it did at first: what was there is lost."""
+        """The partitions whose log ends before the given offset, with the end that was seen first: records are lost."""
         ends: dict[TopicPartition, int] = {}
         left = dict(stands)
         for look in range(_LOOKS):
             if look:
                 self._client.run(asyncio.sleep(_LOOK_SECONDS))
                 self.topics()
-            # Also what is not committed: an open transaction hides the end from whoever reads committed records.
+            # The end for uncommitted records: an open transaction hides it from readers of committed records.
             found = self._numbers(dict.fromkeys(left, LATEST), committed=False)
             ends = {one: min(found[one], ends.get(one, found[one])) for one in left if found[one] < left[one]}
             left = {one: left[one] for one in ends}
@@ -131,7 +131,7 @@ class Planner:
         return ends
 
     def resolve(self, point: Point, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """A point as offsets; those that were given as numbers are taken as they are."""
+        """The offsets of a point; given offsets are used as they are."""
         partitions = list(partitions)
         unknown = sorted({*point.offsets, *point.times_ms} - set(partitions))
         if unknown:
@@ -150,13 +150,13 @@ class Planner:
             elif number in (EARLIEST, LATEST):
                 times[one] = number
             else:
-                raise OptionError(f"{number} is no offset of {one}: only -1 (latest) and -2 (earliest) are below zero.")
+                raise OptionError(f"{number} is not an offset of {one}; use -1 for latest and -2 for earliest.")
         if times:
             found |= self._at(times, is_end=point is self._options.ending)
         return found
 
     def bytes_per_offset(self, one: TopicPartition, topic_id: str, start: int, end: int) -> float:
-        """How many bytes of the log an offset takes at a place, from a look at it."""
+        """The bytes of the log per offset, estimated from a sample at the start of the range."""
         batches = RangeReader(self._client, self._options, one, topic_id, start, end).peek(_SAMPLE_BYTES)
         if not batches:
             return 0.0
@@ -173,7 +173,7 @@ class Planner:
         return {one: offset for one, (offset, _) in found.items()}
 
     def _at(self, times: Mapping[TopicPartition, int], *, is_end: bool) -> dict[TopicPartition, int]:
-        """The first offsets that are as young. What is younger than the youngest record is where a query ends."""
+        """The first offsets from the timestamps on. A query may end after the last record, but not start there."""
         found: dict[TopicPartition, int] = {}
         late: list[TopicPartition] = []
         for one, (offset, _) in self._found(times).items():

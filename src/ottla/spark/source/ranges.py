@@ -1,4 +1,4 @@
-"""A task's share of a query, and how a worker reads it."""
+"""The offset range of a task, and its reading in a worker."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ottla.spark.source.limits import Lag, split
 
 __all__ = ["Range", "ranges", "read_range"]
 
-# Spark itself hands ten thousand rows at a time to Python; larger batches cost less for each row, up to the caches.
+# Larger Arrow batches cost less per row, up to the size of the CPU caches. Spark's default is ten thousand rows.
 _ROWS_MAX = 32_768
 
 
 @dataclass
 class Range(InputPartition):
-    """Offsets from `start` up to and without `end` of one partition of the topic that had this id."""
+    """The offsets from `start` up to but not including `end` of a partition, for a topic id."""
 
     topic: str
     topic_id: str
@@ -39,10 +39,10 @@ def ranges(
     *,
     beginnings: Mapping[TopicPartition, int] | None = None,
 ) -> list[InputPartition]:
-    """A batch as tasks. What lies before `beginnings` is left out only when the batch is cut.
+    """The tasks of a batch. Offsets before `beginnings` are left out after the split.
 
-    So a batch that is run again has the same tasks, of which some may be empty by now. A sink notes what it has written
-    by the numbers of tasks: if the others moved up, one would be taken for another.
+    A repeated batch therefore has the same tasks, some of which may be empty by now. Sinks store markers by task
+    number, so the numbers must not change.
     """
     pieces: list[InputPartition] = []
     for one, lag in split(lags, at_least):

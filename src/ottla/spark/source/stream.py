@@ -1,12 +1,12 @@
-"""`spark.readStream.format("ottla")`: the topics as they grow.
+"""`spark.readStream.format("ottla")`: a stream of topics.
 
-Spark keeps one Python process for each stream, and in it one reader: it is asked where the stream begins, how far the
-next batch goes (`latestOffset`, at each trigger) and how to cut it into tasks (`partitions`). The tasks are read by
-workers, which get a copy of the reader that knows its options alone.
+Spark keeps one Python process with one reader for each stream. It asks the reader for the start of the stream, the end
+of the next batch (`latestOffset`, at every trigger) and the tasks of the batch (`partitions`). Workers read the tasks,
+with a copy of the reader that has only its options.
 
-What a topic may do under a running query: grow (new partitions are read from their first record), be trimmed or cut
-off (`loss.py`), disappear and come back under another id. A topic that came back is read from its beginning, whatever
-offsets the old one had; until it has a record the stream stands where it stood.
+A topic may change under a running query: it gets partitions (which are read from their first record), loses records
+(`loss.py`), or is deleted and created again with a new topic id. A new topic is read from its beginning, whatever the
+offsets of the old one; the stream keeps its offset until the new topic has a record.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["OttlaStreamReader"]
 
 
 class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Made anew in every process that needs one: nothing is opened before it is used."""
+    """Constructed in every process that needs a reader; connections are opened on first use."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -47,7 +47,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._planner_made: Planner | None = None
         self._hooks_made: list[ProgressHook] | None = None
 
-    # Where, and how far.
+    # Offsets.
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         options = self._options
@@ -61,7 +61,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return SourceOffset(offsets, dict(topics.ids)).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        # One limit is all that can be said here; `latestOffset` keeps both.
+        # Spark takes one limit here; `latestOffset` applies both.
         if self._options.max_offsets_per_trigger is not None:
             return ReadMaxRows(self._options.max_offsets_per_trigger)
         if self._options.max_bytes_per_trigger is not None:
@@ -110,13 +110,13 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self, before: SourceOffset, after: SourceOffset, wanted: dict[TopicPartition, int]
     ) -> Sequence[InputPartition]:
         topics = self._planner.topics()
-        # Of topics that are gone or another one by now the workers will find nothing, and say so.
+        # Workers handle topics that were deleted or created again meanwhile.
         present = [one for one in wanted if one in topics.partitions and _same(after, topics, one.topic)]
         earliest = self._planner.earliest(present)
         lags: dict[TopicPartition, Lag] = {}
         for one, offset in wanted.items():
             begins = before.offsets if _is_known(before, after, one) else after.begins
-            # Checkpoints of earlier versions do not say where new partitions begin.
+            # Checkpoints of earlier versions do not have the start offsets of new partitions.
             begin = min(begins.get(one, earliest.get(one, 0)), offset)
             gone = min(earliest.get(one, 0), offset)
             if begin < gone:
@@ -150,7 +150,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._hooks_made
 
     def _tell_hooks(self, offset: dict[str, Any]) -> None:
-        """Spark asks for what comes after an offset only when everything before it is done."""
+        """Calls hooks: Spark plans after an offset only when all records before it are done."""
         if self._options.group_id is not None and offset != self._done:
             done = SourceOffset.from_json(offset)
             for hook in self._hooks:
@@ -158,7 +158,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._done = offset
 
     def _topics(self, before: SourceOffset) -> Topics:
-        """What is there now; a topic that is not is a loss, or is waited for."""
+        """The present topics. A missing topic is a data loss, or is waited for."""
         topics = self._planner.topics()
         missing = sorted({one.topic for one in before.offsets} - set(topics.ids))
         if missing and self._options.on_data_loss == "fail":
@@ -169,7 +169,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _begin(
         self, before: SourceOffset, topics: Topics, latest: dict[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
-        """Where each partition goes on: where it stood, or at its first record where it is new."""
+        """The start offset of every partition: the previous offset, or the first record of a new partition."""
         renewed = {topic for topic in topics.ids if not _same(before, topics, topic)}
         for topic in sorted(renewed):
             if any(one.topic == topic for one in before.offsets) and self._options.on_data_loss == "fail":
@@ -181,7 +181,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _find_cut_off(
         self, before: SourceOffset, topics: Topics, latest: dict[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
-        """Where logs end that do not reach to where the query stands; what is written there would never be read."""
+        """The ends of logs that are shorter than the query's position; new records there would be skipped."""
         stands = {
             one: before.offsets[one]
             for one, end in latest.items()
@@ -195,7 +195,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _find_losses(
         self, before: SourceOffset, topics: Topics, lags: dict[TopicPartition, Lag]
     ) -> dict[TopicPartition, int]:
-        """Moves what lies before a log's beginning up to it; how much was left out, by partition."""
+        """Moves positions up to the start of the logs; returns the number of lost offsets by partition."""
         lost: dict[TopicPartition, int] = {}
         known = [one for one in lags if one in before.offsets and _same(before, topics, one.topic)]
         for one, first in self._planner.earliest(known).items():
@@ -227,7 +227,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _take_over_topics(
         self, after: SourceOffset, topics: Topics, begin: dict[TopicPartition, int], ends: dict[TopicPartition, int]
     ) -> None:
-        """A topic of which something is read is known by its id from now on."""
+        """Stores the topic ids of topics from which the batch reads."""
         for topic in {one.topic for one in ends}:
             known, now = after.topic_ids.get(topic, ""), topics.ids[topic]
             after.topic_ids[topic] = now
@@ -241,7 +241,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _same(offset: SourceOffset, topics: Topics, topic: str) -> bool:
-    """Whether a topic is still the one it was; where either side knows no ids it is taken to be."""
+    """True if the topic id is unchanged or unknown."""
     return offset.topic_ids.get(topic, "") in ("", topics.ids.get(topic, "")) or not topics.ids.get(topic, "")
 
 
@@ -250,7 +250,7 @@ def _same_id(before: SourceOffset, after: SourceOffset, topic: str) -> bool:
 
 
 def _is_known(before: SourceOffset, after: SourceOffset, one: TopicPartition) -> bool:
-    """Whether the beginning of a batch says where it begins in a partition."""
+    """True if the start offset of the batch contains the partition."""
     return one in before.offsets and _same_id(before, after, one.topic)
 
 
