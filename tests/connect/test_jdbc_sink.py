@@ -87,7 +87,7 @@ def test_what_fails_leaves_nothing_and_what_overlaps_is_refused(
     assert target.stored_offsets() == {}
     assert database.execute("SELECT to_regclass('fails')").fetchone() == (None,)
     target.write(frame(plain_spark, "1, 'a'", "2, 'b'"), batch("fails", 0, 2))
-    with pytest.raises(Exception, match=r"\.RetriableError: somebody else"):
+    with pytest.raises(Exception, match=r"\.RetriableError: another worker"):
         target.write(frame(plain_spark, "2, 'b'", "3, 'c'"), batch("fails", 1, 3))
     assert database.execute("SELECT count(*) FROM fails").fetchone() == (2,)
 

@@ -1,1 +1,1 @@
-"""Connectors that come with Ottla. Each says in `claim` what it promises."""
+"""The built-in connectors. `claim` is the delivery guarantee of each."""

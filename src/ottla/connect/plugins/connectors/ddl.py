@@ -1,4 +1,4 @@
-"""Spark's DDL of simple columns, without a session: readers work in executors too, where there is none."""
+"""Parses Spark's DDL without a session, because readers also run in executors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TOKEN = re.compile(r"\s*(`(?:[^`]|``)*`|[A-Za-z_][A-Za-z_0-9]*|\d+|[<>(),:])")
 
 
 def parse_ddl(text: str) -> StructType:
-    """`id bigint, tags array<string>, at struct<x: int>`: names and types, nested as they are."""
+    """`id bigint, tags array<string>, at struct<x: int>` as a struct type."""
     return _Parser(text).columns(closing=None)
 
 
@@ -108,7 +108,7 @@ class _Parser:
         if name == "struct":
             self._expect("<")
             return self.columns(closing=">")
-        raise ConfigError(f"schema names a type that is not known: {name}", name="schema")
+        raise ConfigError(f"schema has an unknown type: {name}", name="schema")
 
     def _expect(self, token: str) -> None:
         if self._next() != token:

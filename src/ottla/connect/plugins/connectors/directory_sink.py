@@ -1,11 +1,10 @@
-"""Directories of CSV, JSON, Parquet or Avro files as a sink: each record a row.
+"""A sink that writes records as rows of CSV, JSON, Parquet or Avro files in a directory.
 
-A batch is written by Spark into a staging directory; then a manifest appears, as a whole and only where there was none,
-that lists all its files under names made of the batch's identity; then the files are moved to where they belong. The
-manifest is the point at which the batch is written. After a crash the same batch comes again: with a manifest, what was
-not moved yet is moved, and nothing is written; without one, all is written anew. So each record is in exactly one file,
-exactly once, also when two workers think that they have the task. While a batch is moved, its files appear one after
-the other.
+Spark writes a batch to a staging directory. Then a manifest is created atomically, unless there is one already; it
+lists all files under names that contain the batch's identity. Then the files are moved to their places. The manifest
+commits the batch. After a crash the batch is repeated: with a manifest only the remaining files are moved; without one
+the batch is written again. So every record is in exactly one file, also if two workers believe to own the task. The
+files of a batch appear one after the other.
 """
 
 from __future__ import annotations
@@ -46,13 +45,13 @@ if TYPE_CHECKING:
 
 __all__ = ["DirectorySinkConnector", "DirectoryWriter"]
 
-# Of one task: the batch that may come again, and the one before, for people who look.
+# The manifests to keep of a task: of the batch that may be repeated, and of the one before.
 MANIFESTS_KEPT = 2
 TIME_COLUMN = "time"
 
 
 class DirectorySinkConnector(SinkConnector):
-    """Records become rows of files in a directory."""
+    """Writes records as rows of files in a directory."""
 
     claim = DeliveryClaim(Delivery.EXACTLY_ONCE, "the directory can rename, and driver and executors share it")
 
@@ -99,11 +98,11 @@ class DirectoryWriter(SinkWriter):
         self._control.mkdir(parents=True, exist_ok=True)
         manifest = self._control / f"{batch.identity}.json"
         if not manifest.exists():
-            # A name of its own: a worker that was left for dead and goes on writing must not write in here.
+            # A unique name: a worker that was fenced but still writes must not write here.
             staging = self._control / f"{batch.identity}.{uuid.uuid4().hex[:12]}.staging"
             self._stage(frame, staging)
             files = _staged_files(staging, batch.identity)
-            # A manifest speaks of whole files: after a loss of power too they are what it says.
+            # The files must be durable before the manifest, also after a power failure.
             sync_tree(staging)
             create_durably(manifest, json.dumps({"staging": staging.name, "files": files}, indent=1))
         written = json.loads(manifest.read_text())
@@ -132,7 +131,7 @@ class DirectoryWriter(SinkWriter):
         writer.save(str(staging))
 
     def _rows(self, frame: DataFrame) -> tuple[DataFrame, list[str]]:
-        """The rows, and which of their columns become directories."""
+        """The rows, and the columns that become directories."""
         from pyspark.sql import types as spark
 
         from ottla.connect.api.spark_functions import sql
@@ -165,16 +164,16 @@ class DirectoryWriter(SinkWriter):
             try:
                 source.replace(target)
             except FileNotFoundError:
-                # Moved before, by us or by whoever had the task.
+                # Moved before, by this worker or a previous owner of the task.
                 if not target.exists():
                     raise ConnectError(f"{target} is in a manifest, but neither there nor staged") from None
-            # With the directories above it, for some may be new.
+            # Including parent directories, which may be new.
             touched.update(above for above in target.parents if above.is_relative_to(self._path))
         for directory in touched:
             sync_directory(directory)
 
     def _forget_old(self, batch: Batch) -> None:
-        """What earlier batches of this task left: staging directories, and all but the last manifests."""
+        """Removes staging directories and old manifests of earlier batches of this task."""
         own = re.compile(rf"{re.escape(f'{batch.task.connector}-{batch.task.number}')}-[^-]+-\d{{20}}\.")
         left = [each for each in self._control.iterdir() if own.match(each.name)]
         for each in left:
@@ -187,7 +186,7 @@ class DirectoryWriter(SinkWriter):
 
 
 def _staged_files(staging: Path, identity: str) -> list[dict[str, str]]:
-    """Which files were written, and where each belongs: a name that only this batch has."""
+    """The staged files with their final names, which are unique to this batch."""
     found: list[dict[str, str]] = []
     for path in sorted(staging.rglob("*")):
         relative = path.relative_to(staging)
@@ -200,7 +199,7 @@ def _staged_files(staging: Path, identity: str) -> list[dict[str, str]]:
 
 
 def _write_avro(rows: DataFrame, columns: list[str], staging: Path, codec: str | None) -> None:
-    """Avro by fastavro, in the executors: a file for each Spark partition and directory."""
+    """Writes Avro with fastavro in executors: a file for each Spark partition and directory."""
     from ottla.connect.api.schema import schema_from_spark
     from ottla.connect.plugins.converters.avro_schema import avro_from_schema
 
@@ -230,7 +229,7 @@ def _write_avro(rows: DataFrame, columns: list[str], staging: Path, codec: str |
             temporary = directory / f".part-{number:05d}-{attempt}.avro"
             with temporary.open("wb") as file:
                 fastavro.writer(file, parsed, some, codec={None: "null", "gzip": "deflate"}.get(codec, codec or "null"))
-            # A task that is repeated replaces what its first attempt wrote.
+            # A repeated task replaces the file of its first attempt.
             temporary.replace(directory / f"part-{number:05d}.avro")
         yield pyarrow.RecordBatch.from_arrays([pyarrow.array([len(groups)], pyarrow.int64())], ["files"])
 

@@ -1,8 +1,8 @@
-"""Directories of CSV, JSON, Parquet or Avro files as a source: each row a record.
+"""A source that reads rows of CSV, JSON, Parquet or Avro files in a directory.
 
-A source partition is a file, its offset the number of rows that were read. Files are taken when they have not changed
-for a moment (`settle.ms`); each is read once, by the task to which the hash of its name belongs. Names that begin with
-a dot or an underscore, or end in `.tmp`, are nobody's business; directories `_name=value` are partitions.
+A source partition is a file; its offset is the number of rows read. A file is read when it has not changed for
+`settle.ms`, once, by the task that the hash of its name selects. Names that begin with a dot or an underscore, or end
+in `.tmp`, are ignored; directories `_name=value` are partitions.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMATS", "DirectoryReader", "DirectorySourceConnector", "is_hidden"]
 
-# How many files are looked at for one batch: each is a task of Spark.
+# The number of files in one batch; each is a Spark task.
 FILES_MAX = 200
 FORMATS = ("parquet", "json", "csv", "avro")
 
 
 class DirectorySourceConnector(SourceConnector):
-    """Rows of files in a directory become records."""
+    """Reads rows of files in a directory as records."""
 
     claim = DeliveryClaim(Delivery.EXACTLY_ONCE, "files do not change once they were taken, and executors see them")
 
@@ -90,7 +90,7 @@ class DirectoryReader(SourceReader):
         self._task, self._tasks = task, tasks
         self._schemas: dict[str, StructType] = {}
         self._counts: dict[str, int] = {}
-        # Files of which nothing is left to read, as far as this reader was told.
+        # Files that this reader knows to be read completely.
         self._done: set[str] = set()
 
     def partitions(self) -> Sequence[SourcePartition]:
@@ -194,7 +194,7 @@ class DirectoryReader(SourceReader):
             return pyarrow.schema(list(to_arrow_type(given, timezone="UTC")))
         for batch in self._batches(path):
             return batch.schema
-        raise ConnectError(f"{path} is empty and does not say which columns it has: set schema")
+        raise ConnectError(f"{path} is empty and has no column names: set schema")
 
     def _row_count(self, path: Path) -> int:
         if self._settings.text("format") == "parquet":
@@ -204,7 +204,7 @@ class DirectoryReader(SourceReader):
         return sum(batch.num_rows for batch in self._batches(path))
 
     def _batches(self, path: Path) -> Iterator[pyarrow.RecordBatch]:
-        """All rows of a file, in order. Columns are cast to the schema, where one is set."""
+        """All rows of a file, in order. Columns are cast to the configured schema."""
         wanted = self._wanted()
         for batch in self._raw_batches(path):
             sized = _sized(batch)
@@ -247,7 +247,7 @@ class DirectoryReader(SourceReader):
             yield from _avro_batches(path, self._arrow_schema(path))
 
     def _conversions(self) -> pyarrow.csv.ConvertOptions:
-        """Columns that are to be text are read as text: 007 that was taken for a number would not be 007 again."""
+        """Reads text columns as text: inferred numbers would lose leading zeros."""
         import pyarrow.csv
 
         wanted = self._wanted()
@@ -276,7 +276,7 @@ def _avro_batches(path: Path, schema: pyarrow.Schema) -> Iterator[pyarrow.Record
 
 
 def _conformed(batch: pyarrow.RecordBatch, wanted: pyarrow.Schema) -> pyarrow.RecordBatch:
-    """The wanted columns in the wanted types; one that is not there is null."""
+    """The wanted columns in the wanted types; missing columns are null."""
     import pyarrow
 
     arrays = []
@@ -287,7 +287,7 @@ def _conformed(batch: pyarrow.RecordBatch, wanted: pyarrow.Schema) -> pyarrow.Re
 
 
 def _sized(batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
-    """Rows in types that Spark has. Of times what is finer than a microsecond goes; all else has to fit."""
+    """Casts rows to types of Spark. Times are cut to microseconds; other values must fit."""
     import pyarrow
 
     wanted = _spark_sized(batch.schema)
@@ -299,7 +299,7 @@ def _sized(batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
 
 
 def _spark_sized(schema: pyarrow.Schema) -> pyarrow.Schema:
-    """Types that Spark has: microseconds, signed numbers, no dictionaries, strings of ordinary length."""
+    """The schema in types of Spark: microseconds, signed numbers, no dictionaries, no large strings."""
     import pyarrow
 
     def sized(kind: pyarrow.DataType) -> pyarrow.DataType:
@@ -327,7 +327,7 @@ def _spark_sized(schema: pyarrow.Schema) -> pyarrow.Schema:
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a file is nobody's business. A directory `_name=value` is a partition, as for Spark, and no secret."""
+    """True if a file is ignored. A directory `_name=value` is a partition, as in Spark."""
     return name.endswith(".tmp") or any(
         part.startswith(".") or (part.startswith("_") and "=" not in part) for part in name.split("/")
     )

@@ -1,4 +1,4 @@
-"""Files that are there as a whole or not at all."""
+"""Atomic and durable changes of files."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ __all__ = ["create_durably", "sync_directory", "sync_tree", "write_durably"]
 
 
 def write_durably(path: Path, text: str) -> None:
-    """Puts a file in the place of another."""
+    """Replaces a file atomically and durably."""
     temporary = _written(path, text)
     temporary.replace(path)
     sync_directory(path.parent)
 
 
 def create_durably(path: Path, text: str) -> None:
-    """Makes a file where there is none; one that is there already, made by anybody, stays as it is."""
+    """Creates a file atomically and durably; an existing file stays unchanged."""
     temporary = _written(path, text)
     with contextlib.suppress(FileExistsError):
         path.hardlink_to(temporary)
@@ -35,7 +35,7 @@ def sync_directory(path: Path) -> None:
 
 
 def sync_tree(path: Path) -> None:
-    """Everything below a directory, and that it is there."""
+    """Syncs a directory and everything below it."""
     for each in path.rglob("*"):
         if each.is_dir():
             sync_directory(each)

@@ -1,12 +1,11 @@
-"""Files of lines: one record for each line, and one line for each record.
+"""Files of lines: a line is a record.
 
-**Source.** The offset is the position behind the last line that was read, and which file that was: its inode and a
-checksum of its first bytes. So a file that was cut, or that `logrotate` put another in the place of, is recognised and
-read from its beginning; what was not yet read of a file that was only renamed is found under its new name in the same
-directory. A line counts when its newline is there.
+**Source.** The offset is the position behind the last line that was read, with the file's inode and a checksum of its
+first bytes. A truncated or replaced file (`logrotate`) is therefore recognised and read from its beginning. The rest of
+a renamed file is read under its new name in the same directory. A line counts when its newline is there.
 
-**Sink.** Before a batch is appended, its identity and the size of the file are noted beside it (`<file>.batch`). When
-the same batch comes again after a crash, the file is cut back to that size first: each record is there exactly once.
+**Sink.** Before a batch is appended, its identity and the size of the file are stored in `<file>.batch`. A repeated
+batch first truncates the file to that size, so every record is in the file exactly once.
 """
 
 from __future__ import annotations
@@ -45,14 +44,14 @@ if TYPE_CHECKING:
 __all__ = ["FileStreamSinkConnector", "FileStreamSourceConnector", "LineReader", "LineWriter"]
 
 JAVA = "org.apache.kafka.connect.file"
-# How much of a file's beginning says which file it is.
+# The number of first bytes that identify a file.
 FINGERPRINT_BYTES = 256
-# A line that is longer than this is refused rather than waited for without end.
+# A longer line is an error, because waiting for its newline might never end.
 LINE_BYTES_MAX = 64 * 1024 * 1024
 
 
 class FileStreamSourceConnector(SourceConnector):
-    """Each line of a file becomes a record, as long as the file grows."""
+    """Reads lines of a growing file as records."""
 
     aliases = (f"{JAVA}.FileStreamSourceConnector",)
     claim = DeliveryClaim(Delivery.EXACTLY_ONCE, "lines are only appended, or the file is replaced as a whole")
@@ -70,7 +69,7 @@ class FileStreamSourceConnector(SourceConnector):
         )  # fmt: skip
 
     def plan(self, config: Mapping[str, str], max_tasks: int) -> list[dict[str, str]]:
-        # A file is read from its beginning to its end: by one.
+        # A file is read in order, so there is one task.
         return [dict(config)]
 
     def reader(self, task: Task) -> SourceReader:
@@ -93,7 +92,7 @@ class LineReader(SourceReader):
     def latest(self, partition: SourcePartition, start: SourceOffset | None, limit: ReadLimit) -> SourceOffset | None:
         unfinished = self._unfinished(start)
         if unfinished is not None:
-            # The file was renamed before all of it was read: first the rest of that one.
+            # The file was renamed before it was read completely: its rest comes first.
             end = self._lines_end(unfinished, _position(start), limit)
             if end > _position(start):
                 return _offset(end, unfinished)
@@ -125,7 +124,7 @@ class LineReader(SourceReader):
         yield pyarrow.RecordBatch.from_arrays([lines.cast(pyarrow.string())], ["value"])
 
     def _lines_end(self, path: Path, begin: int, limit: ReadLimit) -> int:
-        """Behind the last whole line that a batch may have."""
+        """The position behind the last complete line of a batch."""
         most = min(limit.records, self._batch_size) if self._batch_size else limit.records
         wanted = max(limit.bytes, 1)
         with path.open("rb") as file:
@@ -145,7 +144,7 @@ class LineReader(SourceReader):
         return begin + end
 
     def _unfinished(self, start: SourceOffset | None) -> Path | None:
-        """The file that was read last, where it has another name now."""
+        """The file that was read last, if it was renamed."""
         if start is None or start.get("inode") is None or _is_same(self._path, start):
             return None
         return self._renamed(start)
@@ -162,12 +161,12 @@ class LineReader(SourceReader):
             return self._path
         found = self._renamed(offset)
         if found is None:
-            raise ConnectError(f"{self._path} was replaced, and what had to be read of it is not there any more")
+            raise ConnectError(f"{self._path} was replaced, and the unread rest of the old file was deleted")
         return found
 
 
 class FileStreamSinkConnector(SinkConnector):
-    """Each record becomes a line of a file."""
+    """Writes records as lines of a file."""
 
     aliases = (f"{JAVA}.FileStreamSinkConnector",)
     claim = DeliveryClaim(Delivery.EXACTLY_ONCE, "nobody else writes to the file")
@@ -207,11 +206,11 @@ class LineWriter(SinkWriter):
         self.append_bytes([_as_lines(chunk) for chunk in table.column("line").chunks], batch.identity)
 
     def append(self, lines: Sequence[str], identity: str) -> None:
-        """Adds the lines of a batch."""
+        """Appends the lines of a batch."""
         self.append_bytes(["".join(f"{line}\n" for line in lines).encode()], identity)
 
     def append_bytes(self, data: Sequence[bytes | memoryview], identity: str) -> None:
-        """Adds the content of a batch; what a batch of the same identity left behind goes away first."""
+        """Appends the content of a batch, after removing that of a batch with the same identity."""
         with self._path.open("ab") as file:
             size = file.seek(0, os.SEEK_END)
             noted = self._noted()
@@ -231,15 +230,13 @@ class LineWriter(SinkWriter):
         except FileNotFoundError:
             return {}
         except ValueError as error:
-            raise ConnectError(
-                f"{self._note} says which batch was written last, and cannot be read: {error}"
-            ) from error
+            raise ConnectError(f"{self._note} holds the last written batch and is not readable: {error}") from error
         assert isinstance(noted, dict)
         return noted
 
 
 def _as_lines(texts: pyarrow.Array) -> memoryview:
-    """The texts with a newline behind each, as one piece of memory: nothing is done line by line."""
+    """The texts with newlines as one buffer, without work in Python for each line."""
     import pyarrow
     import pyarrow.compute
 
@@ -269,9 +266,9 @@ def _offset(position: int, path: Path) -> SourceOffset:
 
 
 def _is_same(path: Path, offset: SourceOffset | None) -> bool:
-    """Whether an offset is of this file: same inode, not shorter, same beginning.
+    """True if an offset belongs to this file: same inode, not shorter, same first bytes.
 
-    Offsets that a person has set have only a position; they are of whatever file is there.
+    Offsets that were set over REST have only a position and apply to the present file.
     """
     if offset is None or offset.get("inode") is None:
         return True

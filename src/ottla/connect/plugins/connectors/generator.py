@@ -1,9 +1,9 @@
-"""Made-up data at a steady rate: for demonstrations, tests and measurements.
+"""Generated data at a steady rate, for demonstrations, tests and measurements.
 
-Every value is a function of the seed, the task, the field and the number of the record, and of nothing else. So any
-range can be made again, by anybody, and gives the same records: the offset is just the number of the next one.
+Every value is a function of the seed, the task, the field and the record number. So every range can be generated again
+with the same records; the offset is the number of the next record.
 
-Fields are declared in a small language, in JSON, of which the templates are written too:
+Fields are declared in JSON, as in the templates:
 
     [{"name": "id", "type": "int64", "kind": "sequence"},
      {"name": "user", "type": "int64", "min": 1, "max": 500},
@@ -91,7 +91,7 @@ ROWS_PER_BATCH = 65_536
 
 
 class GeneratorSourceConnector(SourceConnector):
-    """Made-up records: clicks, users, orders, or fields of one's own."""
+    """Generates records: clicks, users, orders, or configured fields."""
 
     aliases = ("Datagen", "io.confluent.kafka.connect.datagen.DatagenConnector")
     claim = DeliveryClaim(Delivery.EXACTLY_ONCE, "any range of records can be made again")
@@ -135,7 +135,7 @@ class _Field:
 
 
 class GeneratorReader(SourceReader):
-    """Makes ranges of records."""
+    """Generates ranges of records."""
 
     def __init__(
         self, settings: Settings, *, task: int = 0, tasks: int = 1, now: Callable[[], float] = time.monotonic
@@ -147,7 +147,7 @@ class GeneratorReader(SourceReader):
         self._task = task
         self._rate = settings.number("rate") / tasks
         self._now = now
-        # When this reader began, and with which record: the rate counts from there.
+        # The time and the record number at the start of this reader, from which the rate counts.
         self._began: tuple[float, int] | None = None
         key = settings.text_or_none("key.field")
         if key is not None and key not in [each.name for each in self._fields]:
@@ -228,7 +228,7 @@ class GeneratorReader(SourceReader):
 
 
 def _chance(numbers: numpy.ndarray, seed: int, task: int, place: int) -> numpy.ndarray:
-    """64 bits for each number that look random and are the same each time: SplitMix64 of a counter."""
+    """64 pseudo-random bits for each number: SplitMix64 of a counter."""
     import numpy
 
     mixed = (seed * 0x9E3779B97F4A7C15 + task * 0xD1B54A32D192ED03 + place * 0x8CB92BA72F3D8DD7) % (1 << 64)

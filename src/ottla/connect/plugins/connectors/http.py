@@ -1,7 +1,7 @@
-"""Records to a web service, by HTTP requests with one or many records each.
+"""A sink that sends records to a web service, by HTTP requests with one or many records.
 
-At least once: when an answer does not come, nobody knows whether the request was done. So that a service can know, each
-request has an idempotency key that is the same whenever the same records are sent again.
+Delivery is at least once: without a response it is unknown whether a request was processed. Every request has an
+idempotency key, which is the same when the same records are sent again, so that the service can detect repetitions.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class _Request:
 
 
 class HttpWriter(SinkWriter):
-    """Sends batches, request after request, on one connection for each host."""
+    """Sends batches, one request at a time, on one connection for each host."""
 
     def __init__(self, settings: Settings, *, wait: Callable[[float], None] = time.sleep) -> None:
         self._settings = settings
@@ -125,7 +125,7 @@ class HttpWriter(SinkWriter):
             self.send(request)
 
     def requests(self, records: Iterable[tuple[str, str]], identity: str) -> Iterator[_Request]:
-        """Requests for records in their order; a change of the address begins a new one."""
+        """Requests for records in their order; a new address begins a new request."""
         body = self._settings.text("http.body")
         most = 1 if body == "single" else self._settings.integer("http.batch.records")
         gathered: list[str] = []
@@ -141,7 +141,7 @@ class HttpWriter(SinkWriter):
             yield _Request(current, _body(gathered, body), f"{identity}-{number}", len(gathered))
 
     def send(self, request: _Request) -> None:
-        """Sends until it is taken; RetriableError when that takes too many tries."""
+        """Sends a request, with retries. Raises RetriableError after too many attempts."""
         attempts = self._settings.integer("http.retries") + 1
         backoff_ms = float(self._settings.integer("http.retry.backoff.ms"))
         problem = ""
@@ -161,7 +161,7 @@ class HttpWriter(SinkWriter):
                 self._refused(request, problem)
                 return
             backoff_ms = max(backoff_ms, pause * 1000)
-        raise RetriableError(f"{_shown(request.url)} did not take {request.records} records: {problem}")
+        raise RetriableError(f"{_shown(request.url)} did not accept {request.records} records: {problem}")
 
     def close(self) -> None:
         for connection in self._connections.values():
@@ -175,7 +175,7 @@ class HttpWriter(SinkWriter):
         log.error("%s; they are skipped", sentence)
 
     def _sent(self, request: _Request) -> tuple[int, str, float]:
-        """The status, the beginning of the answer, and for how many seconds the service wants to be left alone."""
+        """The status, the beginning of the response body, and the seconds of Retry-After."""
         url = urllib.parse.urlsplit(request.url)
         connection = self._connection(url.scheme, url.netloc)
         content = "application/x-ndjson" if self._settings.text("http.body") == "json-lines" else "application/json"
@@ -219,6 +219,6 @@ def _status_range(text: str) -> tuple[int, int]:
 
 
 def _shown(url: str) -> str:
-    """An address without what could be a secret in it."""
+    """An address without parts that may be secret."""
     parts = urllib.parse.urlsplit(url)
     return json.dumps(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}")

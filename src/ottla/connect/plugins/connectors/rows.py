@@ -1,4 +1,4 @@
-"""Records as plain rows, for targets that know only columns."""
+"""Records as rows, for targets with columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ METADATA = ("topic", "partition", "offset", "timestamp", "key")
 
 
 def rows_of(frame: DataFrame, metadata: Sequence[str] = (), more: Mapping[str, str] | None = None) -> DataFrame:
-    """The fields of each value as columns (a value that is no struct: the column `value`); tombstones are left out."""
+    """The fields of values as columns; a value that is not a struct is the column `value`. Drops tombstones."""
     from pyspark.sql import types as spark
 
     value = sql.col("value")

@@ -1,12 +1,12 @@
-"""Any data source and any sink that Spark knows, by name and options.
+"""Connectors for all sources and sinks of Spark, by name and options.
 
     connector.class=SparkSource            connector.class=SparkSink
     spark.format=rate                      spark.format=delta
     spark.option.rowsPerSecond=100         spark.option.path=/data/orders
     topic=ticks                            topics=orders
 
-Spark keeps the offsets of its own streaming sources in the checkpoint directory of the task; a sink gets each batch as
-an ordinary append, which after a crash may come a second time.
+Spark keeps the offsets of its streaming sources in the checkpoint directory of the task. A sink gets every batch as an
+ordinary append, which may be repeated after a crash.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ OPTION = "spark.option."
 
 
 class SparkSourceConnector(SourceConnector):
-    """Rows of any streaming source of Spark become records."""
+    """Reads rows of any streaming source of Spark as records."""
 
     claim = DeliveryClaim(
         Delivery.EXACTLY_ONCE, "the source can be read again from an offset, and the checkpoint directory is kept"
@@ -78,7 +78,7 @@ class SparkSourceConnector(SourceConnector):
 
 
 class SparkSinkConnector(SinkConnector):
-    """Records are appended to any sink of Spark."""
+    """Appends records to any sink of Spark."""
 
     claim = DeliveryClaim(Delivery.AT_LEAST_ONCE, "a batch that was under way at a crash may come twice")
 

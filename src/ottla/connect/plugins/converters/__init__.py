@@ -1,4 +1,4 @@
-"""Between typed values and the bytes in topics: `key.converter`, `value.converter` and `header.converter`."""
+"""The built-in converters, for `key.converter`, `value.converter` and `header.converter`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Avro: each message is the plain binary form of one value, of a schema that the configuration names.
+"""Avro: a message is the plain binary form of a value, with a schema from the configuration.
 
-`value.converter.schema` holds the schema itself and `value.converter.schema.file` a file with it. With a registry of
-schemas each message would name its own; such messages begin with a zero byte and are not read here.
+`value.converter.schema` is the schema, `value.converter.schema.file` a file with it. Messages with the header of a
+schema registry, which begin with a zero byte, are not supported here.
 
-Spark's own Avro functions are no part of its package, so fastavro does the work, a column at a time.
+Spark's own Avro functions are not part of its package, so fastavro converts whole columns.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _parsed(text: str) -> Any:
         schema_from_avro(avro)
         fastavro.parse_schema(avro)
     except (ValueError, schema.SchemaError, fastavro.schema.SchemaParseException) as error:
-        raise ConfigError(f"schema is no Avro schema that can be used: {error}", name="schema") from error
+        raise ConfigError(f"schema is not a supported Avro schema: {error}", name="schema") from error
     return avro
 
 
@@ -162,7 +162,7 @@ def _decode(values: pyarrow.Array, avro_text: str, result: Any) -> pyarrow.Array
 
 
 def plain(value: Any) -> Any:
-    """Arrow gives maps as lists of pairs, where Avro wants dictionaries, and structs with any names."""
+    """An Arrow value for fastavro: maps as dictionaries instead of lists of pairs, fields with Avro names."""
     if isinstance(value, dict):
         return {field_name(name): plain(each) for name, each in value.items()}
     if isinstance(value, list):

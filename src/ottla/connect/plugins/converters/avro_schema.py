@@ -1,4 +1,4 @@
-"""Avro schemas and Connect's, into each other."""
+"""Conversion between Avro schemas and Connect schemas."""
 
 from __future__ import annotations
 
@@ -30,31 +30,31 @@ TO_CONNECT = {
 }
 TO_AVRO = {**{connect: avro for avro, connect in TO_CONNECT.items()}, "int8": "int", "int16": "int"}
 LOGICAL_NAMES = {"date": DATE, "time-millis": TIME, "timestamp-millis": TIMESTAMP, "timestamp-micros": TIMESTAMP}
-# Logical types whose Python values are those of our schemas; other values are taken as what they are underneath.
+# Logical types whose Python values match our schemas; other logical types are read as their base type.
 READ_AS_THEY_ARE = ("decimal", "date", "timestamp-millis", "timestamp-micros")
 
 
 def schema_from_avro(avro: Any, *, named: dict[str, Schema] | None = None) -> Schema:
-    """The Connect schema of an Avro schema. A union is either an optional type or cannot be used."""
+    """The Connect schema of an Avro schema. The only supported unions are optional types."""
     named = {} if named is None else named
     if isinstance(avro, list):
         others = [each for each in avro if each != "null"]
         if len(others) != 1:
-            raise SchemaError("of unions only those of null and one type can be one column")
+            raise SchemaError("the only supported unions are those of null and one type")
         return schema_from_avro(others[0], named=named).with_optional("null" in avro)
     if isinstance(avro, str):
         if avro in TO_CONNECT:
             return Schema(type=TO_CONNECT[avro])
         if avro in named:
             return named[avro]
-        raise SchemaError(f"there is no Avro type '{avro}' so far (types that contain themselves cannot be used)")
+        raise SchemaError(f"the Avro type '{avro}' is unknown here (recursive types are not supported)")
     if not isinstance(avro, dict) or "type" not in avro:
         raise SchemaError("an Avro schema is a name, a list or an object with a 'type'")
     return _from_object(avro, named)
 
 
 def readable_avro(avro: Any) -> Any:
-    """An Avro schema by which fastavro gives what our schemas say: a uuid as its text, a time of day as its number."""
+    """The Avro schema with which fastavro returns our types: a uuid as text, a time of day as a number."""
     if isinstance(avro, list):
         return [readable_avro(each) for each in avro]
     if not isinstance(avro, dict):
@@ -69,7 +69,7 @@ def readable_avro(avro: Any) -> Any:
 
 
 def avro_from_schema(given: Schema, *, path: str = "Value") -> Any:
-    """The Avro schema of a Connect schema; records are named by their path when they have no name."""
+    """The Avro schema of a Connect schema. Records without a name are named by their path."""
     avro = _required(given, path)
     return ["null", avro] if given.optional else avro
 
@@ -135,11 +135,11 @@ def _required(given: Schema, path: str) -> Any:
 
 
 def field_name(text: str) -> str:
-    """The name of a field as Avro allows it; whoever writes a struct has to use the same."""
+    """The Avro name of a field; writers of structs must use the same."""
     return _name(text).replace(".", "_")
 
 
 def _name(text: str) -> str:
-    """A name that Avro allows; dots are of namespaces."""
+    """A valid Avro name; dots separate namespaces."""
     name = re.sub(r"[^A-Za-z0-9_.]", "_", text)
     return f"_{name}" if name[:1].isdigit() else name

@@ -1,4 +1,4 @@
-"""What our converters share: one column in, one column out, and what failed noted beside it."""
+"""The base of our converters: one column in, one column out, with failures noted beside the record."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ STAGED = "__staged"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Converted:
-    """A converted column. `failed` says for which rows it could not be, and `message` why.
+    """A converted column. `failed` is true for rows whose conversion failed, `message` is the reason.
 
-    What is dear and used more than once, such as parsed JSON, is `staged`: computed once, and then seen by the other
-    expressions as the column `STAGED`.
+    An expensive expression that is used more than once, such as parsed JSON, is `staged`: it is computed once, and
+    other expressions use it as the column `STAGED`.
     """
 
     column: Column
@@ -36,9 +36,9 @@ class Converted:
 
 
 class ColumnConverter(Converter):
-    """A converter that works column by column.
+    """A converter of columns.
 
-    Converters of headers are used by transforms that make headers (`encode`): in frames headers are bytes always.
+    Transforms that make headers use header converters (`encode`). Headers in frames are always bytes.
     """
 
     settings: Settings
@@ -71,12 +71,12 @@ class ColumnConverter(Converter):
 
     @property
     def looks_at_batch(self) -> bool:
-        """Whether `decode` begins with a look at all messages of a batch."""
+        """True if `decode` reads all messages of a batch first."""
         return False
 
     @abstractmethod
     def encode(self, column: Column, given: schema.Schema, *, schemaless: bool) -> Converted:
-        """The bytes of a typed column. Of schemaless values `given` is what they look like. Raises ConnectError."""
+        """The bytes of a typed column. For schemaless values `given` is derived from them. Raises ConnectError."""
 
     @abstractmethod
     def decode(self, frame: DataFrame, column: str) -> Converted:
@@ -88,7 +88,7 @@ class ColumnConverter(Converter):
     def _replace(self, frame: DataFrame, column: str, converted: Converted) -> DataFrame:
         if converted.staged is not None:
             frame = frame.withColumn(STAGED, converted.staged)
-        # The failure looks at the old column, so it is noted first; what failed before stays null from now on.
+        # Failures refer to the old column, so they are noted first; failed records are null from now on.
         if converted.failed is not None:
             message = converted.message if converted.message is not None else sql.lit("the value cannot be converted")
             frame = record_failures.note_failures(
@@ -102,5 +102,5 @@ class ColumnConverter(Converter):
 
 
 def java_names(*names: str) -> tuple[str, ...]:
-    """Names of Kafka Connect's own classes, which configurations may go on using."""
+    """Aliases: the names of Kafka Connect's classes."""
     return names

@@ -1,12 +1,12 @@
 """JSON as Kafka Connect's JsonConverter writes and reads it, with schemas and without.
 
-With schemas (`schemas.enable=true`, the default) each message is an envelope, `{"schema": ..., "payload": ...}`. A
-DataFrame has one type for all its rows, but the schema is each message's own: so reading begins with a look at the
-batch, which schemas occur in it, and goes on with one that holds them all (fields of any, numbers widened).
-`schema.content` names the schema in the configuration instead (KIP-1054): then messages are bare payloads, and nobody
-needs to look. Without schemas the look finds the fields and their types; `schema.content` saves it here too.
+With schemas (`schemas.enable=true`, the default) a message is an envelope, `{"schema": ..., "payload": ...}`. A
+DataFrame has one type for all rows, but every message has its own schema. Reading therefore first collects the schemas
+of a batch and merges them (all fields, widened numbers). With `schema.content` the schema is in the configuration
+(KIP-1054): messages are bare payloads, and the first pass is not needed. Without schemas the first pass infers fields
+and types; `schema.content` saves it here, too.
 
-A message that is no JSON, no envelope, or does not fit its schema fails by itself.
+A message that is not JSON, not an envelope, or does not match its schema fails alone.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 __all__ = ["JsonConverter", "default_as", "json_text"]
 
-# How many different schemas one batch may have: each is parsed in the driver.
+# The number of different schemas in a batch; the driver parses each.
 SCHEMAS_MAX = 1000
 CORRUPT = "__corrupt"
-# Schemas whose decimals have another scale than in the one that holds them all, and the text of each in messages.
+# Schemas with other scales of decimals than the merged schema, and their text in messages.
 Otherwise = Sequence[tuple[schema.Schema, str]]
 
 
@@ -126,16 +126,16 @@ class JsonConverter(ColumnConverter):
         return schema.schema_from_json(json.loads(content)) if content else None
 
     def _schemas_in(self, frame: DataFrame, text: Column) -> tuple[schema.Schema | None, Otherwise, list[str]]:
-        """The look at the batch: one schema for its messages, those that write decimals otherwise, and the rest.
+        """The merged schema of a batch, the schemas with other scales of decimals, and those that cannot be merged.
 
-        The schema that most messages have comes first: one message with another one must not spoil the batch.
+        The most frequent schema comes first, so that a single deviating message does not fail the batch.
         """
         _require_batch(frame)
         most = self.settings.integer("schemas.cache.size")
         found = frame.select(sql.get_json_object(text, "$.schema").alias("schema")).groupBy("schema").count()
         rows = [row for row in found.limit(most + 2).collect() if row["schema"] is not None]
         if len(rows) > most:
-            raise ConnectError(f"one batch has more than {most} different schemas (schemas.cache.size)")
+            raise ConnectError(f"a batch has more than {most} different schemas (schemas.cache.size)")
         together: schema.Schema | None = None
         known, left_out = [], []
         for row in sorted(rows, key=lambda row: (-row["count"], row["schema"])):
@@ -156,11 +156,11 @@ class JsonConverter(ColumnConverter):
     def _decoded(
         self, text: Column, source: Column, given: schema.Schema, *, wrapped: bool = False, otherwise: Otherwise = ()
     ) -> Converted:
-        """Values of a known schema. What does not fit is recognised by Spark keeping its text in a column."""
+        """Values of a known schema. Spark keeps the text of values that do not match in a column."""
         from pyspark.sql import types as spark
 
         defaults = self.settings.flag("replace.null.with.default")
-        # A bare payload is wrapped, so that lists and single values are parsed in the same way as structs.
+        # A bare payload is wrapped, so that lists and single values are parsed like structs.
         name = "payload"
         document = source if wrapped else sql.concat(sql.lit('{"payload":'), source, sql.lit("}"))
         fields = [spark.StructField(name, parse_type(given)), spark.StructField(CORRUPT, spark.StringType())]
@@ -210,7 +210,7 @@ class JsonConverter(ColumnConverter):
 
 
 def default_as(given: schema.Schema, kind: str) -> object:
-    """The default of a schema after a cast to another primitive type, as JSON; None where there is none."""
+    """The default of a schema, cast to another primitive type, as JSON; None if there is none."""
     default = given.default
     if default is None:
         return None
@@ -226,7 +226,7 @@ def default_as(given: schema.Schema, kind: str) -> object:
 
 
 def _require_envelope(decoded: Converted, text: Column, left_out: list[str]) -> Converted:
-    """Envelopes have a schema and a payload and nothing else, and their schema is none that was left out."""
+    """Fails messages that are not envelopes of schema and payload, or whose schema could not be merged."""
     keys = sql.array_sort(sql.json_object_keys(text))
     is_envelope = sql.coalesce(keys == sql.array(sql.lit("payload"), sql.lit("schema")), sql.lit(False))
     assert decoded.failed is not None
@@ -249,11 +249,11 @@ def _require_envelope(decoded: Converted, text: Column, left_out: list[str]) -> 
 
 def _require_batch(frame: DataFrame) -> None:
     if frame.isStreaming:
-        raise ConnectError("JSON without schema.content is read in batches only: its schema must be looked for")
+        raise ConnectError("streaming JSON needs schema.content, because schemas are inferred from batches")
 
 
 def _type_of_variants(text: str) -> DataType:
-    """Connect's types of schemaless JSON: whole numbers have 64 bits, others are double; what varies is a variant."""
+    """Connect's types of schemaless JSON: 64-bit whole numbers, doubles; values of varying type are variants."""
     from pyspark.sql import types as spark
 
     return _widened(spark.DataType.fromDDL(re.sub(r"\bOBJECT<", "STRUCT<", text)))

@@ -1,10 +1,9 @@
-"""Connect's JSON as DataFrame expressions, by schema: what JSON knows natively is left to Spark, the rest is rewritten.
+"""Connect's JSON as DataFrame expressions: Spark handles native JSON types, other types are rewritten.
 
-Towards JSON (`json_text`) a value is rewritten into what Spark's `to_json` writes as Connect does: dates as days, times
-and timestamps as milliseconds, decimals as the base64 of their unscaled bytes, maps whose keys are no text as lists of
-pairs. Back (`parse_type`, `typed`) Spark parses into a type that holds the JSON as it is, and the rewriting is undone.
-Parts of a schema that need none of this are passed through as they are, so that most records cost one `to_json` or
-`from_json`.
+To JSON (`json_text`): a value is rewritten so that Spark's `to_json` writes Connect's form: dates as days, times and
+timestamps as milliseconds, decimals as the base64 of their unscaled bytes, maps with other keys than text as lists of
+pairs. From JSON (`parse_type`, `typed`): Spark parses into a type for that form, and the rewriting is undone. Other
+parts of a schema pass unchanged, so most records cost one `to_json` or `from_json`.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def json_text(column: Column, given: schema.Schema, *, numeric_decimals: bool = 
     value = _jsonable(column, given, numeric_decimals=numeric_decimals, defaults=defaults)
     if given.type in ("struct", "array", "map"):
         return sql.to_json(value, WITH_NULLS)
-    # to_json wants something with members: a single value is written as a list of one, and unwrapped.
+    # to_json needs a struct, list or map: a single value is written as a list of one element and unwrapped.
     listed = sql.to_json(sql.array(value), WITH_NULLS)
     return sql.when(column.isNotNull(), sql.substring(listed, sql.lit(2), sql.length(listed) - 2))
 
@@ -64,7 +63,7 @@ def parse_type(given: schema.Schema) -> DataType:
 
 
 def typed(column: Column, given: schema.Schema, *, defaults: bool = True) -> Column:
-    """What was parsed into `parse_type`, in the types of the schema, with defaults for what is null."""
+    """Values of `parse_type` in the types of the schema, with defaults for nulls."""
     if not _is_rewritten(given, defaults=defaults):
         return column
     value = _typed(column, given, defaults=defaults)
@@ -74,7 +73,7 @@ def typed(column: Column, given: schema.Schema, *, defaults: bool = True) -> Col
 
 
 def required_missing(column: Column, given: schema.Schema, *, defaults: bool = True) -> Column | None:
-    """Whether a field that must not be null is; looks into structs, not into lists and maps. None: cannot be."""
+    """True for records with a null in a required field, in structs but not in lists and maps; None if impossible."""
     conditions = []
     for each in given.fields:
         field = column.getField(each.name)
@@ -92,9 +91,9 @@ def required_missing(column: Column, given: schema.Schema, *, defaults: bool = T
 
 
 def decimals_lost(column: Column, given: schema.Schema) -> Column | None:
-    """Whether a decimal is there that cannot be read: no base64, or more digits than Spark's decimals have.
+    """True for records with an unreadable decimal: not base64, or more digits than Spark's decimals have.
 
-    Looks at what was parsed, into structs and not into lists and maps. None: there are no decimals.
+    Checks structs but not lists and maps. None if the schema has no decimals.
     """
     if given.name == schema.DECIMAL:
         there = column.isNotNull() & ~sql.is_variant_null(column)
@@ -105,7 +104,7 @@ def decimals_lost(column: Column, given: schema.Schema) -> Column | None:
 
 
 def default_column(given: schema.Schema) -> Column:
-    """The default of a schema, which it holds as JSON, as a constant."""
+    """The default of a schema as a constant column."""
     from pyspark.sql import types as spark
 
     wrapped = spark.StructType([spark.StructField("value", parse_type(given))])
@@ -156,7 +155,7 @@ def _jsonable(column: Column, given: schema.Schema, *, numeric_decimals: bool, d
 
 
 def _is_rewritten(given: schema.Schema, *, numeric_decimals: bool = False, defaults: bool = True) -> bool:
-    """Whether Spark's own JSON differs from Connect's for some part of this schema."""
+    """True if Spark's JSON differs from Connect's for a part of this schema."""
     if defaults and given.default is not None:
         return True
     if given.name == schema.DECIMAL:

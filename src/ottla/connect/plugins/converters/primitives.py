@@ -1,4 +1,4 @@
-"""Bytes as they are, and single numbers and booleans in Kafka's own binary form: big-endian, of fixed width."""
+"""Converters of bytes, and of numbers and booleans in Kafka's binary form: big-endian, of fixed width."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 
 
 class ByteArrayConverter(ColumnConverter):
-    """Bytes in, bytes out."""
+    """Passes bytes unchanged."""
 
     aliases = java_names("org.apache.kafka.connect.converters.ByteArrayConverter")
 
@@ -41,7 +41,7 @@ class ByteArrayConverter(ColumnConverter):
 
 
 class _WholeNumberConverter(ColumnConverter):
-    """Two's complement. Spark casts whole numbers to such bytes by itself, and reads them back through hexadecimal."""
+    """Two's complement. Spark casts whole numbers to these bytes, and reads them through hexadecimal."""
 
     kind: ClassVar[str]
     size: ClassVar[int]
@@ -93,7 +93,7 @@ class LongConverter(_WholeNumberConverter):
 
 
 class _FloatingConverter(ColumnConverter):
-    """IEEE 754. Spark has no expression for its bytes, so Python packs them, a column at a time."""
+    """IEEE 754. Spark has no expression for these bytes, so Python packs whole columns."""
 
     kind: ClassVar[str]
     size: ClassVar[int]

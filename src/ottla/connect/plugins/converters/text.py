@@ -1,4 +1,4 @@
-"""Text: any value as Java would print it, and headers in the form that people write them."""
+"""Converters of text: values as Java prints them, and headers in a readable form."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENCODINGS = ("UTF-8", "US-ASCII", "ISO-8859-1", "UTF-16", "UTF-16BE", "UTF-16LE"
 
 
 class StringConverter(ColumnConverter):
-    """Text in an encoding, UTF-8 unless told otherwise. Values that are no text are written as Java prints them."""
+    """Text in an encoding, by default UTF-8. Other values are written as Java prints them."""
 
     aliases = java_names("org.apache.kafka.connect.storage.StringConverter")
 
@@ -41,7 +41,7 @@ class StringConverter(ColumnConverter):
     def decode(self, frame: DataFrame, column: str) -> Converted:
         given = sql.col(column)
         if self._is_utf8:
-            # Bytes that are no text become U+FFFD, as in Java.
+            # Invalid bytes become U+FFFD, as in Java.
             text = sql.make_valid_utf8(given.cast("string"))
         else:
             text = sql.decode(given, self.settings.text("converter.encoding"))
@@ -56,9 +56,9 @@ class StringConverter(ColumnConverter):
 
 
 class SimpleHeaderConverter(ColumnConverter):
-    """What a person would write: text as it is, numbers in digits, times in ISO 8601, lists and structs in JSON.
+    """A readable form: text as it is, numbers in digits, times in ISO 8601, lists and structs in JSON.
 
-    The default converter of headers. Headers that come in stay text until somebody asks for a type.
+    The default converter of headers. Headers of records stay text until a type is requested.
     """
 
     aliases = java_names("org.apache.kafka.connect.storage.SimpleHeaderConverter")
@@ -75,7 +75,7 @@ class SimpleHeaderConverter(ColumnConverter):
 
 
 def text_of(column: Column, given: schema.Schema, *, schemaless: bool = False) -> Column:
-    """A value as Java's `toString` gives it; structs, lists and maps as Connect's and Java's own classes do."""
+    """A value as Java's `toString` prints it; structs, lists and maps as Connect's and Java's classes do."""
     if given.name == schema.DATE:
         return date_text(column)
     if given.name == schema.TIMESTAMP:
@@ -105,7 +105,7 @@ def date_text(column: Column) -> Column:
 
 
 def timestamp_text(column: Column) -> Column:
-    """In UTC, whatever the time zone of the session is."""
+    """A timestamp in UTC, regardless of the session's time zone."""
     shifted = sql.to_utc_timestamp(column, sql.current_timezone())
     return sql.date_format(shifted, "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'")
 
@@ -126,7 +126,7 @@ def _struct_text(column: Column, given: schema.Schema, *, schemaless: bool) -> C
     parts = []
     for each in given.fields:
         text = text_of(column.getField(each.name), each.schema, schemaless=schemaless)
-        # A Struct leaves out what is null, a Map does not.
+        # A Struct omits null fields, a Map does not.
         parts.append(sql.concat(sql.lit(f"{each.name}="), _or_null(text) if schemaless else text))
     before, separator = ("{", ", ") if schemaless else ("Struct{", ",")
     return sql.when(column.isNotNull(), sql.concat(sql.lit(before), sql.concat_ws(separator, *parts), sql.lit("}")))

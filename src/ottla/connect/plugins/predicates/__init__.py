@@ -1,4 +1,4 @@
-"""To which records a transform applies: `predicates.<name>.type`, and `transforms.<x>.predicate` and `.negate`."""
+"""The built-in predicates, for `predicates.<name>.type`, `transforms.<x>.predicate` and `.negate`."""
 
 from __future__ import annotations
 

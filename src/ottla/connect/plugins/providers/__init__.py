@@ -1,4 +1,4 @@
-"""Where `${provider:path:key}` in configurations is looked up: files, environment variables, directories."""
+"""The built-in config providers of `${provider:path:key}`: files, environment variables, directories."""
 
 from __future__ import annotations
 

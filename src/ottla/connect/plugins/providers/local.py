@@ -1,4 +1,4 @@
-"""Providers that read what is on this machine. `allowed.paths` and `allowlist.pattern` say what they may show."""
+"""Providers of values on this machine. `allowed.paths` and `allowlist.pattern` restrict them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ottla.model.config.parse import parse_properties
 __all__ = ["DirectoryConfigProvider", "EnvVarConfigProvider", "FileConfigProvider"]
 
 PACKAGE = "org.apache.kafka.common.config.provider"
-# A secret is a line or a key, not a disk image.
+# Secrets are lines or keys; larger files are refused.
 FILE_BYTES_MAX = 1024 * 1024
 
 
@@ -37,7 +37,7 @@ class _PathProvider(ConfigProvider):
         self.settings = self.config_definitions().parse(config)
 
     def allowed(self, path: Path) -> Path:
-        """The path, with links and dots resolved, or ConnectError where it may not be read."""
+        """The resolved path. Raises ConnectError if it is not allowed."""
         resolved = path.resolve()
         wanted = [Path(each).resolve() for each in self.settings.texts("allowed.paths")]
         if wanted and not any(resolved == each or each in resolved.parents for each in wanted):

@@ -1,4 +1,4 @@
-"""Changes of records on their way: the transforms of Kafka Connect, as DataFrame expressions."""
+"""The transforms of Kafka Connect, as DataFrame expressions."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""What our transforms share: each says which columns change and what fails; here that is put to work.
+"""The base of our transforms: a transform declares changed columns and failures, and this module applies them.
 
-A transform in front of which a predicate stands changes some records and leaves others as they are, in one column with
-one type. Where the type changes, the column gets the type that holds both (fields of either, numbers widened); where
-there is none, the configuration is refused.
+A transform with a predicate changes some records of a column and keeps others. If the type changes, the column gets a
+type for both (all fields, widened numbers). If there is none, the configuration is refused.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A new content of a column. Without a schema it is schemaless; plain columns (topic, headers) have none at all."""
+    """The new content of a column. Without a schema it is schemaless; topic and headers never have one."""
 
     column: Column
     schema: schema.Schema | None = None
@@ -42,7 +41,7 @@ class Change:
 
 
 class Failure(NamedTuple):
-    """Records that a transform cannot change, and what is wrong with each."""
+    """A condition for records that fail, and the message."""
 
     where: Column
     message: Column
@@ -50,7 +49,7 @@ class Failure(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What a transform does: new columns, what fails, and whether the record is dropped."""
+    """The effect of a transform: new columns, failures, and dropped records."""
 
     columns: Mapping[str, Change] = field(default_factory=dict)
     failed: tuple[Failure, ...] = ()
@@ -61,7 +60,7 @@ class ExpressionTransform(Transform):
     """A transform made of expressions."""
 
     settings: Settings
-    # Makes bytes of the headers that a transform adds.
+    # Converts headers that a transform adds to bytes.
     header_converter: ColumnConverter
 
     def __init__(self) -> None:
@@ -72,13 +71,13 @@ class ExpressionTransform(Transform):
 
     @abstractmethod
     def changes(self, frame: DataFrame) -> Changes:
-        """What is to be done to records of this frame."""
+        """The changes to records of this frame."""
 
     def apply(self, frame: DataFrame) -> DataFrame:
         return self.apply_where(frame, None)
 
     def apply_where(self, frame: DataFrame, condition: Column | None) -> DataFrame:
-        """Applies it to records for which the condition holds, and that have not failed yet."""
+        """Applies the changes to records that match the condition and have not failed."""
         frame = record_failures.with_failures(frame)
         changes = self.changes(frame)
         if changes.dropped:
@@ -93,7 +92,7 @@ class ExpressionTransform(Transform):
                 stage=record_failures.TRANSFORMATION,
                 plugin=type(self).__name__,
             )
-        # All columns at once: a change may look at columns that change too.
+        # All columns at once, because changes may read other changed columns.
         columns: dict[str, Column] = {}
         schemas: dict[str, schema.Schema | None] = {}
         for name, change in changes.columns.items():
@@ -125,18 +124,18 @@ class ExpressionTransform(Transform):
         try:
             both = schema.merge(looks, new)
         except schema.SchemaError as error:
-            raise ConnectError(f"{type(self).__name__} cannot stand behind a predicate here: {error}") from error
+            raise ConnectError(f"{type(self).__name__} cannot have a predicate here: {error}") from error
         column = sql.when(where, conform(change.column, new, both)).otherwise(conform(sql.col(name), looks, both))
         return column, None if change.schemaless or old is None else both
 
 
 def failed_where(condition: Column, message: str) -> Changes:
-    """Nothing changes, and these records fail."""
+    """Fails these records, without changes."""
     return Changes(failed=(Failure(condition, sql.lit(message)),))
 
 
 def column_or_null(frame: DataFrame, name: str, data_type: str) -> Column:
-    """A column that a source may have left out."""
+    """A column, or nulls if the frame does not have it."""
     return sql.col(name) if name in frame.columns else sql.lit(None).cast(data_type)
 
 
@@ -158,7 +157,7 @@ def conform(column: Column, given: schema.Schema, wanted: schema.Schema) -> Colu
 
 
 def java_transform(name: str) -> tuple[str, ...]:
-    """The names by which Kafka Connect's configurations ask for a transform."""
+    """Aliases: the names of a transform in Kafka Connect."""
     return (f"org.apache.kafka.connect.transforms.{name}", name)
 
 

@@ -1,4 +1,4 @@
-"""Casts between types, with Java's rules: whole numbers wrap, fractions are cut off, text is a number throughout."""
+"""Casts between types with Java's rules: whole numbers wrap, fractions are cut off, text must be a number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values as people write them in configurations, and which type that makes them."""
+"""Literals in configurations, and their types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transforms of the key or the value, most of which take a struct apart and put it together anew.
+"""The base of transforms of the key or the value, most of which rebuild a struct.
 
 `View.parts` are the fields of the old struct; a transform changes, adds and drops some; `struct_of` makes the new
 struct of them, with its schema.
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 __all__ = ["FieldTransform", "Part", "View", "no_field", "replaces_null", "struct_of"]
 
 REPLACE_NULL = "replace.null.with.default"
-# What a field looks like that a schemaless value does not have.
+# The schema of a field that a schemaless value does not have.
 ABSENT = schema.Schema(type="string", optional=True)
 
 
 class Part(NamedTuple):
-    """A field of a struct, as it is taken out or put in."""
+    """A field of a struct: its column and schema."""
 
     column: Column
     schema: schema.Schema
@@ -42,7 +42,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """The key or the value that a transform works on. Of schemaless values the schema is what they look like."""
+    """The key or the value that a transform changes. For schemaless values the schema is derived from them."""
 
     column: Column
     schema: schema.Schema
@@ -50,7 +50,7 @@ class View:
     replaces_null: bool = True
 
     def field(self, name: str) -> Column:
-        """A field, or its default where it is null and the transform replaces nulls."""
+        """A field, or its default if it is null and the transform replaces nulls."""
         value = self.column.getField(name)
         given = self.schema.field(name)
         if self.replaces_null and not self.schemaless and given is not None and given.default is not None:
@@ -58,7 +58,7 @@ class View:
         return value
 
     def part(self, name: str) -> Part | None:
-        """A field by its name; None where the schema has none. Of a schemaless value, what is absent is null."""
+        """A field by name; None if the schema does not have it. Missing fields of schemaless values are null."""
         given = self.schema.field(name)
         if given is not None:
             return Part(self.field(name), given)
@@ -76,9 +76,9 @@ class FieldTransform(ExpressionTransform):
     """
 
     side: ClassVar[str] = "value"
-    # Whether it only works on records whose key or value is a struct (or a schemaless object).
+    # True if the transform needs a struct or a schemaless object.
     needs_struct: ClassVar[bool] = False
-    # Whether null fails instead of passing through.
+    # True if null fails instead of passing unchanged.
     refuses_null: ClassVar[bool] = False
 
     def __init_subclass__(cls, *, side: str | None = None) -> None:
@@ -90,7 +90,7 @@ class FieldTransform(ExpressionTransform):
 
     @abstractmethod
     def change(self, view: View, frame: DataFrame) -> Changes:
-        """What is to be done to this key or value."""
+        """The changes to this key or value."""
 
     def changes(self, frame: DataFrame) -> Changes:
         if self.side not in frame.columns:
@@ -130,7 +130,7 @@ class FieldTransform(ExpressionTransform):
 
 
 def replaces_null(definitions: ConfigDefinitions) -> ConfigDefinitions:
-    """Adds the setting that nearly all transforms of fields have."""
+    """Adds the setting `replace.null.with.default`."""
     return definitions.define(
         REPLACE_NULL,
         ConfigType.BOOLEAN,
@@ -145,9 +145,9 @@ def no_field(name: str) -> Changes:
 
 
 def struct_of(view: View, parts: Mapping[str, Part], *, like: schema.Schema | None = None) -> Change:
-    """A struct made of parts where there was one. What its schema says beside the fields is as in `like`.
+    """The new struct of parts. Its schema has the attributes of `like`.
 
-    Without that it is as in the old schema, but required and without a default, as most of Kafka's transforms have it.
+    Without `like` it has those of the old schema, but is required and has no default, as in most of Kafka's transforms.
     """
     columns = [part.column.alias(name) for name, part in parts.items()]
     fields = tuple(schema.Field(name, part.schema) for name, part in parts.items())

@@ -1,4 +1,4 @@
-"""Points in time in all the forms that configurations ask for: always UTC, whatever the session's time zone is."""
+"""Conversion of times between text, numbers and Connect's types, always in UTC."""
 
 from __future__ import annotations
 

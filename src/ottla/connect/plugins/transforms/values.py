@@ -1,4 +1,4 @@
-"""Transforms that put values into fields: what is known of a record, constants, and nothing where something was."""
+"""Transforms that set fields: metadata of the record, constants, and masks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns of tables: a name and a schema of Connect, from which the types of Spark and Arrow follow."""
+"""Columns of tables: a name and a Connect schema, which determines the types of Spark and Arrow."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ MIDNIGHT = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One column of a table or of a query."""
+    """A column of a table or query."""
 
     name: str
     schema: Schema
     is_key: bool = False
-    # Read as text, by a cast in the database: types that Connect does not have.
+    # True for types that Connect does not have: the database casts them to text.
     as_text: bool = False
 
 
@@ -81,7 +81,7 @@ def struct_of(columns: Iterable[Column], *, optional: bool = False) -> Schema:
 
 
 def described(name: str, schema: Schema) -> StructField:
-    """A column of a frame that remembers its schema."""
+    """A column of a frame with its schema as metadata."""
     from pyspark.sql.types import StructField
 
     metadata = {METADATA_SCHEMA: json.dumps(schema_to_json(schema))}
@@ -95,7 +95,7 @@ def arrow_type(schema: Schema) -> pyarrow.DataType:
 
 
 def arrow_array(values: Sequence[Any], schema: Schema) -> pyarrow.Array:
-    """Values as a database's driver gives them, as an Arrow array."""
+    """Values of a database driver as an Arrow array."""
     import pyarrow
 
     if schema.name == TIME:
@@ -104,7 +104,7 @@ def arrow_array(values: Sequence[Any], schema: Schema) -> pyarrow.Array:
 
 
 def milliseconds_of(value: datetime.time) -> int:
-    """Of the day, as Connect's Time counts."""
+    """Milliseconds of the day, as in Connect's Time."""
     return ((value.hour * 60 + value.minute) * 60 + value.second) * 1000 + value.microsecond // 1000
 
 

@@ -1,7 +1,7 @@
-"""What a database has to be able to do for the connectors, and which one an address means.
+"""The interface of databases for the connectors, and the choice of a database by its URL.
 
-A dialect is a small class: how to connect, what the tables and columns are called, how its SQL differs. Addresses are
-those of JDBC, because configurations have them; no Java is involved.
+A dialect is a small class: connecting, listing tables and columns, differences in SQL. Addresses are JDBC URLs, because
+configurations have them; no Java is involved.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class TableName(NamedTuple):
 
 
 class Database(ABC):
-    """One database. It connects when it is first used, and anew after something failed."""
+    """A database. It connects on first use, and again after a failure."""
 
     placeholder: ClassVar[str]
 
@@ -38,31 +38,31 @@ class Database(ABC):
     @abstractmethod
     @contextlib.contextmanager
     def transaction(self, *, writes: bool = False) -> Iterator[Any]:
-        """A cursor, in a transaction that commits at the end. What may pass by itself is a RetriableError."""
+        """A cursor in a transaction that commits at the end. Raises RetriableError for temporary failures."""
 
     @abstractmethod
     def stream(self, cursor: Any, query: str, values: Sequence[Any]) -> Iterator[Sequence[Sequence[Any]]]:
-        """The rows of a query, some at a time, however many there are."""
+        """The rows of a query, in portions."""
 
     @abstractmethod
     def close(self) -> None:
-        """May be called more than once."""
+        """Closes the connection; may be called more than once."""
 
-    # What there is.
+    # Tables and columns.
 
     @abstractmethod
     def tables(self, cursor: Any, *, schema: str | None, views: bool) -> list[TableName]:
-        """All tables of the user, of one schema or of all."""
+        """All tables of the user, in one schema or in all."""
 
     @abstractmethod
     def columns(self, cursor: Any, table: TableName) -> list[Column]:
-        """In order; none when there is no such table."""
+        """The columns in order; empty if the table does not exist."""
 
     @abstractmethod
     def query_columns(self, cursor: Any, query: str) -> list[Column]:
-        """What a query would give."""
+        """The columns of a query."""
 
-    # How its SQL is written.
+    # SQL.
 
     def quote(self, name: str) -> str:
         return '"' + name.replace('"', '""') + '"'
@@ -71,28 +71,28 @@ class Database(ABC):
         return ".".join(self.quote(part) for part in table if part is not None)
 
     def read_expression(self, column: Column) -> str:
-        """How a column is selected."""
+        """The expression that selects a column."""
         quoted = self.quote(column.name)
         return f"CAST({quoted} AS TEXT) AS {quoted}" if column.as_text else quoted
 
     def escaped(self, query: str) -> str:
-        """A user's query as a part of one with placeholders."""
+        """A user's query, escaped for use in a query with placeholders."""
         return query
 
     @abstractmethod
     def before_now(self, delay_ms: int) -> str:
-        """An expression: the time of the database, less some milliseconds."""
+        """An expression for the database's time minus some milliseconds."""
 
     @abstractmethod
     def sql_type(self, schema: Schema, *, is_key: bool = False) -> str:
-        """The type of a column that is created."""
+        """The SQL type of a new column."""
 
     @abstractmethod
     def formatter(self, schema: Schema) -> Callable[[Any], Any] | None:
-        """What makes of a value from a frame one that the driver takes; None when it is one already."""
+        """Converts a value of a frame for the driver; None if no conversion is needed."""
 
     def parser(self, schema: Schema) -> Callable[[Any], Any] | None:
-        """What makes of a value that was read one of the schema's type; None when it is one already."""
+        """Converts a value of the driver to the schema's type; None if no conversion is needed."""
         return None
 
     def upsert(self, table: TableName, columns: Sequence[str], keys: Sequence[str]) -> str:
@@ -108,15 +108,15 @@ class Database(ABC):
 
     @abstractmethod
     def lock(self, cursor: Any, name: str) -> None:
-        """Until the end of the transaction nobody else gets the lock of this name."""
+        """Takes the lock of this name until the end of the transaction."""
 
     @abstractmethod
     def table_name(self, text: str) -> TableName:
-        """What a configuration means by a name with dots."""
+        """The table of a configured name, which may contain dots."""
 
 
 def connection_definitions() -> ConfigDefinitions:
-    """The settings that `open_database` looks at; connectors add their own."""
+    """The settings of `open_database`; connectors add their own."""
     return (
         ConfigDefinitions()
         .define("connection.url", ConfigType.STRING, importance=Importance.HIGH, validator=NonEmpty(),
@@ -129,15 +129,15 @@ def connection_definitions() -> ConfigDefinitions:
 
 
 def zone_of(name: str) -> datetime.tzinfo:
-    """The time zone of `db.timezone`, in which timestamps are that say none."""
+    """The time zone `db.timezone` of timestamps without a zone."""
     try:
         return datetime.UTC if name == "UTC" else zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError) as error:
-        raise ConnectError(f"db.timezone is {name}, which is no time zone that is known here") from error
+        raise ConnectError(f"db.timezone is {name}, which is not a known time zone") from error
 
 
 def open_database(config: Mapping[str, Any]) -> Database:
-    """The database that `connection.url`, `connection.user` and `connection.password` mean."""
+    """The database of `connection.url`, with `connection.user` and `connection.password`."""
     url = str(config["connection.url"])
     time_zone = str(config.get("db.timezone") or "UTC")
     if url.startswith("jdbc:postgresql:"):
@@ -155,6 +155,6 @@ def open_database(config: Mapping[str, Any]) -> Database:
         return SQLite(url.removeprefix("jdbc:sqlite:"), time_zone=time_zone)
     kind = ":".join(url.split(":")[:2])
     raise ConnectError(
-        f"connection.url begins with {kind}, which is not known: there are jdbc:postgresql: and jdbc:sqlite:. "
-        "What has a JDBC driver can be written by SparkSinkConnector with spark.format=jdbc."
+        f"connection.url begins with {kind}, which is not supported: use jdbc:postgresql: or jdbc:sqlite:. "
+        "SparkSinkConnector with spark.format=jdbc writes to any database with a JDBC driver."
     )

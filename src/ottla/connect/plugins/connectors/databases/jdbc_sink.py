@@ -1,12 +1,13 @@
-"""Records as rows of tables.
+"""A sink that writes records as rows of tables.
 
-A batch is one transaction of the database: the rows, and for each topic partition the offset to read next, in a table
-of the target (`offsets.table`). That table is where the task begins, not its consumer group, and its rows are locked
-while a batch is written: a batch that comes again finds that it was written, and a worker that lost the task finds that
-somebody was faster. So each record is applied exactly once, in the order of its partition, whoever dies.
+A batch is one transaction of the database: the rows, and the next offset of every topic partition, in a table of the
+target (`offsets.table`). The task starts at the offsets of that table, not of its consumer group. The table's rows are
+locked while a batch is written: a repeated batch sees that it was written, and a worker that lost the task sees that
+another worker was faster. So every record is applied exactly once, in the order of its partition, whichever process
+dies.
 
-What that means for people: offsets are changed through Connect's REST interface, which changes the table as well;
-offsets of the group `connect-<name>` that other tools set are not looked at once the table has some.
+Offsets are altered over Connect's REST interface, which changes the table as well. Offsets of the group
+`connect-<name>` that other tools set are ignored once the table has offsets.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ PK_MODES = ("none", "kafka", "record_key", "record_value")
 
 
 class JdbcSinkConnector(SinkConnector):
-    """Records become rows of tables in a database."""
+    """Writes records as rows of tables in a database."""
 
     aliases = ("io.confluent.connect.jdbc.JdbcSinkConnector",)
     claim = DeliveryClaim(Delivery.EXACTLY_ONCE, "nobody but the connector changes the table of offsets")
@@ -121,7 +122,7 @@ class JdbcSinkConnector(SinkConnector):
 
 
 class JdbcWriter(SinkWriter):
-    """Writes batches, each by one task of Spark."""
+    """Writes every batch in one Spark task."""
 
     def __init__(self, settings: Settings, *, connector: str) -> None:
         self._settings = settings
@@ -153,7 +154,7 @@ class JdbcWriter(SinkWriter):
 
 
 def _schema(frame: DataFrame, column: str) -> Schema | None:
-    """Also of values without one: then it is what they look like."""
+    """The schema of a column, derived from the values if they are schemaless."""
     if column not in frame.columns:
         return None
     found = schema_of(frame, column)

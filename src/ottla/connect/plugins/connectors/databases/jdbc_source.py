@@ -1,10 +1,9 @@
-"""Rows of tables, or of a query, as records: read again and again for what is new.
+"""A source that polls tables or a query for new rows.
 
-A source partition is a table, its offset the place in the order of its rows (`table_query`). Each table is read by one
-task. What the modes can see is what they order by: rows that are deleted are never noticed, and a row is missed when it
-becomes visible behind a place that was read already, because its transaction took longer than that of its neighbours;
-`timestamp.delay.interval.ms` leaves transactions that time. Nothing of this holds for change data capture
-(`postgres_source`), which sees everything.
+A source partition is a table; its offset is the position in the order of its rows (`table_query`). Every table is read
+by one task. The modes see rows by their order only: deletes are not noticed, and a row is missed if it becomes visible
+behind the position, because its transaction was slower than others. `timestamp.delay.interval.ms` waits for such
+transactions. Change data capture (`postgres_source`) has neither limitation.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ TABLES = "task.tables"
 
 
 class JdbcSourceConnector(SourceConnector):
-    """Rows of tables in a database, or of a query, become records."""
+    """Reads rows of tables in a database, or of a query, as records."""
 
     aliases = ("io.confluent.connect.jdbc.JdbcSourceConnector",)
     claim = DeliveryClaim(
@@ -169,7 +168,7 @@ class JdbcReader(SourceReader):
             return start
         if self._mode == "bulk":
             self._looked_at[name] = now
-            # Where a read was does not matter; that it is another one does.
+            # The value has no meaning; a new value makes a new read.
             return {"read": 1 + int((start or {}).get("read") or 0)}
         with self._database.transaction() as cursor:
             query = self._table_query(cursor, partition)
@@ -207,7 +206,7 @@ class JdbcReader(SourceReader):
             return self._database.query_columns(cursor, self._query)
         columns = self._database.columns(cursor, _table(partition))
         if not columns:
-            raise ConnectError(f"There is no table {_name(partition)} any more.")
+            raise ConnectError(f"Table {_name(partition)} does not exist any more.")
         return columns
 
     def _table_query(self, cursor: Any, partition: SourcePartition) -> TableQuery:
@@ -223,7 +222,7 @@ class JdbcReader(SourceReader):
         if missing:
             raise ConnectError(f"{_name(partition)} has no column {', '.join(missing)}, which mode {self._mode} needs.")
         if self._query:
-            # A statement in bulk mode has no placeholders, and nothing is escaped in it.
+            # A statement in bulk mode has no placeholders and needs no escaping.
             query = self._query if self._mode == "bulk" else self._database.escaped(self._query)
             source = f"({query}) AS source"
         else:
@@ -245,7 +244,7 @@ def _parsed(values: Sequence[Any], database: Database, column: Column) -> Sequen
 
 
 def _is_wanted(table: TableName, settings: Settings) -> bool:
-    """Lists have names, with or without the schema; patterns are matched against names with it."""
+    """True if the settings select the table. Lists have names with or without schema, patterns match both parts."""
     names = {table.name, str(table)}
     wanted, patterns = settings.texts("table.whitelist"), settings.texts("table.include.list")
     if wanted and not names & set(wanted):
@@ -273,6 +272,6 @@ def _place(offset: SourceOffset | None, mode: str) -> Place | None:
 
 
 def _offset(place: Place, mode: str) -> SourceOffset:
-    """What JSON has no number for, such as decimals, is text: databases compare it as what their column is."""
+    """The offset as JSON. Values without a JSON type, such as decimals, are text; the database casts it back."""
     held = [each if each is None or isinstance(each, int | float | str) else str(each) for each in place]
     return dict(zip([name for name in (TIMESTAMP, INCREMENTING) if name in mode], held, strict=True))

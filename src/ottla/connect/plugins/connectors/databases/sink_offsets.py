@@ -1,4 +1,4 @@
-"""Offsets of a sink in its target: which record of each topic partition comes next."""
+"""The offsets of a sink in its target: the next offset of every topic partition."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["SinkOffsets"]
 
 
 class SinkOffsets:
-    """The rows of one connector in the table of offsets. Every call is a part of the caller's transaction."""
+    """The rows of a connector in the table of offsets. Every call is part of the caller's transaction."""
 
     def __init__(self, database: Database, *, table: str, connector: str) -> None:
         self._database = database
@@ -37,7 +37,7 @@ class SinkOffsets:
         return {(topic, partition): offset for topic, partition, offset in cursor.fetchall()}
 
     def is_written(self, cursor: Any, ranges: Sequence[OffsetRange]) -> bool:
-        """Whether these ranges are in the target already. Until the transaction ends nobody else gets to know."""
+        """True if the ranges are in the target already. Locks the offsets until the end of the transaction."""
         for one in sorted(ranges):
             self._database.lock(cursor, f"ottla:{self._quoted}:{self._connector}:{one.topic}:{one.partition}")
         stored = self.all(cursor)
@@ -45,7 +45,7 @@ class SinkOffsets:
         if all(next_offset >= one.end for next_offset, one in zip(there, ranges, strict=True)):
             return True
         if any(next_offset > one.start for next_offset, one in zip(there, ranges, strict=True)):
-            raise RetriableError("somebody else has written a part of this batch; the task finds out where it is")
+            raise RetriableError("another worker has written a part of this batch; the task reads its offsets again")
         return False
 
     def advance(self, cursor: Any, ranges: Sequence[OffsetRange]) -> None:

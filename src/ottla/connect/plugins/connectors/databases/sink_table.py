@@ -1,4 +1,4 @@
-"""One table that a batch writes to: its columns, made where they are missing, and its statements."""
+"""A target table of a batch: its columns, which are created if they are missing, and its statements."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetColumn:
-    """A column with the values of some records."""
+    """A column with the values of the records."""
 
     name: str
     schema: Schema
@@ -31,7 +31,7 @@ class TargetColumn:
 
 
 class SinkTable:
-    """Collects rows and writes them many at a time, in an order that gives what one at a time would."""
+    """Collects rows and writes them in bulk, with the result of writing them one by one."""
 
     def __init__(
         self, database: Database, cursor: Any, table: TableName, settings: Mapping[str, Any], *, ignores_empty: bool
@@ -45,16 +45,14 @@ class SinkTable:
         self._known: set[str] | None = None
         self._keys: list[str] = []
         self._fields: list[str] = []
-        # With upserts, the last word on each key; otherwise in order: key, and the row or None for a delete.
+        # With upserts the last row of each key; otherwise all in order. Key, and the row or None for a delete.
         self._last: dict[Row, Row | None] = {}
         self._ordered: list[tuple[Row, Row | None]] = []
 
     def write(self, keys: Sequence[TargetColumn], fields: Sequence[TargetColumn], present: Sequence[bool]) -> None:
-        """`present` says which records have a value; the others are tombstones."""
+        """Adds rows. `present` is False for tombstones."""
         if not all(present) and not self._settings["delete.enabled"]:
-            raise ConnectError(
-                "there is a record without a value, which only delete.enabled=true with pk.mode=record_key allows"
-            )
+            raise ConnectError("a record has no value, which only delete.enabled=true with pk.mode=record_key allows")
         if any(present):
             fields = self._with_columns(keys, fields)
         elif not self._exists():
@@ -77,7 +75,7 @@ class SinkTable:
             self.flush()
 
     def flush(self) -> None:
-        """What was collected goes to the database."""
+        """Writes the collected rows."""
         if self._mode == "upsert":
             self._delete([key for key, row in self._last.items() if row is None])
             self._put([(key, row) for key, row in self._last.items() if row is not None])
@@ -118,7 +116,7 @@ class SinkTable:
     def _equations(self, names: Sequence[str], between: str) -> str:
         return between.join(f"{self._database.quote(name)} = {self._database.placeholder}" for name in names)
 
-    # What the table has.
+    # Columns.
 
     @property
     def _quoted(self) -> str:
@@ -130,7 +128,7 @@ class SinkTable:
         return bool(self._known)
 
     def _with_columns(self, keys: Sequence[TargetColumn], fields: Sequence[TargetColumn]) -> list[TargetColumn]:
-        """The fields that are columns; those that are missing are added, if that is allowed."""
+        """The fields that are columns. Missing columns are added if that is allowed."""
         if not self._exists():
             fields = [each for each in fields if not (self._ignores_empty and each.is_empty)]
             self._create(keys, fields)
@@ -145,9 +143,9 @@ class SinkTable:
 
     def _create(self, keys: Sequence[TargetColumn], fields: Sequence[TargetColumn]) -> None:
         if not self._settings["auto.create"]:
-            raise ConnectError(f"There is no table {self._table}, and auto.create is false.")
+            raise ConnectError(f"Table {self._table} does not exist, and auto.create is false.")
         parts = [f"{self._definition(each, is_key=True)} NOT NULL" for each in keys]
-        # Fields are never required: what comes later may not have them.
+        # New columns are nullable, because later records may not have them.
         parts += [self._definition(each) for each in fields]
         if keys:
             parts.append(f"PRIMARY KEY ({', '.join(self._database.quote(each.name) for each in keys)})")

@@ -1,4 +1,4 @@
-"""SQLite for the JDBC connectors: the module of Python's own library."""
+"""SQLite for the JDBC connectors, with the module of Python's standard library."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FORMATTERS: dict[str | None, Callable[[Any], Any]] = {
 
 
 class SQLite(Database):
-    """One file. SQLite's types belong to values, so columns are read as what their declaration suggests."""
+    """An SQLite file. Its types belong to values, so columns are read by their declared types."""
 
     placeholder: ClassVar[str] = "?"
 
@@ -51,7 +51,7 @@ class SQLite(Database):
                     self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
                 )
             cursor = self._connection.cursor()
-            # A writer is one from the beginning: a reader that becomes a writer might have to give up.
+            # A write transaction takes its lock at the beginning, because upgrading a read lock may fail.
             cursor.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
             yield cursor
             cursor.execute("COMMIT")
@@ -100,7 +100,7 @@ class SQLite(Database):
         return found
 
     def before_now(self, delay_ms: int) -> str:
-        """In whole seconds: CURRENT_TIMESTAMP has no more, and rows of this second may still come."""
+        """In whole seconds, the resolution of CURRENT_TIMESTAMP: more rows of the present second may still come."""
         moment = datetime.datetime.now(datetime.UTC) - datetime.timedelta(milliseconds=delay_ms)
         return f"'{moment.astimezone(self._zone):%Y-%m-%d %H:%M:%S}'"
 
@@ -120,7 +120,7 @@ class SQLite(Database):
         return self._written if schema.name == TIMESTAMP else FORMATTERS.get(schema.name)
 
     def lock(self, cursor: Any, name: str) -> None:
-        """The transaction has the only lock there is."""
+        """Nothing to do: a write transaction locks the whole file."""
 
     def table_name(self, text: str) -> TableName:
         return TableName(None, text.split(".")[-1])
@@ -135,7 +135,7 @@ class SQLite(Database):
 
 
 def _parsed(schema: Schema, zone: datetime.tzinfo, value: Any) -> Any:
-    """What is in the file, as the declared type says."""
+    """A value of the file in the declared type."""
     if schema.name == DECIMAL:
         return Decimal(str(value)).quantize(Decimal(1).scaleb(-decimal_scale(schema)))
     if schema.name == DATE:
@@ -149,7 +149,7 @@ def _parsed(schema: Schema, zone: datetime.tzinfo, value: Any) -> Any:
 
 
 def _schema(declared: str, *, optional: bool) -> Schema:
-    """SQLite's own rules for declared types, and the names that other databases use."""
+    """The schema of a declared type, by SQLite's rules and the type names of other databases."""
     kind = declared.upper()
     sized = re.match(r"(?:NUMERIC|DECIMAL)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)", kind)
     if sized and int(sized[1]) <= 38:

@@ -1,7 +1,7 @@
-"""The SQL by which a table is read in portions: after a place, up to and with another, in order.
+"""The SQL that reads a table in portions: the rows after a position up to and including another, in order.
 
-A place is a value of each of the columns that order the rows: the incrementing column, the timestamp, or both. Bulk
-mode has no order and no places; it reads everything.
+A position (`Place`) has a value for each column that orders the rows: the incrementing column, the timestamp, or both.
+Bulk mode has no order and no positions; it reads all rows.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Place = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableQuery:
-    """One table or query, in one mode."""
+    """A table or query, in a mode."""
 
     database: Database
-    # What stands after FROM.
+    # The text after FROM.
     source: str
     columns: Sequence[Column]
-    # The columns that order the rows; several timestamps are one: the first that is not null.
+    # The columns that order the rows. Several timestamp columns count as one: the first that is not null.
     timestamps: tuple[str, ...] = ()
     incrementing: str | None = None
     delay_ms: int = 0
@@ -38,7 +38,7 @@ class TableQuery:
 
     @property
     def order(self) -> list[str]:
-        """The expressions that make up a place."""
+        """The expressions of a position."""
         quote = self.database.quote
         found = []
         if len(self.timestamps) == 1:
@@ -50,7 +50,7 @@ class TableQuery:
         return found
 
     def rows(self, start: Place | None, end: Place | None) -> tuple[str, list[Any]]:
-        """All columns of the rows between two places."""
+        """All columns of the rows between two positions."""
         names = ", ".join(self.database.read_expression(each) for each in self.columns)
         conditions, values = self._after(start)
         if end is not None:
@@ -59,7 +59,7 @@ class TableQuery:
         return f"{self._statement(names, conditions, order=', '.join(self.order))} {self.suffix}".rstrip(), values
 
     def end(self, start: Place | None, limit: int) -> tuple[str, list[Any]]:
-        """The place of the last of the next rows; times are given as text, exactly."""
+        """The position of the last row of the next portion; times are exact text."""
         order = self.order
         conditions, values = self._after(start)
         if self.timestamps:
@@ -92,10 +92,8 @@ class TableQuery:
 
 
 def incrementing_column(columns: Sequence[Column], table: object) -> str:
-    """The column to take when none is named: the primary key, where that is one whole number."""
+    """The default column: a primary key that is a single whole number."""
     keys = [each for each in columns if each.is_key]
     if len(keys) != 1 or not keys[0].schema.type.startswith("int"):
-        raise ConnectError(
-            f"{table} has no primary key of one whole number: set incrementing.column.name to the column that grows"
-        )
+        raise ConnectError(f"{table} has no primary key that is a single whole number: set incrementing.column.name")
     return keys[0].name
