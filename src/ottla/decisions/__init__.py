@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from ottla.decisions.decision import Answers, Decide, Decision, Question, RecordRun
 from ottla.decisions.gate import CommitGate, Pending
-from ottla.decisions.timers import Timers
+from ottla.decisions.timers import Repeater, Timers
 from ottla.decisions.turn import Turn
 
-__all__ = ["Answers", "CommitGate", "Decide", "Decision", "Pending", "Question", "RecordRun", "Timers", "Turn"]
+__all__ = [
+    "Answers",
+    "CommitGate",
+    "Decide",
+    "Decision",
+    "Pending",
+    "Question",
+    "RecordRun",
+    "Repeater",
+    "Timers",
+    "Turn",
+]

@@ -53,7 +53,7 @@ class Decision(Generic[R]):
         answers: Answers = (),
         on_settled: Callable[[KafkaError | None], object] | None = None,
         run: RecordRun | None = None,
-        following: Callable[[], Decision[R]] | None = None,
+        following: Callable[..., Decision[R]] | None = None,
     ) -> None:
         self.records = records
         # Replaces `records` where many records of one kind are written.
@@ -63,14 +63,21 @@ class Decision(Generic[R]):
         self.answers = answers
         # Called once: with None after the commit, or with the error that the submitter gets.
         self.on_settled = on_settled
-        # Decides on the state that the records have made; its response replaces this one. It is not called when the
-        # records are refused, so that nothing has to be undone then.
+        # Decides on the state that the records have made, and is given what the first decision was given. Its response
+        # replaces this one. It is not called when the records are refused, so that nothing has to be undone then.
         self.following = following
 
     @classmethod
-    def first(cls, records: Sequence[Any], following: Callable[[], Decision[R]]) -> Decision[R]:
+    def first(
+        cls,
+        records: Sequence[Any],
+        following: Callable[..., Decision[R]],
+        *,
+        on_refused: Callable[[KafkaError | None], object] | None = None,
+    ) -> Decision[R]:
         """Writes and replays the records, then decides on the state that they have made."""
-        return cls(records, None, following=following) if records else following()  # type: ignore[arg-type]
+        assert records, "without records there is nothing to wait for"
+        return cls(records, None, following=following, on_settled=on_refused)  # type: ignore[arg-type]
 
 
 # `decide(state, now_ms)`: reads the state; raises KafkaError to refuse the request.

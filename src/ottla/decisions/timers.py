@@ -1,4 +1,4 @@
-"""Timers by key, at most one for each key; they end with their owner.
+"""Timers by key, at most one for each key, and duties at intervals; both end with their owner.
 
 A timer that fires submits its decision like any other decision. A decision that cannot be written is submitted again a
 little later: a session that has timed out stays timed out.
@@ -15,7 +15,7 @@ from ottla.model.deferred import Deferred
 from ottla.model.errors import KafkaError
 from ottla.model.ports import Scheduler, Timer
 
-__all__ = ["Timers"]
+__all__ = ["Repeater", "Timers"]
 
 logger = logging.getLogger("ottla.decisions.timers")
 
@@ -83,3 +83,46 @@ class Timers(Generic[S]):
         elif self.submit is not None:
             logger.info("timer %r could not be written and is tried again in %d ms: %s", key, RETRY_MS, done.error)
             self.schedule_if_absent(key, RETRY_MS, decide)
+
+
+class Repeater:
+    """Runs duties at intervals until it is stopped, each after its last run has ended."""
+
+    __slots__ = ("_scheduler", "_timers")
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._timers: dict[str, Timer] = {}
+
+    def every(
+        self, interval_seconds: Callable[[], float], name: str, duty: Callable[[], Deferred[bool] | None]
+    ) -> None:
+        """The interval is read before each wait. A duty that resolves with True has more to do and runs at once."""
+        assert name not in self._timers, f"{name} runs already"
+        self._wait(interval_seconds(), interval_seconds, name, duty)
+
+    def stop(self) -> None:
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def _wait(
+        self,
+        delay_seconds: float,
+        interval_seconds: Callable[[], float],
+        name: str,
+        duty: Callable[[], Deferred[bool] | None],
+    ) -> None:
+        def on_time() -> None:
+            outcome = duty()
+            if outcome is None:
+                wait_again(has_more=False)
+            else:
+                # A duty that failed waits for its interval.
+                outcome.when_done(lambda done: wait_again(has_more=done.error is None and done.result()))
+
+        def wait_again(*, has_more: bool) -> None:
+            if name in self._timers:
+                self._wait(0.0 if has_more else interval_seconds(), interval_seconds, name, duty)
+
+        self._timers[name] = self._scheduler.call_later(delay_seconds, on_time)

@@ -24,7 +24,7 @@ from ottla.coordinator.group.offsets.repeated import RepeatedCommits
 from ottla.coordinator.group.records import GROUP_RECORDS
 from ottla.coordinator.group.state import GroupContext, GroupDecide, GroupShard
 from ottla.coordinator.runtime import CoordinatorRuntime, Shard, ShardSettings, ShardStatus
-from ottla.decisions import Decision, Timers
+from ottla.decisions import Decision, Repeater, Timers
 from ottla.model.deferred import Deferred, gather
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import Uuid
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from ottla.metadata.delta import MetadataDelta
     from ottla.metadata.image import MetadataImage
     from ottla.model.config import BrokerConfig
-    from ottla.model.ports import Timer, World
+    from ottla.model.ports import World
     from ottla.replica.manager import ReplicaManager
     from ottla.replica.markers import EndMarker
     from ottla.replica.partition import Partition
@@ -69,7 +69,7 @@ _TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_L
 class GroupCoordinator:
     """All groups whose partition of the offsets topic this broker leads."""
 
-    __slots__ = ("_expiry_timer", "_replicas", "_world", "context", "repeated_commits", "runtime")
+    __slots__ = ("_duties", "_replicas", "_world", "context", "repeated_commits", "runtime")
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class GroupCoordinator:
     ) -> None:
         self._world = world
         self._replicas = replicas
-        self._expiry_timer: Timer | None = None
+        self._duties = Repeater(world.scheduler)
         self.context = context = GroupContext(config, image)
         self.repeated_commits = RepeatedCommits()
 
@@ -105,7 +105,7 @@ class GroupCoordinator:
         """Loads what this broker leads; called after the replicas have taken up the image."""
         self.context.image = image
         self.runtime.start(image)
-        self._plan_expiry()
+        self._duties.every(self._expiry_interval_seconds, "expiry", self.expire_offsets)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         self.context.image = image
@@ -119,9 +119,7 @@ class GroupCoordinator:
 
     def close(self) -> None:
         """Whoever waits is told to look for another coordinator."""
-        if self._expiry_timer is not None:
-            self._expiry_timer.cancel()
-            self._expiry_timer = None
+        self._duties.stop()
         self.runtime.close()
 
     def submit(self, group_id: str, decide: GroupDecide[R]) -> Deferred[R]:
@@ -317,13 +315,8 @@ class GroupCoordinator:
             for group_id in list(shard.state.offsets.groups()):
                 _forget_topics_of_group(shard, group_id, topics)
 
-    def _plan_expiry(self) -> None:
-        delay = self.context.config.offsets_retention_check_interval_ms / 1000
-        self._expiry_timer = self._world.scheduler.call_later(delay, self._on_expiry_check)
-
-    def _on_expiry_check(self) -> None:
-        self.expire_offsets()
-        self._plan_expiry()
+    def _expiry_interval_seconds(self) -> float:
+        return self.context.config.offsets_retention_check_interval_ms / 1000
 
     def _random_uuid(self) -> str:
         """A random identifier in the usual notation (RFC 9562, version 4)."""

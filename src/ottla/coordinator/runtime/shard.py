@@ -136,9 +136,8 @@ class Shard(Generic[S]):
             if decision.on_settled is not None:
                 decision.on_settled(meaning)
             return Deferred.failed(meaning)
-        following = decision.following
-        if following is not None:
-            return self.submit(lambda _state, _now_ms: following())
+        if decision.following is not None:
+            return self.submit(decision.following)
         response = batch.hold(decision)
         if not batch.is_shared:
             self._flush()

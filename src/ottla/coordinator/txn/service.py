@@ -28,7 +28,7 @@ from ottla.coordinator.txn.records import TransactionRecords
 from ottla.coordinator.txn.state import TransactionContext, TransactionDecide, TransactionShard, submit_again_later
 from ottla.coordinator.txn.states import PREPARED, TransactionStatus
 from ottla.coordinator.txn.transaction import SECOND_VERSION, TIMEOUT_NEVER_MS, Transaction
-from ottla.decisions import Decision, Timers
+from ottla.decisions import Decision, Repeater, Timers
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ottla.metadata.delta import MetadataDelta
     from ottla.metadata.image import MetadataImage
     from ottla.model.config import BrokerConfig
-    from ottla.model.ports import Timer, World
+    from ottla.model.ports import World
     from ottla.replica.manager import ReplicaManager
     from ottla.wire.messages.add_partitions_to_txn import AddPartitionsToTxnTransaction
     from ottla.wire.messages.describe_transactions import TransactionState as DescribedTransaction
@@ -62,7 +62,7 @@ WAITING_MAX = 100
 class TransactionCoordinator:
     """All transactional ids whose partition of the state topic this broker leads."""
 
-    __slots__ = ("_markers", "_new_producer_id", "_scans", "_world", "context", "runtime")
+    __slots__ = ("_duties", "_markers", "_new_producer_id", "_world", "context", "runtime")
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class TransactionCoordinator:
     ) -> None:
         self._world = world
         self._new_producer_id = new_producer_id
-        self._scans: list[Timer] = []
+        self._duties = Repeater(world.scheduler)
         self._markers = MarkerSender(scheduler=world.scheduler, port=port, on_written=self._on_written)
         self.context = context = TransactionContext(
             config, image, send_markers=self._send_markers, forget_markers=self._markers.forget_shard
@@ -108,8 +108,10 @@ class TransactionCoordinator:
         self.context.image = image
         self.runtime.start(image)
         config = self.context.config
-        self._plan_scan(0, config.transaction_abort_timed_out_transaction_cleanup_interval_ms, self.abort_timed_out)
-        self._plan_scan(1, config.transaction_remove_expired_transaction_cleanup_interval_ms, self.remove_expired)
+        abort_ms = config.transaction_abort_timed_out_transaction_cleanup_interval_ms
+        expiry_ms = config.transaction_remove_expired_transaction_cleanup_interval_ms
+        self._duties.every(lambda: abort_ms / 1000, "timeouts", self.abort_timed_out)
+        self._duties.every(lambda: expiry_ms / 1000, "expiry", self.remove_expired)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         self.context.image = image
@@ -119,9 +121,7 @@ class TransactionCoordinator:
         self.context.config = config
 
     def close(self) -> None:
-        for timer in self._scans:
-            timer.cancel()
-        self._scans.clear()
+        self._duties.stop()
         self.runtime.close()
 
     # Producers.
@@ -224,13 +224,6 @@ class TransactionCoordinator:
         for shard in self.runtime.active_shards():
             for transactional_id in list(expired_ids(shard.state, now_ms)):
                 shard.submit(partial(_decide_expiry, transactional_id)).when_done(_log_failure)
-
-    def _plan_scan(self, place: int, interval_ms: int, scan: Callable[[], None]) -> None:
-        def on_time() -> None:
-            scan()
-            self._scans[place] = self._world.scheduler.call_later(interval_ms / 1000, on_time)
-
-        self._scans.insert(place, self._world.scheduler.call_later(interval_ms / 1000, on_time))
 
     # Steps that several requests share.
 

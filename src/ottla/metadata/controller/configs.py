@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import IntEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from ottla.metadata.controller.decision import Decision, DecisionContext, ensure_bounded, repeated
 from ottla.metadata.controller.elections import decide_unclean_elections
@@ -44,6 +44,8 @@ __all__ = [
     "decide_incremental_alter_configs",
     "replacement",
 ]
+
+R = TypeVar("R")
 
 UNCLEAN_ELECTION_KEY = "unclean.leader.election.enable"
 
@@ -84,7 +86,7 @@ def decide_incremental_alter_configs(
             )
         )
     response = incremental_alter_configs.IncrementalAlterConfigsResponse(responses=responses)
-    return Decision([] if request.validate_only else records, response, follow_up=_follow_up(request))
+    return _with_elections(request, records, response, context)
 
 
 def decide_alter_configs(
@@ -110,15 +112,26 @@ def decide_alter_configs(
             )
         )
     response = alter_configs.AlterConfigsResponse(responses=responses)
-    return Decision([] if request.validate_only else records, response, follow_up=_follow_up(request))
+    return _with_elections(request, records, response, context)
 
 
-def _follow_up(
+def _with_elections(
     request: incremental_alter_configs.IncrementalAlterConfigsRequest | alter_configs.AlterConfigsRequest,
-) -> Callable[[DecisionContext], Decision[bool]] | None:
+    records: list[Any],
+    response: R,
+    context: DecisionContext,
+) -> Decision[R]:
     """Unclean elections that a new configuration allows do not wait for their timer."""
+    if request.validate_only:
+        return Decision([], response)
     names = {config.name for resource in request.resources for config in resource.configs}
-    return decide_unclean_elections if UNCLEAN_ELECTION_KEY in names and not request.validate_only else None
+    if UNCLEAN_ELECTION_KEY not in names:
+        return Decision(records, response)
+
+    def elect(context: DecisionContext) -> Decision[R]:
+        return Decision(decide_unclean_elections(context).records, response)
+
+    return Decision(records, response, following=elect) if records else elect(context)
 
 
 def _alter_one(

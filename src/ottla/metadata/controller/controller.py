@@ -22,10 +22,10 @@ the next leader may or may not have the records.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NoReturn, TypeVar
 
+from ottla.decisions import CommitGate, Pending
 from ottla.metadata.bootstrap import bootstrap_records, read_bootstrap
 from ottla.metadata.controller.brokers import decide_fence_silent_brokers
 from ottla.metadata.controller.cluster import CONTROLLER_REGISTRATION_LEVEL, own_registration
@@ -62,17 +62,16 @@ R = TypeVar("R")
 M = TypeVar("M", bound=Message)
 
 
-class _Answer(NamedTuple):
-    respond: Callable[[], object]
-    fail: Callable[[BaseException], object]
+class _PendingImage(Pending):
+    """Records that are appended and not committed, and the image that they lead to."""
 
+    __slots__ = ("delta", "image")
 
-class _Pending(NamedTuple):
-    delta: MetadataDelta
-    image: MetadataImage
-    # The decision's own answer, then the answers of later decisions without records. There may be thousands (every
-    # consumer of a new cluster asks for the same topic), so they are a list and not nested closures.
-    answers: list[_Answer]
+    def __init__(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        super().__init__()
+        self.delta = delta
+        self.image = image
+        self.end_offset = image.offset + 1
 
 
 class Controller:
@@ -94,7 +93,7 @@ class Controller:
         self._kraft_version: KraftVersion | None = None
         self.liveness = Liveness()
         self._replayer = MetadataReplayer(self.image)
-        self._pending: deque[_Pending] = deque()
+        self._gate: CommitGate[_PendingImage] = CommitGate()
         self._failure: BaseException | None = None
         self._configs_seen: ConfigsImage | None = None
 
@@ -156,7 +155,7 @@ class Controller:
     @property
     def uncommitted_decisions(self) -> int:
         """The number of decisions that wait for their commit."""
-        return len(self._pending)
+        return len(self._gate)
 
     @property
     def has_failed(self) -> bool:
@@ -190,7 +189,7 @@ class Controller:
         """Asserts the rules that hold between two decisions, for tests and the simulator."""
         image = self.image
         check_image(image)
-        for pending in self._pending:
+        for pending in self._gate:
             check_step(image, pending.image)
             image = pending.image
         check_image(image)
@@ -199,7 +198,7 @@ class Controller:
             assert self._replayer.image is image, "the next decision sees the newest image"
             assert image.epoch <= self._log.leader_epoch, f"the image is of epoch {image.epoch}, after this leader's"
         else:
-            assert not self._pending, "a controller that decides nothing has no uncommitted decisions"
+            assert not self._gate, "a controller that decides nothing has no uncommitted decisions"
 
     # -- requests and decisions ---------------------------------------------------------------------------------------
 
@@ -263,14 +262,23 @@ class Controller:
             decision = decide(decision_context)
         except KafkaError as error:
             return Deferred.failed(error)
-        answer = (
-            self._append(decision, decision_context) if decision.records else self._after_pending(decision.response)
-        )
-        if decision.follow_up is not None:
-            self.submit(decision.follow_up)
-        if decision.after_commit is not None:
-            answer = self._after_commit(answer, decision.after_commit)
-        return answer
+        if decision.records:
+            try:
+                pending, committed = self._append(decision, decision_context)
+            except (KafkaError, MetadataLogFailedError) as error:
+                return Deferred.failed(error)
+            if decision.following is not None:
+                committed.when_done(self._on_committed)
+                return self.submit(decision.following, context)
+            answer = pending.hold(decision)
+            # May be committed already, so the answer waits in the gate before this.
+            committed.when_done(self._on_committed)
+        else:
+            answer = self._gate.answer(decision)
+        after_commit = decision.after_commit
+        if after_commit is None:
+            return answer
+        return answer.and_then(lambda _: after_commit()).recover(Exception, self._refuse)
 
     def _context(self, context: ControllerContext | None) -> DecisionContext:
         extra: dict[str, Any] = {}
@@ -301,13 +309,14 @@ class Controller:
             self._configs_seen = configs
         return self.config
 
-    def _append(self, decision: Decision[R], context: DecisionContext) -> Deferred[R]:
+    def _append(self, decision: Decision[Any], context: DecisionContext) -> tuple[_PendingImage, Deferred[int]]:
+        """Replays and appends the records; the offset comes when they are committed. Raises with nothing changed."""
         before = self._replayer.image
         level = before.features.metadata_version
         values = [encode_for(record, level) for record in decision.records]
         size_bytes = sum(map(len, values))
         if size_bytes > DECISION_BYTES_MAX:
-            return Deferred.failed(too_large(size_bytes))
+            raise too_large(size_bytes)
         # Replayed before it is appended: a record that cannot be replayed must never reach the log.
         delta, image = self._replayer.replay(
             decision.records,
@@ -318,52 +327,23 @@ class Controller:
         committed = self._log.append(values, timestamp_ms=context.now_ms)
         if committed.error is not None:
             self._replayer.image = before
-            return Deferred.failed(self._refusal(committed.error))
-        result: Deferred[R] = Deferred()
-        answer = _Answer(lambda: result.resolve(decision.response), result.fail)
-        self._pending.append(_Pending(delta, image, [answer]))
+            self._refuse(committed.error)
+        pending = _PendingImage(delta, image)
+        self._gate.append(pending)
         self.snapshots.appended(size_bytes)
-        committed.when_done(self._on_appended)
-        return result
+        return pending, committed
 
-    def _on_appended(self, committed: Deferred[int]) -> None:
+    def _on_committed(self, committed: Deferred[int]) -> None:
         if committed.error is not None:
             if isinstance(committed.error, NotLeaderError):
                 self.deactivate()
             else:
                 self._stop(committed.error)
             return
-        pending = self._pending.popleft()
+        pending = self._gate.popleft()
         assert pending.image.offset == committed.result(), "commits come in the order of the appends"
         self._follower.publish(pending.delta, pending.image)
-        for answer in pending.answers:
-            answer.respond()
-
-    def _after_pending(self, response: R) -> Deferred[R]:
-        if not self._pending:
-            return Deferred.resolved(response)
-        result: Deferred[R] = Deferred()
-        self._pending[-1].answers.append(_Answer(lambda: result.resolve(response), result.fail))
-        return result
-
-    def _after_commit(self, committed: Deferred[R], continuation: Callable[[], Deferred[R]]) -> Deferred[R]:
-        answered: Deferred[R] = Deferred()
-
-        def on_committed(outcome: Deferred[R]) -> None:
-            if outcome.error is not None:
-                answered.fail(outcome.error)
-            else:
-                continuation().when_done(on_continued)
-
-        def on_continued(outcome: Deferred[R]) -> None:
-            error = outcome.error
-            if error is None:
-                answered.resolve(outcome.result())
-            else:
-                answered.fail(error if isinstance(error, KafkaError) else self._refusal(error))
-
-        committed.when_done(on_committed)
-        return answered
+        pending.settle(None)
 
     def _stop(self, error: BaseException) -> None:
         """The log failed: drops uncommitted decisions and takes no more."""
@@ -374,19 +354,18 @@ class Controller:
 
     def _drop_uncommitted(self, error: BaseException) -> None:
         self._replayer = MetadataReplayer(self.image)
-        pending, self._pending = self._pending, deque()
-        for decision in pending:
-            for answer in decision.answers:
-                answer.fail(error)
+        self._gate.fail(error)
 
     def _not_active(self) -> KafkaError:
         return KafkaError(ErrorCode.NOT_CONTROLLER, f"node {self._log.node_id} is not the active controller")
 
-    def _refusal(self, error: BaseException) -> BaseException:
-        """The error of a request whose records were not appended."""
+    def _refuse(self, error: BaseException) -> NoReturn:
+        """Raises the error of a request whose records were not appended."""
         if isinstance(error, NotLeaderError):
-            return self._not_active()
+            raise self._not_active() from error
         if isinstance(error, OSError):
-            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the metadata log cannot be written: {error.strerror}")
-        assert isinstance(error, MetadataLogFailedError), "an append fails in one of three ways"
-        return error
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"the metadata log cannot be written: {error.strerror}"
+            ) from error
+        assert isinstance(error, (KafkaError, MetadataLogFailedError)), "an append fails in one of three ways"
+        raise error

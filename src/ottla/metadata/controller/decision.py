@@ -8,10 +8,11 @@ randomness come from the context.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from random import Random
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from ottla.decisions import Decision as BaseDecision
 from ottla.metadata.controller.liveness import Liveness
 from ottla.metadata.image import MetadataImage
 from ottla.model.config import BrokerConfig
@@ -72,13 +73,24 @@ class DecisionContext(NamedTuple):
     kraft_version: KraftVersion | None = None
 
 
-class Decision(NamedTuple, Generic[R]):
-    records: list[Any]
-    response: R
-    # Decided right after this decision, on top of its records.
-    follow_up: Callable[[DecisionContext], Decision[Any]] | None = None
-    # Runs after the commit and provides the response instead of `response`.
-    after_commit: Callable[[], Deferred[R]] | None = None
+class Decision(BaseDecision[R]):
+    """A decision of the controller may wait for the quorum as well (`kraft.version`)."""
+
+    __slots__ = ("after_commit",)
+
+    following: Callable[[DecisionContext], Decision[R]] | None
+
+    def __init__(
+        self,
+        records: Sequence[Any],
+        response: R,
+        *,
+        following: Callable[[DecisionContext], Decision[R]] | None = None,
+        after_commit: Callable[[], Deferred[R]] | None = None,
+    ) -> None:
+        super().__init__(records, response, following=following)
+        # Runs after the commit and provides the response instead of `response`.
+        self.after_commit = after_commit
 
 
 def ensure_bounded(record_count: int) -> None:

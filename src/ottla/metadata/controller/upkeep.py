@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from ottla.decisions import Repeater
 from ottla.metadata.controller.cluster import decide_write_no_op
 from ottla.metadata.controller.decision import Decision, DecisionContext
 from ottla.metadata.controller.elections import decide_balance_leaders, decide_unclean_elections
@@ -22,7 +23,7 @@ from ottla.model.deferred import Deferred
 
 if TYPE_CHECKING:
     from ottla.model.config import BrokerConfig
-    from ottla.model.ports import Timer, World
+    from ottla.model.ports import World
 
 __all__ = ["LeaderUpkeep"]
 
@@ -38,34 +39,20 @@ class LeaderUpkeep:
     """Runs while the controller of this node is active."""
 
     def __init__(self, *, world: World, controller: Submits, config: BrokerConfig) -> None:
-        self._world = world
         self._controller = controller
         self._config = config
-        self._timers: dict[str, Timer] = {}
+        self._repeater = Repeater(world.scheduler)
 
     def start(self) -> None:
-        assert not self._timers, "already started"
-        if self._config.auto_leader_rebalance_enable:
-            interval = float(self._config.leader_imbalance_check_interval_seconds)
-            self._plan("balance", interval, interval, decide_balance_leaders)
-        interval = self._config.unclean_leader_election_interval_ms / 1000
-        self._plan("unclean", interval, interval, decide_unclean_elections)
-        if self._config.metadata_max_idle_interval_ms:
-            interval = self._config.metadata_max_idle_interval_ms / 1000
-            self._plan("idle", interval, interval, decide_write_no_op)
+        config = self._config
+        if config.auto_leader_rebalance_enable:
+            self._every(config.leader_imbalance_check_interval_seconds, "balance", decide_balance_leaders)
+        self._every(config.unclean_leader_election_interval_ms / 1000, "unclean", decide_unclean_elections)
+        if config.metadata_max_idle_interval_ms:
+            self._every(config.metadata_max_idle_interval_ms / 1000, "idle", decide_write_no_op)
 
     def stop(self) -> None:
-        for timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
+        self._repeater.stop()
 
-    def _plan(self, name: str, delay: float, interval: float, decide: Decide) -> None:
-        def on_decided(decided: Deferred[bool]) -> None:
-            # A controller that has failed or is no longer active gives no answer: the next attempt waits its turn.
-            has_more = decided.error is None and decided.result()
-            if name in self._timers:
-                self._plan(name, 0.0 if has_more else interval, interval, decide)
-
-        self._timers[name] = self._world.scheduler.call_later(
-            delay, lambda: self._controller.submit(decide).when_done(on_decided)
-        )
+    def _every(self, seconds: float, name: str, decide: Decide) -> None:
+        self._repeater.every(lambda: seconds, name, lambda: self._controller.submit(decide))

@@ -6,6 +6,7 @@ come in with the request: nothing here draws a random number.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.classic.group import ClassicGroup, select_protocol
@@ -27,6 +28,7 @@ from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 if TYPE_CHECKING:
     from ottla.coordinator.group.state import GroupShard
+    from ottla.coordinator.runtime import CoordinatorRecord
 
 __all__ = ["JoinAttempt", "JoinDecision", "decide_join"]
 
@@ -85,7 +87,7 @@ def decide_join(shard: GroupShard, attempt: JoinAttempt, now_ms: int) -> JoinDec
         if request.member_id:
             return attempt.refuse(ErrorCode.UNKNOWN_MEMBER_ID)
         # A group exists from the first JoinGroup request on.
-        return Decision.first([new_group_record(group_id, now_ms)], lambda: decide_join(shard, attempt, now_ms))
+        return _join_new_group(attempt, [new_group_record(group_id, now_ms)])
     if not isinstance(group, ClassicGroup):
         return attempt.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "")
     if not _has_room(group, request.member_id, shard.config.group_max_size):
@@ -102,8 +104,11 @@ def _join_consumer_group(shard: GroupShard, group: ConsumerGroup, attempt: JoinA
         return decide_classic_join(shard, group, attempt, now_ms)
     if attempt.request.member_id:
         return attempt.refuse(ErrorCode.UNKNOWN_MEMBER_ID)
-    records = [*group.tombstones(), new_group_record(group.group_id, now_ms)]
-    return Decision.first(records, lambda: decide_join(shard, attempt, now_ms))
+    return _join_new_group(attempt, [*group.tombstones(), new_group_record(group.group_id, now_ms)])
+
+
+def _join_new_group(attempt: JoinAttempt, records: Sequence[CoordinatorRecord]) -> JoinDecision:
+    return Decision.first(records, lambda shard, now_ms: decide_join(shard, attempt, now_ms))
 
 
 def _has_room(group: ClassicGroup, member_id: str, size_max: int) -> bool:
@@ -206,7 +211,7 @@ def _keep_static(
         leader_id=new.member_id if group.is_leader(old.member_id) else None,
     )
 
-    def answer() -> JoinDecision:
+    def answer(_shard: GroupShard, _now_ms: int) -> JoinDecision:
         member = group.members[new.member_id]
         # The record holds only the protocol that the group uses.
         group.update(

@@ -82,7 +82,7 @@ def _store_assignment(group: ClassicGroup, request: SyncGroupRequest, now_ms: in
             code = error.code
             schedule_now(group, "unassigned", lambda group, now_ms: _decide_unassigned(group, generation, code, now_ms))
 
-    def answer() -> SyncDecision:
+    def answer(_shard: GroupShard, _now_ms: int) -> SyncDecision:
         _on_sync(group, leader_id)
         own: Deferred[SyncGroupResponse] = Deferred()
         group.soft.wait_for_sync(leader_id, own)
@@ -96,9 +96,7 @@ def _store_assignment(group: ClassicGroup, request: SyncGroupRequest, now_ms: in
         return Decision((), own, answers=answers, on_settled=on_settled)
 
     record = group_record(group, now_ms=now_ms, assignments=assignments)
-    decision = Decision.first([record], answer)
-    decision.on_settled = on_settled
-    return decision
+    return Decision.first([record], answer, on_refused=on_settled)
 
 
 def _decide_unassigned(group: ClassicGroup, generation: int, code: ErrorCode, now_ms: int) -> Decision[None]:

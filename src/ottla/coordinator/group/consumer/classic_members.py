@@ -73,7 +73,6 @@ def decide_classic_join(shard: GroupShard, group: ConsumerGroup, attempt: JoinAt
             target = TargetOfMember(progress.epoch, group.target_of(member_id, request.group_instance_id))
             updated = reconcile_member(progress, target, owned=owned, has_subscription_changed=has_subscription_changed)
         return downgrade_replacing(
-            shard,
             group,
             replaced,
             updated,
@@ -89,13 +88,13 @@ def decide_classic_join(shard: GroupShard, group: ConsumerGroup, attempt: JoinAt
         has_subscription_changed=has_subscription_changed,
     )
 
-    def answer() -> JoinDecision:
+    def answer(shard: GroupShard, _now_ms: int) -> JoinDecision:
         shard.timers.cancel(join_key(group.group_id, member_id))
         expect_heartbeat(shard, group.group_id, reconciled)
         _expect(shard, sync_key, group.group_id, reconciled, "it has not synced in time")
         return Decision((), _joined(attempt, member_id, generation=reconciled.member_epoch))
 
-    return Decision.first(records, answer)
+    return Decision.first(records, answer) if records else answer(shard, now_ms)
 
 
 def _updated(

@@ -57,7 +57,7 @@ def _can_downgrade(group: ConsumerGroup, rest: Iterable[ConsumerMember], size: i
 
 
 def downgrade_without(
-    shard: GroupShard, group: ConsumerGroup, leaving: Collection[ConsumerMember], response: R, now_ms: int
+    group: ConsumerGroup, leaving: Collection[ConsumerMember], response: R, now_ms: int
 ) -> Decision[R]:
     gone = {member.member_id for member in leaving}
     rest = [member for member in group.members.values() if member.member_id not in gone]
@@ -65,7 +65,7 @@ def downgrade_without(
     records = [*group_tombstones(group), group_record(draft, now_ms=now_ms)]
     former_ids = list(group.members)
 
-    def rebalance() -> Decision[R]:
+    def rebalance(shard: GroupShard, now_ms: int) -> Decision[R]:
         answers: AnswerList = []
         classic = _begin(shard, draft, former_ids)
         prepare(classic, answers, now_ms, "the last member of the consumer protocol has left")
@@ -75,7 +75,6 @@ def downgrade_without(
 
 
 def downgrade_replacing(
-    shard: GroupShard,
     group: ConsumerGroup,
     replaced: ConsumerMember,
     joining: ConsumerMember,
@@ -93,7 +92,7 @@ def downgrade_replacing(
     former_ids = list(group.members)
     is_assignment_stale = group.assignment_epoch < group_epoch
 
-    def begin() -> Decision[R]:
+    def begin(shard: GroupShard, now_ms: int) -> Decision[R]:
         answers: AnswerList = []
         classic = _begin(shard, draft, former_ids)
         if is_assignment_stale:

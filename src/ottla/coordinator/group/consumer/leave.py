@@ -72,7 +72,7 @@ def remove_members(
     if not members:
         return Decision((), response)
     if can_downgrade_without(group, members):
-        return downgrade_without(shard, group, members, response, now_ms)
+        return downgrade_without(group, members, response, now_ms)
     group_id = group.group_id
     gone = {member.member_id for member in members}
     records: list[CoordinatorRecord] = []
