@@ -81,7 +81,9 @@ class Run:
         self._lifecycle_s = lifecycle.SECONDS * self._runs if lives else 0.0
         # Those that are not about Apache Kafka: nodes of their own, beside something else.
         specials = [*testing.SPECIALS, *metrics.SPECIALS, *spark_read.SPECIALS, *pipelines.SPECIALS]
-        self._specials = [one for one in specials if re.search(options.cases, one[0]) and not options.peer_only]
+        self._specials = [
+            special for special in specials if re.search(options.cases, special[0]) and not options.peer_only
+        ]
         self._specials_s = sum(seconds for _, seconds, _ in self._specials) * self._runs
         self._cases = choose(
             quick=options.quick,
@@ -156,9 +158,9 @@ class Run:
             brokers = {who: stack.enter_context(make(directory / who, settings)) for who, make in makers.items()}
             wanted = {name for case in cases for name in case.floors}
             floors: dict[str, Broker] = {
-                one.name: stack.enter_context(one(directory / one.__name__, settings))
-                for one in floors_here()
-                if one.name in wanted
+                floor.name: stack.enter_context(floor(directory / floor.__name__, settings))
+                for floor in floors_here()
+                if floor.name in wanted
             }
             warm_up(brokers, opened)
             rehearse([case for case in cases if case.floors], brokers, opened, seconds=self._rehearsal_s)

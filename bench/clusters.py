@@ -98,10 +98,10 @@ def killed_leader_case() -> Case:
     def run(broker: Broker, clients: Clients) -> Metrics:  # noqa: ARG001
         assert isinstance(broker, BrokerCluster)
         controller = active_controller(broker)
-        leader, *others = [node_id for node_id in broker.node_ids if node_id != controller]
+        leader, *followers = [node_id for node_id in broker.node_ids if node_id != controller]
         name = f"bench-{next(topic_numbers)}"
         admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
-        done(admin.create_topics([NewTopic(name, 1, replica_assignment=[[leader, controller, *others]])]))
+        done(admin.create_topics([NewTopic(name, 1, replica_assignment=[[leader, controller, *followers]])]))
         wait_in_sync(broker.bootstrap, name, 1)
         producer = impatient_producer(broker.bootstrap)
         acknowledge(producer, name)

@@ -116,7 +116,9 @@ def wait_in_sync(bootstrap: str, name: str, count: int) -> None:
 
     def is_whole() -> bool:
         partitions = admin.list_topics(name, timeout=30).topics[name].partitions.values()
-        return len(partitions) == count and all(each.leader >= 0 and len(each.isrs) == 3 for each in partitions)
+        return len(partitions) == count and all(
+            partition.leader >= 0 and len(partition.isrs) == 3 for partition in partitions
+        )
 
     until(is_whole, f"all partitions of {name} are in sync")
 
@@ -129,8 +131,8 @@ def _quorum(cluster: BrokerCluster) -> ResponsePartitionData:
     wanted = RequestTopicData(topic_name="__cluster_metadata", partitions=[RequestPartitionData(partition_index=0)])
     with RawClient(cluster.address(1)) as client:
         answer = client.call(DescribeQuorumRequest(topics=[wanted]), 2)
-    found: ResponsePartitionData = answer.topics[0].partitions[0]
-    return found
+    data: ResponsePartitionData = answer.topics[0].partitions[0]
+    return data
 
 
 def _is_created(address: str, name: str) -> bool:

@@ -125,14 +125,14 @@ class Files:
         """The answer, and whether it has any records."""
         header, request = parse_request(frame)
         assert isinstance(request, FetchRequest)
-        found = False
+        has_data = False
         topics = []
         for topic in request.topics:
             partitions = []
             for wanted in topic.partitions:
                 file = self._file(wanted.partition)
                 region = file.region(wanted.fetch_offset, wanted.partition_max_bytes)
-                found = found or region is not None
+                has_data = has_data or region is not None
                 partitions.append(
                     PartitionData(
                         partition_index=wanted.partition,
@@ -145,7 +145,7 @@ class Files:
                 )
             topics.append(FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=partitions))
         answer = FetchResponse(responses=topics)
-        return response_parts(FETCH, header.api_version, header.correlation_id, answer), found
+        return response_parts(FETCH, header.api_version, header.correlation_id, answer), has_data
 
     def _begin(self, topic: bytes) -> None:
         self._topic = topic
@@ -214,8 +214,8 @@ class Connection:
         if api_key == PRODUCE:
             return [self._files.produce(frame)]
         if api_key == FETCH:
-            parts, found = self._files.fetch(frame)
-            if found:
+            parts, has_data = self._files.fetch(frame)
+            if has_data:
                 return parts
             self._loop.call_later(EMPTY_ANSWER_AFTER_S, self._send, parts)
             return []
@@ -240,7 +240,7 @@ class Connection:
                     part.length -= sent
                     if not part.length:
                         unsent.popleft()
-                elif len(unsent) > 1 and not any(isinstance(one, FileRegion) for one in unsent):
+                elif len(unsent) > 1 and not any(isinstance(part, FileRegion) for part in unsent):
                     joined = b"".join(unsent)  # type: ignore[arg-type]
                     unsent.clear()
                     unsent.append(joined)

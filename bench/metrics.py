@@ -98,7 +98,7 @@ class _Uncounted(ast.NodeTransformer):
         return node
 
     def visit_If(self, node: ast.If) -> ast.AST:
-        if any(isinstance(one, ast.Attribute) and one.attr == "timed_next" for one in ast.walk(node.test)):
+        if any(isinstance(inner, ast.Attribute) and inner.attr == "timed_next" for inner in ast.walk(node.test)):
             self.removed += 1
             return ast.copy_location(ast.Pass(), node)
         self.generic_visit(node)
@@ -140,7 +140,7 @@ def measure_counting(package: Path, directory: Path, runs: int) -> Result:
         replace(case, in_flight=5, requests=case.requests // ROUND_SHARE) for case in micro.CASES if case.name in CASES
     ]
     assert len(cases) == len(CASES)
-    found: dict[str, Metrics] = {PEER: {}, OURS: {}}
+    figures: dict[str, Metrics] = {PEER: {}, OURS: {}}
     with ExitStack() as stack:
         ours, twin = copies(package, directory)
         nodes = {name: stack.enter_context(micro.node(root)) for name, root in ((PEER, twin), (OURS, ours))}
@@ -152,9 +152,9 @@ def measure_counting(package: Path, directory: Path, runs: int) -> Result:
                 for number in range(runs * ROUNDS)
             ]
             for name in nodes:
-                found[name][f"{case.name}, µs"] = min(each[name] for each in rounds)
+                figures[name][f"{case.name}, µs"] = min(round_figures[name] for round_figures in rounds)
     # A single kind of request is not measured more exactly than what is to be found; together they are.
-    measured = {name: [{**metrics, TOGETHER: sum(metrics.values())}] for name, metrics in found.items()}
+    measured = {name: [{**metrics, TOGETHER: sum(metrics.values())}] for name, metrics in figures.items()}
     return _result(COUNTING, {TOGETHER: COUNTING_GOAL}, measured)
 
 

@@ -229,9 +229,9 @@ def node(root: Path) -> Iterator[tuple[int, int]]:
         try:
             assert process.stdout is not None
             line = next(line for line in process.stdout if line.startswith("ready"))
-            found = re.search(r":(\d+)", line)
-            assert found is not None, line
-            yield process.pid, int(found[1])
+            match = re.search(r":(\d+)", line)
+            assert match is not None, line
+            yield process.pid, int(match[1])
         finally:
             process.terminate()
             process.wait()

@@ -193,11 +193,11 @@ def _latencies(
                 contestant.wait_for(pulse.has_begun)
                 pulse.settle()
                 for _ in range(runs):
-                    found = sorted(pulse.latencies_ms(int(PULSE_RATE * LATENCY_S)))
-                    if not found:
+                    latencies_ms = sorted(pulse.latencies_ms(int(PULSE_RATE * LATENCY_S)))
+                    if not latencies_ms:
                         raise CaseFailedError(contestant.complaints())
-                    p99 = found[int(len(found) * 0.99)]
-                    measured[who].append({"p50 ms": statistics.median(found), "p99 ms": p99})
+                    p99 = latencies_ms[int(len(latencies_ms) * 0.99)]
+                    measured[who].append({"p50 ms": statistics.median(latencies_ms), "p99 ms": p99})
     shutil.rmtree(directory)
     return measured
 
@@ -209,9 +209,9 @@ def measure_idle(package: Path, directory: Path, runs: int) -> Result:
         found = []
         for count in (IDLE_CONNECTORS, 2 * IDLE_CONNECTORS):
             place = directory / str(count)
-            connectors = [each for number in range(count // 2) for each in idle_pair(place, number)]
+            connectors = [connector for number in range(count // 2) for connector in idle_pair(place, number)]
             with ottla_connect(cluster.bootstrap, place, connectors, package) as worker:
-                outputs = [place / each["file"] for each in connectors if each["name"].startswith("out")]
+                outputs = [place / connector["file"] for connector in connectors if connector["name"].startswith("out")]
                 worker.wait_for(functools.partial(_have_lines, outputs), pause_s=0.2)
                 found.append([_idle_run(worker) for _ in range(runs)])
         few, many = found
@@ -298,7 +298,7 @@ def _ends(bootstrap: str, topic: str) -> list[int]:
 
 def _committed(bootstrap: str, group: str, topic: str) -> list[int]:
     wanted = [TopicPartition(topic, number) for number in range(PARTITIONS)]
-    return [max(each.offset, 0) for each in _asking(bootstrap, group).committed(wanted, timeout=10)]
+    return [max(position.offset, 0) for position in _asking(bootstrap, group).committed(wanted, timeout=10)]
 
 
 @functools.cache

@@ -75,10 +75,10 @@ def planned_seconds(case: Case, *, runs: int) -> float:
 
 def by_settings(cases: Sequence[Case]) -> list[list[Case]]:
     """Cases that share their brokers together, those with the common settings first."""
-    found: dict[Pair, list[Case]] = defaultdict(list)
+    by_pair: dict[Pair, list[Case]] = defaultdict(list)
     for case in cases:
-        found[_pair(case)].append(case)
-    return [found[pair] for pair in sorted(found, key=lambda pair: (pair[0], len(pair[1])))]
+        by_pair[_pair(case)].append(case)
+    return [by_pair[pair] for pair in sorted(by_pair, key=lambda pair: (pair[0], len(pair[1])))]
 
 
 def _pair(case: Case) -> Pair:

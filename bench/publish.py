@@ -89,7 +89,7 @@ def read_results(path: Path) -> tuple[list[Result], Circumstances]:
         Result(
             case["group"],
             case["name"],
-            [Figure(one["metric"], goal_of(one["goal"]), one["runs"]) for one in case["figures"]],
+            [Figure(figure["metric"], goal_of(figure["goal"]), figure["runs"]) for figure in case["figures"]],
             case["error"],
             case["seconds"],
             case.get("cut"),

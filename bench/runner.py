@@ -80,21 +80,21 @@ class Result:
     def floors_of(self, figure: Figure) -> dict[str, Figure]:
         """What servers pay for the same that are no brokers, as far as that was measured."""
         named = {floor_row(name, figure.metric): name for name in (FLOOR, NATIVE_FLOOR)}
-        return {named[one.metric]: one for one in self.figures if one.metric in named}
+        return {named[figure.metric]: figure for figure in self.figures if figure.metric in named}
 
     @property
     def others_share(self) -> float | None:
         """How much of the machine went to neither contestant nor client, in the median run."""
-        found = [figure for figure in self.figures if figure.metric == "others"]
-        return statistics.median(share for runs in found[0].runs.values() for share in runs) if found else None
+        shares = [figure for figure in self.figures if figure.metric == "others"]
+        return statistics.median(share for runs in shares[0].runs.values() for share in runs) if shares else None
 
 
 def grouped(results: Sequence[Result]) -> dict[str, list[Result]]:
     """By group, in the order in which the groups first came; a group need not have been measured in one go."""
-    found: dict[str, list[Result]] = {}
+    by_name: dict[str, list[Result]] = {}
     for result in results:
-        found.setdefault(result.group, []).append(result)
-    return found
+        by_name.setdefault(result.group, []).append(result)
+    return by_name
 
 
 def run_case(
@@ -129,7 +129,7 @@ def run_case(
 
 def add_floor(result: Result, name: str, metric: str, runs: Sequence[Metrics]) -> None:
     """A figure behind the broker's own, in our column, so that its ratio is the best that anybody could reach."""
-    at, own = next((at, one) for at, one in enumerate(result.figures) if one.metric == metric)
+    at, own = next((at, figure) for at, figure in enumerate(result.figures) if figure.metric == metric)
     floor = Figure(floor_row(name, metric), None, {PEER: own.runs[PEER], OURS: [run[metric] for run in runs]})
     result.figures.insert(at + 1, floor)
 

@@ -84,7 +84,7 @@ def measure(count: int) -> dict[str, float]:
             "start CPU s": started_cpu_s,
             "RSS after start MB": resident_bytes(node.pid) / 1e6,
             "idle CPU %": (cpu_seconds(node.pid) - started_cpu_s) / IDLE_S * 100,
-            "metadata log KB": sum(each.stat().st_size for each in data.glob("__cluster_metadata-0/*.log")) / 1e3,
+            "metadata log KB": sum(segment.stat().st_size for segment in data.glob("__cluster_metadata-0/*.log")) / 1e3,
         }
 
 

@@ -90,16 +90,16 @@ def draw(points: Sequence[Point], paths: Sequence[Path], *, caption: str) -> Non
 
     picture, (above, below) = pyplot.subplots(2, 1, figsize=(10, 6.5), sharex=True)
     for stage, colour in COLOURS.items():
-        own = [each for each in points if each.stage == stage]
+        own = [point for point in points if point.stage == stage]
         if not own:
             continue
-        by_second = {each.second: each.records for each in own}
+        by_second = {point.second: point.records for point in own}
         whole = range(min(by_second), max(by_second) + 1)
         # A batch comes every second or less often: the mean of three of them shows the flow, not the beat.
         smooth = [sum(by_second.get(second + near, 0) for near in (-1, 0, 1)) / 3 for second in whole]
         above.plot(list(whole), smooth, color=colour, linewidth=1.8, label=stage)
-        seconds = [each.second for each in own]
-        medians, slow = [each.median_ms / 1000 for each in own], [each.slow_ms / 1000 for each in own]
+        seconds = [point.second for point in own]
+        medians, slow = [point.median_ms / 1000 for point in own], [point.slow_ms / 1000 for point in own]
         below.plot(seconds, medians, color=colour, linewidth=1.8, label=stage)
         below.fill_between(seconds, medians, slow, color=colour, alpha=0.18, linewidth=0)
     above.set_title("A click from the generator through two topics to Parquet files", loc="left", fontweight="bold")

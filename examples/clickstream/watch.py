@@ -105,7 +105,7 @@ class Watch:
     def line(self) -> str:
         """The same for a terminal that is none."""
         now = time.monotonic()
-        parts = [f"{each.name}: {each.records:,} ({each.records_per_second(now):,.0f}/s)" for each in self.stages]
+        parts = [f"{stage.name}: {stage.records:,} ({stage.records_per_second(now):,.0f}/s)" for stage in self.stages]
         return "; ".join(parts)
 
     def _check(self) -> None:
@@ -117,7 +117,9 @@ class Watch:
     async def _look(self) -> None:
         settings = ConsumerSettings(read_committed=True, auto_offset_reset="earliest", auto_commit=False)
         async with Consumer(self._settings, settings) as consumer:
-            await consumer.assign([one for topic in self._by_topic for one in await consumer.partitions(topic)])
+            await consumer.assign(
+                [partition for topic in self._by_topic for partition in await consumer.partitions(topic)]
+            )
             while True:
                 await self._look_at_topics(consumer)
                 await asyncio.to_thread(self._look_at_files)
@@ -141,7 +143,7 @@ class Watch:
         import pyarrow.parquet
 
         new = set(self._path.glob("region=*/*.parquet")) - self._files
-        for path in sorted(new, key=lambda each: each.stat().st_mtime_ns):
+        for path in sorted(new, key=lambda new_path: new_path.stat().st_mtime_ns):
             self._files.add(path)
             footer = pyarrow.parquet.read_metadata(path)
             column = footer.schema.names.index("at")

@@ -79,7 +79,7 @@ class Supervisor:
                 if not line:
                     selector.unregister(child.stdout)
                     code = self._ended(child)
-                    if self._waiting or all(each.poll() is not None for each in self._children):
+                    if self._waiting or all(child.poll() is not None for child in self._children):
                         return code
                 if line.startswith(b"ready") and child.pid in self._waiting:
                     self._waiting.discard(child.pid)

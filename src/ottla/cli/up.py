@@ -88,7 +88,7 @@ def _up_one(*, port: int, data: str, settings: Mapping[str, str]) -> int:
 
     def on_bound(listeners: list[ListenerInfo]) -> None:
         # Written with the ports that were bound, so that `ottla node --config` starts the same node again.
-        controller_port = next((each.port for each in listeners if each.is_controller), 0)
+        controller_port = next((listener.port for listener in listeners if listener.is_controller), 0)
         write_properties(data, 1, properties(port or listeners[0].port, controller_port))
 
     def on_ready(addresses: list[str], metrics_url: str | None) -> None:
@@ -107,7 +107,7 @@ def _up_many(*, nodes: int, controllers_so_far: int, port: int, data: str, setti
     broker_ports = list(range(port, port + nodes)) if port else free_ports(nodes)
     controllers = controllers_so_far or controller_count(nodes)
     # Only the nodes use the controllers' ports, so any free port that is not a broker's will do.
-    free = [each for each in free_ports(2 * nodes + controllers) if each not in broker_ports]
+    free = [free_port for free_port in free_ports(2 * nodes + controllers) if free_port not in broker_ports]
     metrics_ports = free[controllers : controllers + nodes]
     all_properties = [
         node_properties(
@@ -125,7 +125,9 @@ def _up_many(*, nodes: int, controllers_so_far: int, port: int, data: str, setti
         for node_id in range(1, nodes + 1)
     ]
     format_controllers(all_properties)
-    config_files = [write_properties(data, number, each) for number, each in enumerate(all_properties, start=1)]
+    config_files = [
+        write_properties(data, number, properties) for number, properties in enumerate(all_properties, start=1)
+    ]
     addresses = [f"{HOST}:{broker_port}" for broker_port in broker_ports]
     urls = [] if METRICS_KEY in settings else [f"http://{HOST}:{port}/metrics" for port in metrics_ports]
     return Supervisor(

@@ -30,10 +30,10 @@ class VerbGroup(click.Group):
         return self.verbs if self.verbs is not None else {f"--{name}": name for name in self.commands}
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        found = super().shell_complete(ctx, incomplete)
+        completions = super().shell_complete(ctx, incomplete)
         if incomplete.startswith("-"):
-            found += [CompletionItem(flag) for flag in self.flags if flag.startswith(incomplete)]
-        return found
+            completions += [CompletionItem(flag) for flag in self.flags if flag.startswith(incomplete)]
+        return completions
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         flags = self.flags
@@ -43,11 +43,11 @@ class VerbGroup(click.Group):
         if position < len(args) and args[position] in self.commands:
             args = [args[position], *args[:position], *args[position + 1 :]]
         if args and args[0] not in self.commands and not {"-h", "--help"}.intersection(args[:1]):
-            found = [word for word in args if word in flags]
-            if len({flags[word] for word in found}) > 1:
-                raise click.UsageError(f"{' and '.join(found)} exclude each other.", ctx)
-            if found:
-                args = [flags[found[0]], *[word for word in args if word not in found]]
+            given = [word for word in args if word in flags]
+            if len({flags[word] for word in given}) > 1:
+                raise click.UsageError(f"{' and '.join(given)} exclude each other.", ctx)
+            if given:
+                args = [flags[given[0]], *[word for word in args if word not in given]]
             elif self.default is not None:
                 args = [self.default, *args]
         return super().parse_args(ctx, args)

@@ -52,13 +52,13 @@ class FollowedLimits:
         limits = self.limits
         hosts = [host for host in limits.connections_per_address_overrides if address_bytes(host) is None]
         if hosts:
-            self._workers.submit(_addresses_of, hosts).when_done(lambda found: self._on_found(limits, found))
+            self._workers.submit(_addresses_of, hosts).when_done(lambda resolved: self._on_found(limits, resolved))
 
-    def _on_found(self, limits: AdmissionLimits, found: Deferred[dict[str, str]]) -> None:
-        if limits is not self.limits or found.error is not None:
+    def _on_found(self, limits: AdmissionLimits, resolved: Deferred[dict[str, str]]) -> None:
+        if limits is not self.limits or resolved.error is not None:
             # A newer configuration is being resolved, or the workers' queue is full.
             return
-        addresses = found.result()
+        addresses = resolved.result()
         by_host = limits.connections_per_address_overrides
         overrides = {addresses.get(host, host): limit for host, limit in by_host.items()}
         self._change(replace(limits, connections_per_address_overrides=overrides))

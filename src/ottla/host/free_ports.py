@@ -25,12 +25,12 @@ _descriptors: deque[int] = deque()
 def free_ports(count: int) -> list[int]:
     """Distinct free ports of the loopback address."""
     sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        one.bind((HOST, 0))
-    ports = [int(one.getsockname()[1]) for one in sockets]
+    for bound in sockets:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((HOST, 0))
+    ports = [int(bound.getsockname()[1]) for bound in sockets]
     # Descriptors, because a socket that is open when the interpreter ends causes a ResourceWarning.
-    _descriptors.extend(one.detach() for one in sockets)
+    _descriptors.extend(bound.detach() for bound in sockets)
     while len(_descriptors) > PORTS_KEPT_MAX:
         os.close(_descriptors.popleft())
     return ports

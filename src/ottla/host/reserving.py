@@ -50,5 +50,5 @@ def _fallocate() -> Callable[[int, int, int, int], int] | None:
     except (OSError, AttributeError):
         return None
     function.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
-    found: Callable[[int, int, int, int], int] = function
-    return found
+    call: Callable[[int, int, int, int], int] = function
+    return call

@@ -22,9 +22,9 @@ def cluster() -> None:
 @controller_options
 def cluster_id(session: Session) -> int:
     async def work(admin: AdminClient) -> None:
-        found = await admin.cluster.describe()
-        session.output.say(found.cluster_id)
-        session.output.emit({"clusterId": found.cluster_id})
+        described = await admin.cluster.describe()
+        session.output.say(described.cluster_id)
+        session.output.emit({"clusterId": described.cluster_id})
 
     return session.run(work)
 
@@ -34,19 +34,19 @@ def cluster_id(session: Session) -> int:
 @controller_options
 def describe(session: Session, include_fenced_brokers: bool) -> int:
     async def work(admin: AdminClient) -> None:
-        found = await admin.cluster.describe(fenced=include_fenced_brokers)
-        leaders = {node.node_id: 0 for node in found.brokers}
+        described = await admin.cluster.describe(fenced=include_fenced_brokers)
+        leaders = {node.node_id: 0 for node in described.brokers}
         replicas = dict(leaders)
         # Controllers do not answer requests about partitions.
         topics = {} if session.settings.are_controllers else await admin.topics.all()
         for topic in topics.values():
-            for one in topic.partitions.values():
-                leaders[one.leader] = leaders.get(one.leader, 0) + 1
-                for broker in one.replicas:
+            for partition in topic.partitions.values():
+                leaders[partition.leader] = leaders.get(partition.leader, 0) + 1
+                for broker in partition.replicas:
                     replicas[broker] = replicas.get(broker, 0) + 1
-        session.output.say(f"Cluster {found.cluster_id}")
+        session.output.say(f"Cluster {described.cluster_id}")
         if session.settings.are_controllers:
-            session.output.say(f"Controller {found.controller_id} is active.")
+            session.output.say(f"Controller {described.controller_id} is active.")
         session.output.table(
             ("BROKER", "ADDRESS", "RACK", "STATE", "LEADS", "REPLICAS"),
             [
@@ -58,13 +58,13 @@ def describe(session: Session, include_fenced_brokers: bool) -> int:
                     leaders[node.node_id],
                     replicas[node.node_id],
                 )
-                for node in found.brokers
+                for node in described.brokers
             ],
             right=(0, 4, 5),
         )
         session.output.emit(
             {
-                "clusterId": found.cluster_id,
+                "clusterId": described.cluster_id,
                 "brokers": [
                     {
                         "id": node.node_id,
@@ -75,7 +75,7 @@ def describe(session: Session, include_fenced_brokers: bool) -> int:
                         "leads": leaders[node.node_id],
                         "replicas": replicas[node.node_id],
                     }
-                    for node in found.brokers
+                    for node in described.brokers
                 ],
             }
         )
@@ -88,16 +88,16 @@ def describe(session: Session, include_fenced_brokers: bool) -> int:
 @controller_options
 def list_endpoints(session: Session, include_fenced_brokers: bool) -> int:
     async def work(admin: AdminClient) -> None:
-        found = await admin.cluster.describe(fenced=include_fenced_brokers)
+        described = await admin.cluster.describe(fenced=include_fenced_brokers)
         session.output.table(
             ("ID", "HOST", "PORT", "RACK", "STATE"),
             [
                 (node.node_id, node.host, node.port, node.rack, "fenced" if node.is_fenced else "unfenced")
-                for node in found.brokers
+                for node in described.brokers
             ],
             right=(0, 2),
         )
-        session.output.emit([node._asdict() for node in found.brokers])
+        session.output.emit([node._asdict() for node in described.brokers])
 
     return session.run(work)
 

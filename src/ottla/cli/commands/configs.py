@@ -79,20 +79,20 @@ def describe(session: Session, everything: bool, **given: Any) -> int:
         return describe_quotas(session, quotas)
 
     async def work(admin: AdminClient) -> None:
-        found = await _resources(admin, named_entities(**given))
-        answers = await admin.configs.describe(found, synonyms=True)
+        resources = await _resources(admin, named_entities(**given))
+        answers = await admin.configs.describe(resources, synonyms=True)
         result = []
-        for resource in found:
+        for resource in resources:
             entries = answers[resource]
             if isinstance(entries, KafkaError):
                 session.output.complain(resource.name, entries)
                 continue
             shown = [entry for entry in entries if everything or _is_set(resource, entry)]
             result.append(_as_json(resource, shown))
-            if len(found) > 1 or not shown:
+            if len(resources) > 1 or not shown:
                 session.output.say(f"{_title(resource)}{'' if shown else ' has no settings of its own.'}")
             if shown:
-                _show(session.output, [(one.name, _value(one), _source(one)) for one in shown])
+                _show(session.output, [(entry.name, _value(entry), _source(entry)) for entry in shown])
         session.output.emit(result)
 
     return session.run(work)
@@ -142,7 +142,7 @@ def alter(
 
 def _take_quotas(given: dict[str, Any]) -> list[QuotaComponent]:
     """The quota entity of the options, if they name one; removes the options that apply to quotas only."""
-    found = named_quotas(
+    quotas = named_quotas(
         users=given.pop("users"),
         clients=given.pop("clients"),
         addresses=given.pop("addresses"),
@@ -154,32 +154,34 @@ def _take_quotas(given: dict[str, Any]) -> list[QuotaComponent]:
         types=given["types"],
         names=given["names"],
     )
-    if found and any(value for name, value in given.items() if name not in ("types", "names")):
+    if quotas and any(value for name, value in given.items() if name not in ("types", "names")):
         raise ValueError("Quotas of users, clients and ips are shown and changed alone, without other settings.")
-    return found
+    return quotas
 
 
 async def _resources(admin: AdminClient, named: list[Entity], *, must_be_named: bool = False) -> list[ConfigResource]:
     """Kafka's rule: when settings are described, a type without a name means all entities of the type."""
-    found: list[ConfigResource] = []
+    resources: list[ConfigResource] = []
     for kind, name in named:
         if name == DEFAULT:
-            found.append(ConfigResource(kind, ""))
+            resources.append(ConfigResource(kind, ""))
         elif name is not None:
-            found.append(ConfigResource(kind, name))
+            resources.append(ConfigResource(kind, name))
         elif must_be_named:
             raise Failure("Missing entity name: give a name, or --entity-default for the cluster-wide default.")
         elif kind is ResourceType.TOPIC:
-            found += [ConfigResource(kind, topic) for topic in await admin.topics.names()]
+            resources += [ConfigResource(kind, topic) for topic in await admin.topics.names()]
         elif kind is ResourceType.BROKER:
             await admin.connections.refresh([])
-            found += [ConfigResource(kind, str(one)) for one in sorted(admin.connections.metadata.brokers)]
-            found.append(ConfigResource(kind, ""))
+            resources += [
+                ConfigResource(kind, str(broker_id)) for broker_id in sorted(admin.connections.metadata.brokers)
+            ]
+            resources.append(ConfigResource(kind, ""))
         elif kind is ResourceType.BROKER_LOGGER:
             raise Failure("Loggers belong to a broker; name it by its id.")
         else:
-            found += sorted(await admin.configs.resources(kind))
-    return found
+            resources += sorted(await admin.configs.resources(kind))
+    return resources
 
 
 def _is_set(resource: ConfigResource, entry: ConfigEntry) -> bool:
@@ -226,7 +228,8 @@ def _as_json(resource: ConfigResource, entries: list[ConfigEntry]) -> dict[str, 
                 "sensitive": entry.is_sensitive,
                 "readOnly": entry.is_read_only,
                 "synonyms": [
-                    {"source": one.source.name, "name": one.name, "value": one.value} for one in entry.synonyms
+                    {"source": synonym.source.name, "name": synonym.name, "value": synonym.value}
+                    for synonym in entry.synonyms
                 ],
             }
             for entry in entries

@@ -64,10 +64,10 @@ def plugins(plugin_path: str) -> None:
     _needs_extra()
     from ottla.connect.plugins import Plugins
 
-    found = Plugins([each.strip() for each in plugin_path.split(",") if each.strip()])
-    for one in found.all():
-        click.echo(f"{one.kind:15} {one.version:10} {one.name}")
-    for name, reason in found.failures.items():
+    plugins = Plugins([directory.strip() for directory in plugin_path.split(",") if directory.strip()])
+    for plugin in plugins.all():
+        click.echo(f"{plugin.kind:15} {plugin.version:10} {plugin.name}")
+    for name, reason in plugins.failures.items():
         click.echo(f"not usable: {name}: {reason}", err=True)
 
 
@@ -102,10 +102,10 @@ def _worker_config(worker: Path, overrides: tuple[str, ...], *, distributed: boo
     from ottla.model.config.parse import parse_properties
 
     properties = dict(parse_properties(worker.read_text()))
-    for each in overrides:
-        key, equals, value = each.partition("=")
+    for override in overrides:
+        key, equals, value = override.partition("=")
         if not equals:
-            raise Failure(f"--override {each} has no '='.")
+            raise Failure(f"--override {override} has no '='.")
         properties[key.strip()] = value
     try:
         return WorkerConfig(properties, distributed=distributed)

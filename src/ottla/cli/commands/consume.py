@@ -176,15 +176,17 @@ async def _begin(consumer: Consumer, where: _Where) -> None:
                     f"ottla: There is no topic {topic!r} yet; waiting for it. Ctrl-C ends the command.", file=sys.stderr
                 )
         return
-    one = TopicPartition(where.topics[0], where.partition)
-    if one not in await consumer.partitions(one.topic):
-        raise Failure(f"There is no partition {one}. 'ottla topics describe {one.topic}' shows all partitions.")
-    await consumer.assign([one])
+    partition = TopicPartition(where.topics[0], where.partition)
+    if partition not in await consumer.partitions(partition.topic):
+        raise Failure(
+            f"There is no partition {partition}. 'ottla topics describe {partition.topic}' shows all partitions."
+        )
+    await consumer.assign([partition])
     text = where.offset or ("earliest" if consumer.settings.auto_offset_reset == "earliest" else "latest")
     if text.isdecimal():
-        consumer.seek(one, int(text))
+        consumer.seek(partition, int(text))
     else:
-        await consumer.seek_to(EARLIEST if text == "earliest" else LATEST, one)
+        await consumer.seek_to(EARLIEST if text == "earliest" else LATEST, partition)
 
 
 def _where(topics: tuple[str, ...], include: str | None, partition: int | None, offset: str | None) -> _Where:

@@ -20,15 +20,19 @@ async def describe_credentials(
     """Shows the credentials of one user or of all; does nothing if the options name more than users."""
     if [component.kind for component in components] != ["user"] or components[0].match is QuotaMatch.DEFAULT:
         return []
-    found = await admin.credentials.describe([] if components[0].name is None else [components[0].name])
-    if found:
+    credentials = await admin.credentials.describe([] if components[0].name is None else [components[0].name])
+    if credentials:
         session.output.table(
             ("USER", "CREDENTIAL", "ITERATIONS"),
-            [(user, mechanism, count) for user, kept in sorted(found.items()) for mechanism, count in kept.items()],
+            [
+                (user, mechanism, count)
+                for user, kept in sorted(credentials.items())
+                for mechanism, count in kept.items()
+            ],
         )
     return [
         {"entity": {"user": user}, "credentials": {str(mechanism): count for mechanism, count in kept.items()}}
-        for user, kept in sorted(found.items())
+        for user, kept in sorted(credentials.items())
     ]
 
 

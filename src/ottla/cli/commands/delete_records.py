@@ -34,11 +34,11 @@ def delete_records(session: Session, words: tuple[str, ...], offset_json_file: s
     async def work(admin: AdminClient) -> None:
         confirm(f"Delete records of {counted(len(before), 'partition')} for good?", yes=yes)
         rows = []
-        for one, answer in sorted((await admin.offsets.delete_records(before)).items()):
+        for partition, answer in sorted((await admin.offsets.delete_records(before)).items()):
             if isinstance(answer, KafkaError):
-                session.output.complain(str(one), answer)
+                session.output.complain(str(partition), answer)
             else:
-                rows.append((one.topic, one.partition, answer))
+                rows.append((partition.topic, partition.partition, answer))
         session.output.table(("TOPIC", "PARTITION", "FIRST OFFSET"), rows, right=(1, 2))
         session.output.emit([{"topic": row[0], "partition": row[1], "lowWatermark": row[2]} for row in rows])
 

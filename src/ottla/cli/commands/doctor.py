@@ -38,8 +38,8 @@ STYLES = {"wrong": "bold red", "risk": "yellow", "hint": "cyan"}
 @cluster_options
 def doctor(session: Session, config: str | None, seconds: float, transaction_minutes: float) -> int:
     if config is not None:
-        found = examine_properties(read_properties(config))
-        _show(session, found, [], looked="the file")
+        findings = examine_properties(read_properties(config))
+        _show(session, findings, [], looked="the file")
         return session.output.exit_code
 
     # A broker that hangs must not hide the findings about the other brokers.
@@ -60,9 +60,9 @@ def doctor(session: Session, config: str | None, seconds: float, transaction_min
     return session.run(work)
 
 
-def _show(session: Session, found: list[Finding], unknown: list[str], *, looked: str) -> None:
-    session.output.emit({"findings": [one._asdict() for one in found], "unknown": unknown})
-    session.output.failed |= any(one.severity == "wrong" for one in found)
+def _show(session: Session, findings: list[Finding], unknown: list[str], *, looked: str) -> None:
+    session.output.emit({"findings": [finding._asdict() for finding in findings], "unknown": unknown})
+    session.output.failed |= any(finding.severity == "wrong" for finding in findings)
     if session.output.as_json:
         return
     from rich.console import Console
@@ -71,13 +71,13 @@ def _show(session: Session, found: list[Finding], unknown: list[str], *, looked:
 
     console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
     table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 1, 0, 0))
-    for one in found:
-        table.add_row(Text(one.severity, style=STYLES[one.severity]), Text(one.what))
-        table.add_row("", Text(f"→ {one.fix}", style="dim"))
+    for finding in findings:
+        table.add_row(Text(finding.severity, style=STYLES[finding.severity]), Text(finding.what))
+        table.add_row("", Text(f"→ {finding.fix}", style="dim"))
     for what in unknown:
         table.add_row("", Text(f"Not looked at: {what}", style="dim"))
     with console.capture() as capture:
         console.print(table)
     print("\n".join(line.rstrip() for line in capture.get().splitlines()))
-    verdict = counted(len(found), "finding") if found else "Nothing is wrong"
+    verdict = counted(len(findings), "finding") if findings else "Nothing is wrong"
     console.print(f"{verdict} ({looked}).")

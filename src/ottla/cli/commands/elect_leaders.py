@@ -61,13 +61,13 @@ def elect_leaders(
             confirm("An unclean election may lose records. Continue?", yes=yes)
         results = await admin.partitions.elect(election, None if all_topic_partitions else wanted)
         done, needless = [], []
-        for one, error in sorted(results.items()):
+        for topic_partition, error in sorted(results.items()):
             if error is None:
-                done.append(str(one))
+                done.append(str(topic_partition))
             elif error.code == ErrorCode.ELECTION_NOT_NEEDED:
-                needless.append(str(one))
+                needless.append(str(topic_partition))
             else:
-                session.output.complain(str(one), error)
+                session.output.complain(str(topic_partition), error)
         if done:
             session.output.say(f"Elected a leader of {', '.join(done)}.")
         if needless and not all_topic_partitions:
@@ -82,6 +82,6 @@ def elect_leaders(
 def _read(text: str) -> list[TopicPartition]:
     try:
         content = json.loads(text)
-        return [TopicPartition(str(one["topic"]), int(one["partition"])) for one in content["partitions"]]
+        return [TopicPartition(str(entry["topic"]), int(entry["partition"])) for entry in content["partitions"]]
     except (ValueError, KeyError, TypeError):
         raise ValueError('The file must look like {"partitions": [{"topic": "t", "partition": 0}]}.') from None

@@ -37,21 +37,23 @@ def features() -> None:
 def describe(session: Session) -> int:
     async def work(admin: AdminClient) -> None:
         await admin.connections.refresh([])
-        found = await admin.cluster.features()
+        described = await admin.cluster.features()
         session.output.table(
             ("FEATURE", "LEVEL", "FROM", "TO"),
             [
                 (
-                    one.name,
-                    shown_level(one.name, one.finalized or 0),
-                    shown_level(one.name, one.supported_min),
-                    shown_level(one.name, one.supported_max),
+                    feature.name,
+                    shown_level(feature.name, feature.finalized or 0),
+                    shown_level(feature.name, feature.supported_min),
+                    shown_level(feature.name, feature.supported_max),
                 )
-                for one in found.features
+                for feature in described.features
             ],
         )
-        session.output.say(f"\nEpoch {found.epoch}")
-        session.output.emit({"epoch": found.epoch, "features": [one._asdict() for one in found.features]})
+        session.output.say(f"\nEpoch {described.epoch}")
+        session.output.emit(
+            {"epoch": described.epoch, "features": [feature._asdict() for feature in described.features]}
+        )
 
     return session.run(work)
 
@@ -144,7 +146,7 @@ def _release_levels(release: str) -> dict[str, int]:
 def _levels(
     given: tuple[str, ...], release: str | None, metadata: str | None, *, upward: bool = False
 ) -> dict[str, int]:
-    if sum(bool(one) for one in (given, release, metadata)) != 1:
+    if sum(bool(option) for option in (given, release, metadata)) != 1:
         raise click.UsageError("Choose exactly one of --feature, --metadata and --release-version.")
     if release is not None:
         # An upgrade to level 0 would be refused.

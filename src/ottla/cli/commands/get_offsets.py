@@ -46,23 +46,29 @@ def get_offsets(
     wanted = parse_partition_filter(topic_partitions, "|".join([*names, *([topic] if topic else [])]), partitions)
 
     async def work(admin: AdminClient) -> None:
-        found = [
+        selected = [
             TopicPartition(name, number)
             for name, info in sorted((await admin.topics.all()).items())
             if not (exclude_internal_topics and info.is_internal)
             for number in info.partitions
             if wanted(name, number)
         ]
-        if not found:
+        if not selected:
             raise Failure("No partition matches. 'ottla topics list' shows all topics.")
-        offsets = await admin.offsets.find(dict.fromkeys(found, time))
+        offsets = await admin.offsets.find(dict.fromkeys(selected, time))
         rows = []
-        for one in found:
-            answer = offsets[one]
+        for selected_partition in selected:
+            answer = offsets[selected_partition]
             if isinstance(answer, KafkaError):
-                session.output.complain(str(one), answer)
+                session.output.complain(str(selected_partition), answer)
             else:
-                rows.append((one.topic, one.partition, answer.offset if answer.offset >= 0 else None))
+                rows.append(
+                    (
+                        selected_partition.topic,
+                        selected_partition.partition,
+                        answer.offset if answer.offset >= 0 else None,
+                    )
+                )
         session.output.table(("TOPIC", "PARTITION", "OFFSET"), rows, right=(1, 2))
         session.output.emit([{"topic": name, "partition": number, "offset": offset} for name, number, offset in rows])
 

@@ -71,7 +71,7 @@ def reset_offsets(
         raise click.UsageError("Missing topics: add --topic or --all-topics.")
 
     async def work(admin: AdminClient) -> None:
-        groups = [one.group_id for one in await admin.groups.find()] if all_groups else list(names + more)
+        groups = [group.group_id for group in await admin.groups.find()] if all_groups else list(names + more)
         if not groups:
             raise Failure("Name a group, as an argument or with --group, or add --all-groups.", exit_code=2)
         planned = {}
@@ -84,9 +84,9 @@ def reset_offsets(
         if execute:
             # --execute is Kafka's own confirmation, so no further question is asked.
             for group_id, offsets in planned.items():
-                for one, error in (await admin.groups.alter_offsets(group_id, offsets)).items():
+                for partition, error in (await admin.groups.alter_offsets(group_id, offsets)).items():
                     if error is not None:
-                        session.output.complain(f"{group_id} {one}", error)
+                        session.output.complain(f"{group_id} {partition}", error)
         _show(session, planned, executed=execute)
 
     del yes
@@ -106,10 +106,10 @@ def delete_offsets(session: Session, group: str, topics: tuple[str, ...], yes: b
         wanted = await _partitions(admin, topics, committed)
         confirm(f"Delete the offsets of {group} in {', '.join(topics)}?", yes=yes)
         rows = []
-        for one, error in (await admin.groups.delete_offsets(group, wanted)).items():
-            rows.append((one.topic, one.partition, "deleted" if error is None else error.code.name))
+        for partition, error in (await admin.groups.delete_offsets(group, wanted)).items():
+            rows.append((partition.topic, partition.partition, "deleted" if error is None else error.code.name))
             if error is not None:
-                session.output.complain(str(one), error)
+                session.output.complain(str(partition), error)
         session.output.table(("TOPIC", "PARTITION", "STATUS"), sorted(rows), right=(1,))
         session.output.emit([{"topic": row[0], "partition": row[1], "status": row[2]} for row in sorted(rows)])
 
@@ -132,7 +132,7 @@ async def _check_inactive(admin: AdminClient, group_id: str) -> None:
 async def _plan(
     admin: AdminClient, group_id: str, reset: Reset, topics: tuple[str, ...], *, groups: list[str]
 ) -> dict[TopicPartition, int]:
-    committed = {one: found.offset for one, found in (await admin.groups.offsets(group_id)).items()}
+    committed = {partition: entry.offset for partition, entry in (await admin.groups.offsets(group_id)).items()}
     if reset.file:
         with open(reset.file, encoding="utf-8") as file:
             wanted = read_offsets(file.read(), groups=groups).get(group_id, {})
@@ -145,8 +145,10 @@ async def _plan(
     by_time = {}
     moment = reset.time(now_ms=int(time.time() * 1000))
     if moment is not None:
-        found = await admin.offsets.numbers(partitions, moment)
-        by_time = {one: offset if offset >= 0 else last[one] for one, offset in found.items()}
+        offsets_of_time = await admin.offsets.numbers(partitions, moment)
+        by_time = {
+            partition: offset if offset >= 0 else last[partition] for partition, offset in offsets_of_time.items()
+        }
     planned = targets(reset, partitions, first=first, last=last, committed=committed, by_time=by_time, wanted=wanted)
     return clamp(planned, first=first, last=last)
 
@@ -157,24 +159,24 @@ async def _partitions(
     if not topics:
         if not committed:
             raise Failure("The group has no committed offsets; name topics with --topic.")
-        names: dict[str, list[int] | None] = dict.fromkeys((one.topic for one in committed), None)
+        names: dict[str, list[int] | None] = dict.fromkeys((partition.topic for partition in committed), None)
     else:
         names = dict(parse_topic_partitions(text) for text in topics)
-    found = []
+    selected = []
     for name, numbers in names.items():
         info = await admin.connections.fresh_topic(name)
         missing = [number for number in numbers or () if number not in info.partitions]
         if missing:
             raise Failure(f"There is no partition {name}-{missing[0]}; the topic has {len(info.partitions)}.")
-        found += [TopicPartition(name, number) for number in numbers or info.partitions]
-    return sorted(found)
+        selected += [TopicPartition(name, number) for number in numbers or info.partitions]
+    return sorted(selected)
 
 
 def _show(session: Session, planned: dict[str, dict[TopicPartition, int]], *, executed: bool) -> None:
     rows = [
-        (group_id, one.topic, one.partition, offset)
+        (group_id, partition.topic, partition.partition, offset)
         for group_id, offsets in planned.items()
-        for one, offset in sorted(offsets.items())
+        for partition, offset in sorted(offsets.items())
     ]
     session.output.table(("GROUP", "TOPIC", "PARTITION", "NEW OFFSET"), rows, right=(2, 3), fold=(0, 1))
     session.output.emit([{"group": row[0], "topic": row[1], "partition": row[2], "newOffset": row[3]} for row in rows])

@@ -44,17 +44,17 @@ def group_names(function: Any) -> Any:
 @cluster_options
 def list_groups(session: Session, states: str | None, types: str | None) -> int:
     async def work(admin: AdminClient) -> None:
-        found = await admin.groups.find(states=_words(states), types=[one.lower() for one in _words(types)])
+        listed = await admin.groups.find(states=_words(states), types=[word.lower() for word in _words(types)])
         session.output.table(
             ("GROUP", "TYPE", "PROTOCOL", "STATE"),
-            [(one.group_id, one.type.capitalize(), one.protocol_type, one.state) for one in found],
+            [(group.group_id, group.type.capitalize(), group.protocol_type, group.state) for group in listed],
             fold=(0,),
             none="There are no such groups." if states or types else "There are no groups.",
         )
         session.output.emit(
             [
-                {"group": one.group_id, "type": one.type, "protocol": one.protocol_type, "state": one.state}
-                for one in found
+                {"group": group.group_id, "type": group.type, "protocol": group.protocol_type, "state": group.state}
+                for group in listed
             ]
         )
 
@@ -118,10 +118,10 @@ def delete(session: Session, names: tuple[str, ...], more: tuple[str, ...], all_
 
 async def _wanted(admin: AdminClient, names: tuple[str, ...], *, all_groups: bool) -> list[str]:
     if all_groups:
-        found = [group.group_id for group in await admin.groups.find()]
-        if not found:
+        group_ids = [group.group_id for group in await admin.groups.find()]
+        if not group_ids:
             raise Failure("There are no groups.")
-        return found
+        return group_ids
     if not names:
         raise click.UsageError("Name a group, as an argument or with --group, or add --all-groups.")
     return list(names)
@@ -176,30 +176,31 @@ def _members(output: Output, group: DescribedGroup, *, verbose: bool) -> dict[st
     columns = ["CONSUMER", "HOST", "CLIENT", "PARTITIONS"]
     seldom: tuple[int, ...] = ()
     rows: list[tuple[object, ...]] = [
-        (one.member_id, one.host.lstrip("/"), one.client_id, len(one.assignment)) for one in group.members
+        (member.member_id, member.host.lstrip("/"), member.client_id, len(member.assignment))
+        for member in group.members
     ]
     if verbose:
         columns += ["EPOCH", "INSTANCE"]
-        rows = [(*row, one.epoch, one.instance_id) for row, one in zip(rows, group.members, strict=True)]
+        rows = [(*row, member.epoch, member.instance_id) for row, member in zip(rows, group.members, strict=True)]
         seldom = (5,)
     if not group.members:
         output.say(f"{group.group_id} has no active members.")
     else:
         output.table(columns, rows, right=(3, 4), fold=(0, 2), seldom=seldom)
-        for one in group.members if verbose else ():
-            output.say(f"{one.member_id} reads {_assignment(one) or 'nothing'}")
-    return {"group": group.group_id, "members": [_member_json(one) for one in group.members]}
+        for member in group.members if verbose else ():
+            output.say(f"{member.member_id} reads {_assignment(member) or 'nothing'}")
+    return {"group": group.group_id, "members": [_member_json(member) for member in group.members]}
 
 
-def _member_json(one: GroupMember) -> dict[str, Any]:
+def _member_json(member: GroupMember) -> dict[str, Any]:
     return {
-        "consumerId": one.member_id,
-        "instanceId": one.instance_id,
-        "host": one.host,
-        "clientId": one.client_id,
-        "epoch": one.epoch,
-        "assignment": [str(partition) for partition in one.assignment],
-        "target": None if one.target is None else [str(partition) for partition in one.target],
+        "consumerId": member.member_id,
+        "instanceId": member.instance_id,
+        "host": member.host,
+        "clientId": member.client_id,
+        "epoch": member.epoch,
+        "assignment": [str(partition) for partition in member.assignment],
+        "target": None if member.target is None else [str(partition) for partition in member.target],
     }
 
 

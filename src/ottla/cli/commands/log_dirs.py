@@ -35,18 +35,18 @@ def describe(session: Session, brokers: str | None, topics: str | None, replicas
 
     async def work(admin: AdminClient) -> None:
         known = await admin.connections.all_brokers()
-        missing = [one for one in wanted or () if one not in known]
+        missing = [broker_id for broker_id in wanted or () if broker_id not in known]
         if missing:
             raise Failure(f"There is no broker {missing[0]}; there are {', '.join(map(str, known))}.")
-        found = await admin.partitions.log_directories(wanted or known)
+        by_broker = await admin.partitions.log_directories(wanted or known)
         answers: list[dict[str, Any]] = []
         rows: list[tuple[object, ...]] = []
-        for broker, directories in found.items():
+        for broker, directories in by_broker.items():
             if isinstance(directories, KafkaError):
                 session.output.complain(f"broker {broker}", directories)
                 continue
-            answers.append({"broker": broker, "logDirs": [_as_json(one, names) for one in directories]})
-            rows += [row for one in directories for row in _rows(broker, one, names, replicas=replicas)]
+            answers.append({"broker": broker, "logDirs": [_as_json(directory, names) for directory in directories]})
+            rows += [row for directory in directories for row in _rows(broker, directory, names, replicas=replicas)]
         if replicas:
             session.output.table(("BROKER", "PARTITION", "SIZE", "LAG", "FUTURE"), rows, right=(0, 2, 3), fold=(1,))
         else:
@@ -58,24 +58,24 @@ def describe(session: Session, brokers: str | None, topics: str | None, replicas
     return session.run(work)
 
 
-def _rows(broker: int, one: LogDirectory, names: set[str] | None, *, replicas: bool) -> list[tuple[object, ...]]:
-    shown = {key: value for key, value in one.replicas.items() if names is None or key.topic in names}
+def _rows(broker: int, directory: LogDirectory, names: set[str] | None, *, replicas: bool) -> list[tuple[object, ...]]:
+    shown = {key: value for key, value in directory.replicas.items() if names is None or key.topic in names}
     if replicas:
         return [
             (broker, str(key), size(value.size_bytes), value.offset_lag, value.is_future)
             for key, value in sorted(shown.items())
         ]
     total = sum(value.size_bytes for value in shown.values())
-    state = "ok" if one.error is None else one.error.code.name
-    return [(broker, one.path, len(shown), size(total), size(one.usable_bytes), state)]
+    state = "ok" if directory.error is None else directory.error.code.name
+    return [(broker, directory.path, len(shown), size(total), size(directory.usable_bytes), state)]
 
 
-def _as_json(one: LogDirectory, names: set[str] | None) -> dict[str, Any]:
+def _as_json(directory: LogDirectory, names: set[str] | None) -> dict[str, Any]:
     return {
-        "logDir": one.path,
-        "error": None if one.error is None else one.error.code.name,
-        "totalBytes": one.total_bytes,
-        "usableBytes": one.usable_bytes,
+        "logDir": directory.path,
+        "error": None if directory.error is None else directory.error.code.name,
+        "totalBytes": directory.total_bytes,
+        "usableBytes": directory.usable_bytes,
         "partitions": [
             {
                 "partition": str(key),
@@ -83,7 +83,7 @@ def _as_json(one: LogDirectory, names: set[str] | None) -> dict[str, Any]:
                 "offsetLag": value.offset_lag,
                 "isFuture": value.is_future,
             }
-            for key, value in sorted(one.replicas.items())
+            for key, value in sorted(directory.replicas.items())
             if names is None or key.topic in names
         ],
     }

@@ -228,7 +228,7 @@ def consume(
                     else:
                         records = await consumer.poll(idle_ms)
                         new = len(records)
-                        size += sum(len(one.key or b"") + len(one.value or b"") for one in records)
+                        size += sum(len(record.key or b"") + len(record.value or b"") for record in records)
                     joined = joined or time.perf_counter() - start
                     if not new:
                         break
@@ -283,33 +283,33 @@ def end_to_end(
                             "Another record was read than was sent: does another producer write to the topic?"
                         )
                     advance(1)
-        found = summarize(latencies)
+        summary = summarize(latencies)
         session.output.say(
-            f"Avg latency: {found.average_ms:.4f} ms\nPercentiles: 50th = {found.p50_ms:.2f}, "
-            f"99th = {found.p99_ms:.2f}, 99.9th = {found.p999_ms:.2f}"
+            f"Avg latency: {summary.average_ms:.4f} ms\nPercentiles: 50th = {summary.p50_ms:.2f}, "
+            f"99th = {summary.p99_ms:.2f}, 99.9th = {summary.p999_ms:.2f}"
         )
-        session.output.emit(found._asdict())
+        session.output.emit(summary._asdict())
         return 0
 
     return run_async(whole())
 
 
 def report_produced(
-    output: Output, count: int, size: int, seconds: float, found: Summary, metrics: dict[str, float]
+    output: Output, count: int, size: int, seconds: float, summary: Summary, metrics: dict[str, float]
 ) -> None:
     rate = count / seconds
     megabytes = size / MEBIBYTE / seconds
     parts = (
         f"{count} records sent, {rate:.1f} records/sec ({megabytes:.2f} MB/sec),",
-        f"{found.average_ms:.2f} ms avg latency, {found.max_ms:.2f} ms max latency,",
-        f"{found.p50_ms:.0f} ms 50th, {found.p95_ms:.0f} ms 95th, {found.p99_ms:.0f} ms 99th, "
-        f"{found.p999_ms:.0f} ms 99.9th.",
+        f"{summary.average_ms:.2f} ms avg latency, {summary.max_ms:.2f} ms max latency,",
+        f"{summary.p50_ms:.0f} ms 50th, {summary.p95_ms:.0f} ms 95th, {summary.p99_ms:.0f} ms 99th, "
+        f"{summary.p999_ms:.0f} ms 99.9th.",
     )
     # Kafka's line, which scripts parse; on a narrow terminal it is split into three.
     line = " ".join(parts)
     output.say(line if output.has_room_for(len(line)) else "\n".join(parts))
     _show_metrics(output, metrics)
-    answer = {"records": count, "recordsPerSecond": rate, "megabytesPerSecond": megabytes, **found._asdict()}
+    answer = {"records": count, "recordsPerSecond": rate, "megabytesPerSecond": megabytes, **summary._asdict()}
     output.emit(answer | ({"metrics": _plain(metrics)} if metrics else {}))
 
 

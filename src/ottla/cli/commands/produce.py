@@ -146,8 +146,8 @@ async def _produce(
                     await asyncio.sleep(0)
                 _prompt(interactive)
             # Report failures before the next line arrives, which may take long.
-            failed += _failures([one for one in waiting if one.done])
-            waiting = [one for one in waiting if not one.done]
+            failed += _failures([delivery for delivery in waiting if delivery.done])
+            waiting = [delivery for delivery in waiting if not delivery.done]
         await producer.flush()
         failed += _failures(waiting)
     session.output.emit({"topic": topic, "sent": count - failed, "failed": failed})

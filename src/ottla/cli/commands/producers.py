@@ -41,13 +41,15 @@ def show_producers(
             info = await admin.connections.fresh_topic(name)
             partitions += [TopicPartition(name, number) for number in some or info.partitions]
         rows: list[tuple[object, ...]] = []
-        for one, found in sorted((await admin.transactions.producers(partitions, broker=broker_id)).items()):
-            if isinstance(found, KafkaError):
-                session.output.complain(str(one), found)
+        for topic_partition, states in sorted(
+            (await admin.transactions.producers(partitions, broker=broker_id)).items()
+        ):
+            if isinstance(states, KafkaError):
+                session.output.complain(str(topic_partition), states)
                 continue
             rows += [
                 (
-                    str(one),
+                    str(topic_partition),
                     state.producer_id,
                     state.producer_epoch,
                     state.coordinator_epoch,
@@ -55,7 +57,7 @@ def show_producers(
                     state.last_timestamp,
                     state.transaction_start_offset if state.transaction_start_offset >= 0 else None,
                 )
-                for state in found
+                for state in states
             ]
         if not rows and not session.output.failed:
             session.output.say("No idempotent or transactional producer has written there lately.")

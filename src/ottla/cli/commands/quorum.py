@@ -34,13 +34,13 @@ def quorum() -> None:
 @controller_options
 def describe(session: Session, view: str, human_readable: bool) -> int:
     async def work(admin: AdminClient) -> None:
-        found = await admin.cluster.quorum()
+        described = await admin.cluster.quorum()
         cluster = await admin.cluster.describe()
         if view == "replication":
             # On a terminal, times are shown relative to now.
-            _replication(session, found, human=human_readable or sys.stdout.isatty())
+            _replication(session, described, human=human_readable or sys.stdout.isatty())
         else:
-            _status(session, found, cluster.cluster_id)
+            _status(session, described, cluster.cluster_id)
 
     return session.run(work)
 
@@ -93,39 +93,41 @@ def remove_controller(session: Session, node_id: int, directory: str | None, dry
 
     async def work(admin: AdminClient) -> None:
         voters = (await admin.cluster.quorum()).voters
-        found = [one.directory_id for one in voters if one.node_id == node_id and wanted in (None, one.directory_id)]
-        if len(found) != 1:
+        directory_ids = [
+            voter.directory_id for voter in voters if voter.node_id == node_id and wanted in (None, voter.directory_id)
+        ]
+        if len(directory_ids) != 1:
             raise Failure(
                 f"There is not exactly one such voter {node_id}; 'ottla quorum describe --replication' shows all."
             )
         if not dry_run:
             left = len(voters) - 1
             confirm(f"Remove controller {node_id} from the voters? {left} will remain.", yes=yes)
-            await admin.cluster.remove_controller(node_id, found[0])
+            await admin.cluster.remove_controller(node_id, directory_ids[0])
         does = "would lose its vote" if dry_run else "votes no more"
-        session.output.say(f"Controller {node_id} with directory {found[0]} {does}.")
-        session.output.emit({"removed": not dry_run, "nodeId": node_id, "directoryId": str(found[0])})
+        session.output.say(f"Controller {node_id} with directory {directory_ids[0]} {does}.")
+        session.output.emit({"removed": not dry_run, "nodeId": node_id, "directoryId": str(directory_ids[0])})
 
     return session.run(work)
 
 
-def _status(session: Session, found: Quorum, cluster_id: str) -> None:
-    leader = next((one for one in found.voters if one.node_id == found.leader_id), None)
-    end = leader.log_end_offset if leader is not None else found.high_watermark
-    followers = [one for one in found.voters if one.node_id != found.leader_id]
-    lag = max((end - one.log_end_offset for one in followers), default=0)
+def _status(session: Session, described: Quorum, cluster_id: str) -> None:
+    leader = next((voter for voter in described.voters if voter.node_id == described.leader_id), None)
+    end = leader.log_end_offset if leader is not None else described.high_watermark
+    followers = [voter for voter in described.voters if voter.node_id != described.leader_id]
+    lag = max((end - follower.log_end_offset for follower in followers), default=0)
     behind = 0
     if leader is not None and lag > 0:
-        behind = max(leader.last_caught_up_timestamp - one.last_caught_up_timestamp for one in followers)
+        behind = max(leader.last_caught_up_timestamp - follower.last_caught_up_timestamp for follower in followers)
     facts = {
         "clusterId": cluster_id,
-        "leaderId": found.leader_id,
-        "leaderEpoch": found.leader_epoch,
-        "highWatermark": found.high_watermark,
+        "leaderId": described.leader_id,
+        "leaderEpoch": described.leader_epoch,
+        "highWatermark": described.high_watermark,
         "maxFollowerLag": lag,
         "maxFollowerLagTimeMs": behind,
-        "currentVoters": [one.node_id for one in found.voters],
-        "currentObservers": [one.node_id for one in found.observers],
+        "currentVoters": [voter.node_id for voter in described.voters],
+        "currentObservers": [observer.node_id for observer in described.observers],
     }
     titles = (
         "Cluster id",
@@ -143,44 +145,44 @@ def _status(session: Session, found: Quorum, cluster_id: str) -> None:
     session.output.emit(facts)
 
 
-def _replication(session: Session, found: Quorum, *, human: bool) -> None:
+def _replication(session: Session, described: Quorum, *, human: bool) -> None:
     now_ms = int(time.time() * 1000)
     rows = []
     answers = []
-    for one, role in [
-        *[(one, "leader" if one.node_id == found.leader_id else "follower") for one in found.voters],
-        *[(one, "observer") for one in found.observers],
+    for replica, role in [
+        *[(voter, "leader" if voter.node_id == described.leader_id else "follower") for voter in described.voters],
+        *[(observer, "observer") for observer in described.observers],
     ]:
-        leader_end = max((other.log_end_offset for other in found.voters), default=0)
-        lag = max(leader_end - one.log_end_offset, 0)
+        leader_end = max((other.log_end_offset for other in described.voters), default=0)
+        lag = max(leader_end - replica.log_end_offset, 0)
         rows.append(
             (
-                one.node_id,
+                replica.node_id,
                 role,
-                one.log_end_offset,
+                replica.log_end_offset,
                 lag,
-                _when(one.last_fetch_timestamp, now_ms, human=human),
-                _when(one.last_caught_up_timestamp, now_ms, human=human),
+                _when(replica.last_fetch_timestamp, now_ms, human=human),
+                _when(replica.last_caught_up_timestamp, now_ms, human=human),
                 # Voters of a static configuration need no directory id.
-                str(one.directory_id) if one.directory_id else None,
+                str(replica.directory_id) if replica.directory_id else None,
             )
         )
-        answers.append(_as_json(one, role, lag))
+        answers.append(_as_json(replica, role, lag))
     session.output.table(
         ("NODE", "ROLE", "END", "LAG", "LAST FETCH", "CAUGHT UP", "DIRECTORY"), rows, right=(0, 2, 3), fold=(6,)
     )
     session.output.emit(answers)
 
 
-def _as_json(one: QuorumReplica, role: str, lag: int) -> dict[str, object]:
+def _as_json(replica: QuorumReplica, role: str, lag: int) -> dict[str, object]:
     return {
-        "nodeId": one.node_id,
-        "directoryId": str(one.directory_id),
+        "nodeId": replica.node_id,
+        "directoryId": str(replica.directory_id),
         "status": role,
-        "logEndOffset": one.log_end_offset,
+        "logEndOffset": replica.log_end_offset,
         "lag": lag,
-        "lastFetchTimestamp": one.last_fetch_timestamp,
-        "lastCaughtUpTimestamp": one.last_caught_up_timestamp,
+        "lastFetchTimestamp": replica.last_fetch_timestamp,
+        "lastCaughtUpTimestamp": replica.last_caught_up_timestamp,
     }
 
 

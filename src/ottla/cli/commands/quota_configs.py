@@ -21,15 +21,15 @@ __all__ = ["alter_quotas", "describe_quotas"]
 
 def describe_quotas(session: Session, components: Sequence[QuotaComponent]) -> int:
     async def work(admin: AdminClient) -> None:
-        found = await admin.quotas.describe(components, strict=True)
-        for entity, quotas in sorted(found.items(), key=lambda item: in_words(item[0])):
+        described = await admin.quotas.describe(components, strict=True)
+        for entity, quotas in sorted(described.items(), key=lambda item: in_words(item[0])):
             session.output.say(in_words(entity))
             session.output.table(("QUOTA", "VALUE"), [(key, _number(value)) for key, value in sorted(quotas.items())])
         credentials = await describe_credentials(session, admin, components)
-        if not found and not credentials:
+        if not described and not credentials:
             session.output.say("There are no such quotas.")
-        quotas_found = [{"entity": dict(entity), "quotas": quotas} for entity, quotas in found.items()]
-        session.output.emit([*quotas_found, *credentials])
+        entries = [{"entity": dict(entity), "quotas": quotas} for entity, quotas in described.items()]
+        session.output.emit([*entries, *credentials])
 
     return session.run(work)
 

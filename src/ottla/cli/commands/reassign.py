@@ -92,27 +92,27 @@ def execute(
     plan = _read(plan_file)
 
     async def work(admin: AdminClient) -> None:
-        current = await _current(admin, sorted({one.topic for one in plan.replicas}))
-        for one in plan.replicas:
-            if one not in current:
-                raise Failure(f"There is no partition {one}. 'ottla topics describe' shows all partitions.")
+        current = await _current(admin, sorted({partition.topic for partition in plan.replicas}))
+        for partition in plan.replicas:
+            if partition not in current:
+                raise Failure(f"There is no partition {partition}. 'ottla topics describe' shows all partitions.")
         moving = await admin.partitions.reassignments()
         if moving and not additional:
             raise Failure(
                 f"{len(moving)} partitions are moving already. Wait ('ottla reassign list'), or add --additional."
             )
-        before = {one: current[one] for one in plan.replicas}
+        before = {partition: current[partition] for partition in plan.replicas}
         session.output.say("Current partition replica assignment, to roll back with")
         session.output.say(format_plan(before, await _directories(admin, before)))
         confirm(f"Move {counted(len(plan.replicas), 'partition')}?", yes=yes)
         if throttle is not None or dirs_throttle is not None:
             await set_throttles(admin, before, plan, between=throttle, within=dirs_throttle)
         started = []
-        for one, error in (await admin.partitions.reassign(dict(plan.replicas))).items():
+        for partition, error in (await admin.partitions.reassign(dict(plan.replicas))).items():
             if error is None:
-                started.append(str(one))
+                started.append(str(partition))
             else:
-                session.output.complain(str(one), error)
+                session.output.complain(str(partition), error)
         await _move_directories(session, admin, plan)
         if started:
             session.output.say(f"Began to move {', '.join(started)}.")
@@ -165,11 +165,11 @@ def cancel(session: Session, plan_file: str, preserve_throttles: bool, yes: bool
             return
         confirm(f"Stop moving {counted(len(moving), 'partition')}?", yes=yes)
         stopped = []
-        for one, error in (await admin.partitions.reassign(dict.fromkeys(moving, None))).items():
+        for partition, error in (await admin.partitions.reassign(dict.fromkeys(moving, None))).items():
             if error is None:
-                stopped.append(str(one))
+                stopped.append(str(partition))
             else:
-                session.output.complain(str(one), error)
+                session.output.complain(str(partition), error)
         if not preserve_throttles:
             await clear_throttles(admin, plan)
         session.output.say(f"Stopped {', '.join(stopped)}.")
@@ -182,16 +182,24 @@ def cancel(session: Session, plan_file: str, preserve_throttles: bool, yes: bool
 @cluster_options
 def list_moving(session: Session) -> int:
     async def work(admin: AdminClient) -> None:
-        found = sorted((await admin.partitions.reassignments()).items())
-        if not found:
+        reassignments = sorted((await admin.partitions.reassignments()).items())
+        if not reassignments:
             session.output.say("No partition reassignments found.")
         else:
             session.output.table(
                 ("PARTITION", "REPLICAS", "ADDING", "REMOVING"),
-                [(str(key), numbers(one.replicas), numbers(one.adding), numbers(one.removing)) for key, one in found],
+                [
+                    (
+                        str(key),
+                        numbers(reassignment.replicas),
+                        numbers(reassignment.adding),
+                        numbers(reassignment.removing),
+                    )
+                    for key, reassignment in reassignments
+                ],
                 fold=(0,),
             )
-        session.output.emit([{"partition": str(key), **one._asdict()} for key, one in found])
+        session.output.emit([{"partition": str(key), **reassignment._asdict()} for key, reassignment in reassignments])
 
     return session.run(work)
 
@@ -199,17 +207,17 @@ def list_moving(session: Session) -> int:
 async def _states(admin: AdminClient, plan: Plan) -> tuple[list[tuple[str, str, str, str]], bool]:
     """(partition, wanted, replicas, state) of all partitions of the plan, and whether any is moving."""
     moving = await admin.partitions.reassignments(plan.replicas)
-    current = await _current(admin, sorted({one.topic for one in plan.replicas}))
+    current = await _current(admin, sorted({partition.topic for partition in plan.replicas}))
     rows = []
-    for one, wanted in sorted(plan.replicas.items()):
-        have = current.get(one)
+    for partition, wanted in sorted(plan.replicas.items()):
+        have = current.get(partition)
         if have is None:
             state = "there is no such partition"
-        elif one in moving:
+        elif partition in moving:
             state = "moving"
         else:
             state = "done" if list(have) == wanted else "elsewhere"
-        rows.append((str(one), numbers(wanted), numbers(have or ()), state))
+        rows.append((str(partition), numbers(wanted), numbers(have or ()), state))
     return rows, bool(moving)
 
 
@@ -220,27 +228,27 @@ def _read(path: str) -> Plan:
 
 async def _current(admin: AdminClient, topics: list[str]) -> dict[TopicPartition, list[int]]:
     metadata = await admin.connections.refresh(topics)
-    found = {}
+    assignments = {}
     for name in topics:
         info = metadata.topics.get(name)
         if info is None or (info.error is not None and not info.partitions):
             raise Failure(f"There is no topic {name!r}. 'ottla topics list' shows all topics.")
-        for number, one in info.partitions.items():
-            found[TopicPartition(name, number)] = list(one.replicas)
-    return found
+        for number, partition in info.partitions.items():
+            assignments[TopicPartition(name, number)] = list(partition.replicas)
+    return assignments
 
 
 async def _directories(
     admin: AdminClient, replicas: dict[TopicPartition, list[int]]
 ) -> dict[tuple[int, TopicPartition], str]:
     """(broker, partition) -> log directory of the replica, as reported by the brokers."""
-    found = await admin.partitions.log_directories(partitions=replicas)
+    by_broker = await admin.partitions.log_directories(partitions=replicas)
     return {
-        (broker, one): directory.path
-        for broker, directories in found.items()
+        (broker, partition): directory.path
+        for broker, directories in by_broker.items()
         if isinstance(directories, list)
         for directory in directories
-        for one, replica in directory.replicas.items()
+        for partition, replica in directory.replicas.items()
         if not replica.is_future
     }
 
@@ -249,15 +257,15 @@ async def _move_directories(session: Session, admin: AdminClient, plan: Plan) ->
     if not plan.directories:
         return
     moves: dict[int, dict[TopicPartition, str]] = {}
-    for (broker, one), path in plan.directories.items():
-        moves.setdefault(broker, {})[one] = path
-    for (broker, one), error in (await admin.partitions.move_to_directories(moves)).items():
+    for (broker, partition), path in plan.directories.items():
+        moves.setdefault(broker, {})[partition] = path
+    for (broker, partition), error in (await admin.partitions.move_to_directories(moves)).items():
         if error is not None:
-            session.output.complain(f"{one} on broker {broker}", error)
+            session.output.complain(f"{partition} on broker {broker}", error)
 
 
 def _plain(replicas: dict[TopicPartition, list[int]]) -> list[dict[str, Any]]:
     return [
-        {"topic": one.topic, "partition": one.partition, "replicas": list(wanted)}
-        for one, wanted in sorted(replicas.items())
+        {"topic": partition.topic, "partition": partition.partition, "replicas": list(wanted)}
+        for partition, wanted in sorted(replicas.items())
     ]

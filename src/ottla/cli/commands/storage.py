@@ -92,7 +92,7 @@ def format_command(
     broker = read_node_file(config)
     files = OsFiles()
     places = directories(broker)
-    done = [one for one in places if files.exists(f"{one}/meta.properties")]
+    done = [directory for directory in places if files.exists(f"{directory}/meta.properties")]
     if done and not ignore_formatted:
         raise Failure(f"{done[0]} is formatted already; add --ignore-formatted to accept that.")
     chance = random.SystemRandom()

@@ -41,9 +41,9 @@ def topic_names(function: Any) -> Any:
 @cluster_options
 def list_topics(session: Session, names: tuple[str, ...], more: tuple[str, ...], exclude_internal: bool) -> int:
     async def work(admin: AdminClient) -> None:
-        found = matching(await admin.topics.names(internal=not exclude_internal), names + more)
-        session.output.emit(found)
-        for name in found:
+        matches = matching(await admin.topics.names(internal=not exclude_internal), names + more)
+        session.output.emit(matches)
+        for name in matches:
             session.output.say(name)
 
     return session.run(work)
@@ -114,15 +114,15 @@ def delete(
         raise click.UsageError("Name a topic to delete.")
 
     async def work(admin: AdminClient) -> None:
-        found = await _existing(admin, names + more, None, if_exists=if_exists) if names + more else []
+        existing = await _existing(admin, names + more, None, if_exists=if_exists) if names + more else []
         ids = [Uuid.parse(topic_id)] if topic_id else []
-        shown = ", ".join([*found, *map(str, ids)])
+        shown = ", ".join([*existing, *map(str, ids)])
         if not shown:
             session.output.emit([])
             return
         confirm(f"Delete {shown} with all records?", yes=yes)
         deleted = []
-        for name, error in (await admin.topics.delete(found, topic_ids=ids)).items():
+        for name, error in (await admin.topics.delete(existing, topic_ids=ids)).items():
             if error is None:
                 deleted.append(name)
                 session.output.say(f"Deleted topic {name}.")
@@ -150,18 +150,20 @@ def alter(
     _needed(names + more)
 
     async def work(admin: AdminClient) -> None:
-        found = await _existing(admin, names + more, None, if_exists=if_exists)
+        existing = await _existing(admin, names + more, None, if_exists=if_exists)
         assignments = None
         if replica_assignment:
             given = parse_assignments(replica_assignment)
-            described = await admin.topics.describe(found)
+            described = await admin.topics.describe(existing)
             assignments = {
                 name: [given[number] for number in sorted(given)][len(topic.partitions) :]
                 for name, topic in described.items()
                 if isinstance(topic, DescribedTopic)
             }
         altered = []
-        for name, error in (await admin.topics.grow(dict.fromkeys(found, partitions), assignments=assignments)).items():
+        for name, error in (
+            await admin.topics.grow(dict.fromkeys(existing, partitions), assignments=assignments)
+        ).items():
             if error is None:
                 altered.append(name)
                 session.output.say(f"{name} has {partitions} partitions now.")
@@ -197,9 +199,11 @@ def describe(
     chosen = Filters(**filters)
 
     async def work(admin: AdminClient) -> None:
-        found = await _existing(admin, names + more, topic_id, if_exists=if_exists, internal=not exclude_internal)
-        described = [one for one in (await admin.topics.describe(found)).values() if isinstance(one, DescribedTopic)]
-        settings = await admin.configs.describe([ConfigResource(ResourceType.TOPIC, one.name) for one in described])
+        existing = await _existing(admin, names + more, topic_id, if_exists=if_exists, internal=not exclude_internal)
+        described = [
+            topic for topic in (await admin.topics.describe(existing)).values() if isinstance(topic, DescribedTopic)
+        ]
+        settings = await admin.configs.describe([ConfigResource(ResourceType.TOPIC, topic.name) for topic in described])
         live = set(admin.connections.metadata.brokers)
         answers = []
         for topic in described:
@@ -234,11 +238,11 @@ async def _existing(
         names = [name for name in names if known[name].topic_id == Uuid.parse(topic_id)]
         if not names and not if_exists:
             raise Failure(f"There is no topic with the id {topic_id}. 'ottla topics describe' shows ids.")
-    found = matching(names, patterns)
+    matches = matching(names, patterns)
     for pattern in patterns:
-        if not if_exists and not any(topic_pattern(pattern).fullmatch(name) for name in found):
+        if not if_exists and not any(topic_pattern(pattern).fullmatch(name) for name in matches):
             raise Failure(f"There is no topic {pattern!r}. 'ottla topics list' shows all topics.")
-    return found
+    return matches
 
 
 def _needed(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -256,16 +260,16 @@ def _as_json(topic: DescribedTopic, overrides: list[ConfigEntry], partitions: li
         "configs": {entry.name: entry.value for entry in overrides},
         "partitions": [
             {
-                "partition": one.partition,
-                "leader": one.leader if one.leader >= 0 else None,
-                "leaderEpoch": one.leader_epoch,
-                "replicas": one.replicas,
-                "isr": one.isr,
-                "elr": one.eligible_leader_replicas,
-                "lastKnownElr": one.last_known_eligible_leader_replicas,
-                "offline": one.offline_replicas,
+                "partition": partition.partition,
+                "leader": partition.leader if partition.leader >= 0 else None,
+                "leaderEpoch": partition.leader_epoch,
+                "replicas": partition.replicas,
+                "isr": partition.isr,
+                "elr": partition.eligible_leader_replicas,
+                "lastKnownElr": partition.last_known_eligible_leader_replicas,
+                "offline": partition.offline_replicas,
             }
-            for one in partitions
+            for partition in partitions
         ],
     }
 
@@ -286,15 +290,15 @@ def _print(
         return
     rows = [
         (
-            one.partition,
-            one.leader if one.leader >= 0 else "none",
-            numbers(one.replicas),
-            numbers(one.isr),
-            numbers(one.eligible_leader_replicas or ()),
-            numbers(one.last_known_eligible_leader_replicas or ()),
-            numbers(one.offline_replicas),
+            partition.partition,
+            partition.leader if partition.leader >= 0 else "none",
+            numbers(partition.replicas),
+            numbers(partition.isr),
+            numbers(partition.eligible_leader_replicas or ()),
+            numbers(partition.last_known_eligible_leader_replicas or ()),
+            numbers(partition.offline_replicas),
         )
-        for one in partitions
+        for partition in partitions
     ]
     output.table(
         ("PARTITION", "LEADER", "REPLICAS", "IN SYNC", "ELIGIBLE", "LAST ELIGIBLE", "OFFLINE"),

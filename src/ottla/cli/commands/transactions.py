@@ -32,14 +32,17 @@ def transactions() -> None:
 @cluster_options
 def list_transactions(session: Session, duration_filter: int, pattern: str | None, states: tuple[str, ...]) -> int:
     async def work(admin: AdminClient) -> None:
-        found = await admin.transactions.find(states=states, duration_ms=duration_filter, pattern=pattern)
+        listed = await admin.transactions.find(states=states, duration_ms=duration_filter, pattern=pattern)
         session.output.table(
             ("TRANSACTIONAL ID", "COORDINATOR", "PRODUCER", "STATE"),
-            [(one.transactional_id, one.coordinator, one.producer_id, one.state) for one in found],
+            [
+                (transaction.transactional_id, transaction.coordinator, transaction.producer_id, transaction.state)
+                for transaction in listed
+            ],
             right=(1, 2),
             fold=(0,),
         )
-        session.output.emit([one._asdict() for one in found])
+        session.output.emit([transaction._asdict() for transaction in listed])
 
     return session.run(work)
 
@@ -49,21 +52,23 @@ def list_transactions(session: Session, duration_filter: int, pattern: str | Non
 @cluster_options
 def describe(session: Session, transactional_id: str) -> int:
     async def work(admin: AdminClient) -> None:
-        one = await admin.transactions.describe(transactional_id)
+        transaction = await admin.transactions.describe(transactional_id)
         # The start time of an ended transaction is still reported.
-        is_open = one.start_time_ms > 0 and not one.state.startswith("Complete")
-        open_for = duration(time.time() * 1000 - one.start_time_ms) if is_open else "-"
+        is_open = transaction.start_time_ms > 0 and not transaction.state.startswith("Complete")
+        open_for = duration(time.time() * 1000 - transaction.start_time_ms) if is_open else "-"
         facts = {
-            "Coordinator": one.coordinator,
-            "Producer": f"{one.producer_id}, epoch {one.producer_epoch}",
-            "State": one.state,
-            "Timeout": duration(one.timeout_ms),
+            "Coordinator": transaction.coordinator,
+            "Producer": f"{transaction.producer_id}, epoch {transaction.producer_epoch}",
+            "State": transaction.state,
+            "Timeout": duration(transaction.timeout_ms),
             "Open for": open_for,
-            "Partitions": ", ".join(map(str, one.partitions)) or "-",
+            "Partitions": ", ".join(map(str, transaction.partitions)) or "-",
         }
         for title, value in facts.items():
             session.output.say(f"{title + ':':<13} {value}")
-        session.output.emit({**one._asdict(), "partitions": [str(partition) for partition in one.partitions]})
+        session.output.emit(
+            {**transaction._asdict(), "partitions": [str(partition) for partition in transaction.partitions]}
+        )
 
     return session.run(work)
 
@@ -96,29 +101,31 @@ def find_hanging(
             TopicPartition(name, number)
             for name, info in (await admin.topics.all()).items()
             if topic is None or name == topic
-            for number, one in info.partitions.items()
-            if (partition is None or number == partition) and (broker_id is None or one.leader == broker_id)
+            for number, partition_info in info.partitions.items()
+            if (partition is None or number == partition) and (broker_id is None or partition_info.leader == broker_id)
         ]
         older = int(time.time() * 1000) - minutes * 60_000
-        found = await find_hanging_transactions(admin, partitions, older_than_ms=older)
+        hanging = await find_hanging_transactions(admin, partitions, older_than_ms=older)
         session.output.table(
             ("PARTITION", "PRODUCER", "EPOCH", "COORD EPOCH", "START", "LAST WRITE"),
             [
                 (
-                    str(one.partition),
-                    one.state.producer_id,
-                    one.state.producer_epoch,
-                    one.state.coordinator_epoch,
-                    one.state.transaction_start_offset,
-                    one.state.last_timestamp,
+                    str(transaction.partition),
+                    transaction.state.producer_id,
+                    transaction.state.producer_epoch,
+                    transaction.state.coordinator_epoch,
+                    transaction.state.transaction_start_offset,
+                    transaction.state.last_timestamp,
                 )
-                for one in found
+                for transaction in hanging
             ],
             right=(1, 2, 3, 4, 5),
             fold=(0,),
             none="There is no hanging transaction.",
         )
-        session.output.emit([{"partition": str(one.partition), **one.state._asdict()} for one in found])
+        session.output.emit(
+            [{"partition": str(transaction.partition), **transaction.state._asdict()} for transaction in hanging]
+        )
 
     return session.run(work)
 
@@ -144,34 +151,35 @@ def abort(
     coordinator_epoch: int | None,
     yes: bool,
 ) -> int:
-    one = TopicPartition(topic, partition)
+    topic_partition = TopicPartition(topic, partition)
     if (start_offset is None) == (producer_id is None):
         raise click.UsageError("Name the transaction by --start-offset, or by --producer-id and both epochs.")
 
     async def work(admin: AdminClient) -> None:
         identity = (producer_id, producer_epoch, coordinator_epoch)
         if start_offset is not None:
-            found = (await admin.transactions.producers([one]))[one]
-            if isinstance(found, KafkaError):
-                raise found
-            state = next((state for state in found if state.transaction_start_offset == start_offset), None)
+            states = (await admin.transactions.producers([topic_partition]))[topic_partition]
+            if isinstance(states, KafkaError):
+                raise states
+            state = next((state for state in states if state.transaction_start_offset == start_offset), None)
             if state is None:
                 raise Failure(
-                    f"No transaction of {one} begins at {start_offset}; 'ottla producers {topic}' shows them."
+                    f"No transaction of {topic_partition} begins at {start_offset}; "
+                    f"'ottla producers {topic}' shows them."
                 )
             # A partition without a marker knows no coordinator epoch, so any epoch is newer.
             identity = (state.producer_id, state.producer_epoch, max(state.coordinator_epoch, 0))
         if None in identity:
             raise Failure("--producer-id needs --producer-epoch and --coordinator-epoch.", exit_code=2)
-        confirm(f"Abort the transaction of producer {identity[0]} in {one}?", yes=yes)
+        confirm(f"Abort the transaction of producer {identity[0]} in {topic_partition}?", yes=yes)
         await admin.transactions.abort(
-            one,
+            topic_partition,
             producer_id=identity[0] or 0,
             producer_epoch=identity[1] or 0,
             coordinator_epoch=identity[2] or 0,
         )
-        session.output.say(f"Aborted the transaction of producer {identity[0]} in {one}.")
-        session.output.emit({"partition": str(one), "producerId": identity[0]})
+        session.output.say(f"Aborted the transaction of producer {identity[0]} in {topic_partition}.")
+        session.output.emit({"partition": str(topic_partition), "producerId": identity[0]})
 
     return session.run(work)
 

@@ -92,7 +92,14 @@ def verifiable_consumer(
 
 def _report(name: str) -> Any:
     async def listener(partitions: list[TopicPartition]) -> None:
-        say({"name": name, "partitions": [{"topic": one.topic, "partition": one.partition} for one in partitions]})
+        say(
+            {
+                "name": name,
+                "partitions": [
+                    {"topic": partition.topic, "partition": partition.partition} for partition in partitions
+                ],
+            }
+        )
 
     return listener
 
@@ -118,13 +125,13 @@ def _report_records(records: list[ConsumedRecord], *, verbose: bool) -> None:
             "count": len(records),
             "partitions": [
                 {
-                    "topic": one.topic,
-                    "partition": one.partition,
+                    "topic": partition.topic,
+                    "partition": partition.partition,
                     "count": len(offsets),
                     "minOffset": offsets[0],
                     "maxOffset": offsets[-1],
                 }
-                for one, offsets in spans.items()
+                for partition, offsets in spans.items()
             ],
         }
     )
@@ -132,8 +139,8 @@ def _report_records(records: list[ConsumedRecord], *, verbose: bool) -> None:
 
 async def _commit(consumer: Consumer) -> None:
     offsets = [
-        {"topic": one.topic, "partition": one.partition, "offset": consumer.position(one)}
-        for one in consumer.assignment
+        {"topic": partition.topic, "partition": partition.partition, "offset": consumer.position(partition)}
+        for partition in consumer.assignment
     ]
     event: dict[str, object] = {"name": "offsets_committed", "offsets": offsets, "success": True}
     try:

@@ -124,13 +124,20 @@ class _Run:
             delivery = await self._producer.send(
                 self._topic, record.value.encode(), key, timestamp_ms=record.timestamp_ms
             )
-            found = await delivery
+            acknowledged = await delivery
         except (KafkaError, ClientError) as error:
             problem = {"exception": type(error).__name__, "message": str(error)}
             say({"name": "producer_send_error", **what, **problem})
             return
         self._acked += 1
-        say({"name": "producer_send_success", **what, "partition": found.partition, "offset": found.offset})
+        say(
+            {
+                "name": "producer_send_success",
+                **what,
+                "partition": acknowledged.partition,
+                "offset": acknowledged.offset,
+            }
+        )
 
 
 def say(event: dict[str, object]) -> None:

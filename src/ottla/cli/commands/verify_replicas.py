@@ -33,9 +33,9 @@ def verify_replicas(session: Session, names: tuple[str, ...], include: str | Non
             raise Failure("No partition matches. 'ottla topics list' shows all topics.")
         reports: list[ReplicaReport] = []
         with session.output.progress("comparing", len(partitions)) as advance:
-            for one in partitions:
-                replicas = known[one.topic].partitions[one.partition].replicas
-                reports.append(await compare_partition(admin.connections, one, replicas, fetch_size=fetch_size))
+            for partition in partitions:
+                replicas = known[partition.topic].partitions[partition.partition].replicas
+                reports.append(await compare_partition(admin.connections, partition, replicas, fetch_size=fetch_size))
                 advance(1)
         wrong = [report for report in reports if report.difference is not None]
         session.output.table(

@@ -35,29 +35,29 @@ def named_entities(
     types: Sequence[str] = (),
     names: Sequence[str] = (),
 ) -> list[Entity]:
-    found: list[Entity] = []
-    found += [(ResourceType.TOPIC, name) for name in topics]
-    found += [(ResourceType.BROKER, name) for name in brokers]
+    entities: list[Entity] = []
+    entities += [(ResourceType.TOPIC, name) for name in topics]
+    entities += [(ResourceType.BROKER, name) for name in brokers]
     if broker_defaults:
-        found.append((ResourceType.BROKER, DEFAULT))
-    found += [(ResourceType.BROKER_LOGGER, name) for name in loggers]
-    found += [(ResourceType.GROUP, name) for name in groups]
-    found += [(ResourceType.CLIENT_METRICS, name) for name in metrics]
+        entities.append((ResourceType.BROKER, DEFAULT))
+    entities += [(ResourceType.BROKER_LOGGER, name) for name in loggers]
+    entities += [(ResourceType.GROUP, name) for name in groups]
+    entities += [(ResourceType.CLIENT_METRICS, name) for name in metrics]
     for position, text in enumerate(types):
         kind = _TYPES.get(text)
         if kind is None:
             known = ", ".join(_TYPES)
             raise ValueError(f"--entity-type {text} is none of {known}, users, clients, ips.")
         name = names[position] if position < len(names) else None
-        found.append((kind, DEFAULT if name == ENTITY_DEFAULT else name))
-    if not found:
+        entities.append((kind, DEFAULT if name == ENTITY_DEFAULT else name))
+    if not entities:
         raise ValueError("Missing entity: add --topic, --broker, --broker-defaults, --group or --entity-type.")
-    for kind, name in found:
+    for kind, name in entities:
         if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and name not in (None, DEFAULT):
             assert name is not None
             if not name.isdecimal():
                 raise ValueError(f"A broker is named by its id, a number, not {name!r}.")
-    return found
+    return entities
 
 
 def changes_of(add: Sequence[str], from_file: Mapping[str, str], remove: Sequence[str]) -> list[ConfigChange]:

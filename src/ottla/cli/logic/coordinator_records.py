@@ -30,7 +30,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, Structure):
         return {_camel(name): plain(getattr(value, name)) for name in value.__slots__}
     if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
+        return [plain(element) for element in value]
     if isinstance(value, Uuid):
         return str(value)
     if isinstance(value, bytes | bytearray | memoryview):
@@ -40,14 +40,14 @@ def plain(value: Any) -> Any:
 
 def _classes(module: Any) -> dict[int, tuple[str, type[Message], type[Message]]]:
     """Kind -> (name, class of keys, class of values)."""
-    found = {}
+    by_kind = {}
     for name in module.__all__:
-        one = getattr(module, name)
-        if name.endswith("Key") and isinstance(one, type) and issubclass(one, Message):
+        key_class = getattr(module, name)
+        if name.endswith("Key") and isinstance(key_class, type) and issubclass(key_class, Message):
             other = getattr(module, f"{name.removesuffix('Key')}Value", None)
             if other is not None:
-                found[one.API_KEY] = (name.removesuffix("Key"), one, other)
-    return found
+                by_kind[key_class.API_KEY] = (name.removesuffix("Key"), key_class, other)
+    return by_kind
 
 
 _GROUP_CLASSES = _classes(group_records)
@@ -59,10 +59,10 @@ def _describe(
 ) -> dict[str, Any] | None:
     if key is None or len(key) < 2:
         return None
-    found = classes.get(int.from_bytes(key[:2], "big"))
-    if found is None:
+    schema = classes.get(int.from_bytes(key[:2], "big"))
+    if schema is None:
         return None
-    name, key_class, value_class = found
+    name, key_class, value_class = schema
     try:
         decoded, _ = decode(key_class, memoryview(key), 0, 2)
         content = None

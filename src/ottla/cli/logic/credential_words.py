@@ -40,12 +40,12 @@ def credential_changes(changes: Sequence[ConfigChange]) -> list[CredentialChange
         if change.value is None:
             wanted.append(CredentialChange(mechanism, None))
             continue
-        found = _SPECIFICATION.fullmatch(change.value.strip().removeprefix("[").removesuffix("]"))
-        if found is None:
+        match = _SPECIFICATION.fullmatch(change.value.strip().removeprefix("[").removesuffix("]"))
+        if match is None:
             # Without the value, which may hold a password.
             raise ValueError(f"{mechanism} is written as [password=...] or [iterations=N,password=...].")
-        iterations = int(found["iterations"] or ITERATIONS_MIN)
-        wanted.append(CredentialChange(mechanism, found["password"], iterations))
+        iterations = int(match["iterations"] or ITERATIONS_MIN)
+        wanted.append(CredentialChange(mechanism, match["password"], iterations))
     return wanted
 
 

@@ -17,25 +17,25 @@ def parse_plan(text: str) -> dict[TopicPartition, int]:
         raise ValueError(f"The file is not JSON: {error}.") from None
     if not isinstance(content, dict) or content.get("version", 1) != 1 or "partitions" not in content:
         raise ValueError('The file must look like {"version": 1, "partitions": [...]}.')
-    found: dict[TopicPartition, int] = {}
+    offsets: dict[TopicPartition, int] = {}
     for entry in content["partitions"]:
         try:
-            one = TopicPartition(str(entry["topic"]), int(entry["partition"]))
+            partition = TopicPartition(str(entry["topic"]), int(entry["partition"]))
             offset = int(entry["offset"])
         except (TypeError, KeyError, ValueError):
             raise ValueError(f"{entry!r} must have topic, partition and offset.") from None
-        if one in found:
-            raise ValueError(f"{one} is there twice.")
-        found[one] = offset
-    return found
+        if partition in offsets:
+            raise ValueError(f"{partition} is named twice.")
+        offsets[partition] = offset
+    return offsets
 
 
 def parse_words(words: Iterable[str]) -> dict[TopicPartition, int]:
     """`topic:partition:offset`, the short way."""
-    found = {}
+    offsets = {}
     for word in words:
         parts = word.rsplit(":", 2)
         if len(parts) != 3 or not parts[1].isdecimal() or not parts[2].lstrip("-").isdecimal():
             raise ValueError(f"{word!r} does not look like topic:partition:offset.")
-        found[TopicPartition(parts[0], int(parts[1]))] = int(parts[2])
-    return found
+        offsets[TopicPartition(parts[0], int(parts[1]))] = int(parts[2])
+    return offsets

@@ -39,9 +39,9 @@ Check = Callable[[ClusterFacts], Iterator[Finding]]
 
 def examine(facts: ClusterFacts) -> list[Finding]:
     """Everything that is wrong, then what is risky, then hints."""
-    found = [finding for check in CLUSTER_CHECKS for finding in check(facts)]
+    findings = [finding for check in CLUSTER_CHECKS for finding in check(facts)]
     order = {WRONG: 0, RISK: 1, HINT: 2}
-    return sorted(found, key=lambda finding: order[finding.severity])
+    return sorted(findings, key=lambda finding: order[finding.severity])
 
 
 def fenced_brokers(facts: ClusterFacts) -> Iterator[Finding]:
@@ -68,10 +68,10 @@ def silent_brokers(facts: ClusterFacts) -> Iterator[Finding]:
 
 def partitions_without_leader(facts: ClusterFacts) -> Iterator[Finding]:
     lost: dict[tuple[str, int], list[int]] = {}
-    for topic, one in _partitions(facts):
-        if one.leader < 0:
-            wanted = [*(one.eligible_leader_replicas or ()), *one.replicas]
-            lost.setdefault((topic.name, wanted[0]), []).append(one.partition)
+    for topic, partition in _partitions(facts):
+        if partition.leader < 0:
+            wanted = [*(partition.eligible_leader_replicas or ()), *partition.replicas]
+            lost.setdefault((topic.name, wanted[0]), []).append(partition.partition)
     for (name, broker), partitions in lost.items():
         is_few = len(partitions) <= NAMED_MAX
         which = " ".join(f"{name}:{number}" for number in partitions) if is_few else "--all-topic-partitions"
@@ -85,11 +85,11 @@ def partitions_without_leader(facts: ClusterFacts) -> Iterator[Finding]:
 
 def partitions_under_min_isr(facts: ClusterFacts) -> Iterator[Finding]:
     short: dict[tuple[str, int, int], list[int]] = {}
-    for topic, one in _partitions(facts):
+    for topic, partition in _partitions(facts):
         least = _min_isr(facts, topic)
-        if one.leader >= 0 and len(one.isr) < least:
-            missing = [broker for broker in one.replicas if broker not in one.isr]
-            short.setdefault((topic.name, least, missing[0] if missing else -1), []).append(one.partition)
+        if partition.leader >= 0 and len(partition.isr) < least:
+            missing = [broker for broker in partition.replicas if broker not in partition.isr]
+            short.setdefault((topic.name, least, missing[0] if missing else -1), []).append(partition.partition)
     for (name, least, broker), partitions in short.items():
         help_whom = f"start or help broker {broker}" if broker >= 0 else f"give {name} more replicas"
         yield Finding(
@@ -103,9 +103,13 @@ def partitions_under_min_isr(facts: ClusterFacts) -> Iterator[Finding]:
 
 def partitions_under_replicated(facts: ClusterFacts) -> Iterator[Finding]:
     behind: Counter[int] = Counter()
-    for topic, one in _partitions(facts):
-        if one.leader >= 0 and len(one.isr) < len(one.replicas) and len(one.isr) >= _min_isr(facts, topic):
-            behind.update(broker for broker in one.replicas if broker not in one.isr)
+    for topic, partition in _partitions(facts):
+        if (
+            partition.leader >= 0
+            and len(partition.isr) < len(partition.replicas)
+            and len(partition.isr) >= _min_isr(facts, topic)
+        ):
+            behind.update(broker for broker in partition.replicas if broker not in partition.isr)
     for broker, count in sorted(behind.items()):
         yield Finding(
             WRONG,
@@ -122,7 +126,7 @@ def replication_too_low(facts: ClusterFacts) -> Iterator[Finding]:
     for topic in facts.topics:
         if not topic.partitions:
             continue
-        factor = min(len(one.replicas) for one in topic.partitions)
+        factor = min(len(partition.replicas) for partition in topic.partitions)
         least = _min_isr(facts, topic)
         if factor == 1:
             yield Finding(
@@ -142,11 +146,11 @@ def replication_too_low(facts: ClusterFacts) -> Iterator[Finding]:
 
 def leaders_skewed(facts: ClusterFacts) -> Iterator[Finding]:
     live = [node.node_id for node in facts.brokers if not node.is_fenced]
-    leaders = Counter(one.leader for _, one in _partitions(facts) if one.leader >= 0)
+    leaders = Counter(partition.leader for _, partition in _partitions(facts) if partition.leader >= 0)
     elsewhere = sum(
         1
-        for _, one in _partitions(facts)
-        if one.leader >= 0 and one.replicas[0] != one.leader and one.replicas[0] in live
+        for _, partition in _partitions(facts)
+        if partition.leader >= 0 and partition.replicas[0] != partition.leader and partition.replicas[0] in live
     )
     total = sum(leaders.values())
     if len(live) < 2 or total < 2 * len(live):
@@ -163,22 +167,23 @@ def leaders_skewed(facts: ClusterFacts) -> Iterator[Finding]:
 
 def offline_directories(facts: ClusterFacts) -> Iterator[Finding]:
     for broker, directories in facts.directories.items():
-        for one in directories:
-            if one.error is not None:
+        for directory in directories:
+            if directory.error is not None:
                 yield Finding(
                     WRONG,
                     "disks",
-                    f"Broker {broker} cannot use {one.path} ({one.error.code.name}).",
+                    f"Broker {broker} cannot use {directory.path} ({directory.error.code.name}).",
                     "repair the disk and restart the broker; see: ottla log-dirs",
                 )
 
 
 def disks_nearly_full(facts: ClusterFacts) -> Iterator[Finding]:
     for broker, directories in facts.directories.items():
-        for one in directories:
-            if one.total_bytes > 0 and 0 <= one.usable_bytes < DISK_FREE_SHARE_MIN * one.total_bytes:
-                left = f"{one.path} of broker {broker} has {size(one.usable_bytes)} left of {size(one.total_bytes)}"
-                name, partition_bytes = _largest_topic(facts, one)
+        for directory in directories:
+            if directory.total_bytes > 0 and 0 <= directory.usable_bytes < DISK_FREE_SHARE_MIN * directory.total_bytes:
+                usable, total = size(directory.usable_bytes), size(directory.total_bytes)
+                left = f"{directory.path} of broker {broker} has {usable} left of {total}"
+                name, partition_bytes = _largest_topic(facts, directory)
                 if name is None:
                     yield Finding(
                         WRONG, "disks", f"{left}.", "add a disk, or move replicas away: ottla reassign generate"
@@ -217,10 +222,10 @@ def _largest_topic(facts: ClusterFacts, directory: LogDirectory) -> tuple[str | 
 def data_in_temporary_place(facts: ClusterFacts) -> Iterator[Finding]:
     for place in ("/tmp", "/var/tmp", "/dev/shm"):
         paths = {
-            broker: one.path
+            broker: directory.path
             for broker, directories in facts.directories.items()
-            for one in directories
-            if one.path == place or one.path.startswith(f"{place}/")
+            for directory in directories
+            if directory.path == place or directory.path.startswith(f"{place}/")
         }
         if paths:
             who = (
@@ -234,14 +239,14 @@ def data_in_temporary_place(facts: ClusterFacts) -> Iterator[Finding]:
                 "set log.dirs to a persistent directory, and move the data there while the broker is down",
             )
     for directories in facts.directories.values():
-        for one in directories:
-            options = mount_options(one.path)
+        for directory in directories:
+            options = mount_options(directory.path)
             if options and "noatime" not in options and "relatime" not in options:
                 yield Finding(
                     HINT,
                     "directories",
-                    f"{one.path} is mounted without noatime: every read writes.",
-                    f"mount -o remount,noatime {one.path}",
+                    f"{directory.path} is mounted without noatime: every read writes.",
+                    f"mount -o remount,noatime {directory.path}",
                 )
 
 
@@ -298,13 +303,13 @@ def quorum_health(facts: ClusterFacts) -> Iterator[Finding]:
             f"{len(quorum.voters)} controller keeps the metadata: when it stops, nothing can be changed.",
             "run three controllers; see controller.quorum.voters",
         )
-    end = max((one.log_end_offset for one in quorum.voters), default=0)
-    for one in quorum.voters:
-        if end - one.log_end_offset > QUORUM_LAG_MAX:
+    end = max((voter.log_end_offset for voter in quorum.voters), default=0)
+    for voter in quorum.voters:
+        if end - voter.log_end_offset > QUORUM_LAG_MAX:
             yield Finding(
                 WRONG,
                 "quorum",
-                f"Controller {one.node_id} is {end - one.log_end_offset} records behind.",
+                f"Controller {voter.node_id} is {end - voter.log_end_offset} records behind.",
                 "start or help it; see: ottla quorum describe --replication",
             )
 
@@ -356,14 +361,15 @@ def reassignments_running(facts: ClusterFacts) -> Iterator[Finding]:
 
 
 def hanging_transactions(facts: ClusterFacts) -> Iterator[Finding]:
-    for one in facts.hanging:
+    for transaction in facts.hanging:
         yield Finding(
             WRONG,
             "transactions",
-            f"Producer {one.state.producer_id} left a transaction open in {one.partition} at offset "
-            f"{one.state.transaction_start_offset}: read_committed consumers wait there.",
-            f"ottla transactions abort --topic {one.partition.topic} --partition {one.partition.partition} "
-            f"--start-offset {one.state.transaction_start_offset}",
+            f"Producer {transaction.state.producer_id} left a transaction open in {transaction.partition} at offset "
+            f"{transaction.state.transaction_start_offset}: read_committed consumers wait there.",
+            f"ottla transactions abort --topic {transaction.partition.topic} "
+            f"--partition {transaction.partition.partition} "
+            f"--start-offset {transaction.state.transaction_start_offset}",
         )
 
 
@@ -390,8 +396,8 @@ CLUSTER_CHECKS: tuple[Check, ...] = (
 
 def _partitions(facts: ClusterFacts) -> Iterator[tuple[DescribedTopic, DescribedPartition]]:
     for topic in facts.topics:
-        for one in topic.partitions:
-            yield topic, one
+        for partition in topic.partitions:
+            yield topic, partition
 
 
 def _min_isr(facts: ClusterFacts, topic: DescribedTopic) -> int:

@@ -63,11 +63,11 @@ async def gather(
     described = await admin.topics.describe(names)
     facts.topics = [topic for topic in described.values() if isinstance(topic, DescribedTopic)]
     await _settings(admin, facts, answering)
-    for broker, found in (await admin.partitions.log_directories(answering)).items():
-        if isinstance(found, KafkaError):
-            facts.unknown.append(f"log directories of broker {broker}: {found.message}")
+    for broker, directories in (await admin.partitions.log_directories(answering)).items():
+        if isinstance(directories, KafkaError):
+            facts.unknown.append(f"log directories of broker {broker}: {directories.message}")
         else:
-            facts.directories[broker] = found
+            facts.directories[broker] = directories
     await _optional(facts, "the quorum", _quorum(admin, facts))
     await _optional(facts, "reassignments", _moving(admin, facts))
     await _optional(facts, "transactions", _hanging(admin, facts, transaction_silence_ms))
@@ -117,7 +117,7 @@ async def _quorum(admin: AdminClient, facts: ClusterFacts) -> None:
     before = time.time() * 1000
     facts.quorum = await admin.cluster.quorum()
     after = time.time() * 1000
-    leader = next((one for one in facts.quorum.voters if one.node_id == facts.quorum.leader_id), None)
+    leader = next((voter for voter in facts.quorum.voters if voter.node_id == facts.quorum.leader_id), None)
     if leader is not None and leader.last_caught_up_timestamp > 0:
         # A leader is always caught up with itself, so this is its clock, give or take a round trip.
         now = leader.last_caught_up_timestamp
@@ -130,11 +130,11 @@ async def _moving(admin: AdminClient, facts: ClusterFacts) -> None:
 
 async def _hanging(admin: AdminClient, facts: ClusterFacts, silence_ms: int) -> None:
     partitions = [
-        TopicPartition(topic.name, one.partition)
+        TopicPartition(topic.name, partition.partition)
         for topic in facts.topics
         if not topic.is_internal
-        for one in topic.partitions
-        if one.leader >= 0
+        for partition in topic.partitions
+        if partition.leader >= 0
     ]
     older = int(time.time() * 1000) - silence_ms
     facts.hanging = await find_hanging_transactions(admin, partitions, older_than_ms=older)

@@ -159,12 +159,12 @@ def _payload(record: Record, decoder: str | None) -> dict[str, Any]:
         described = describe(key, value)
         if described is not None:
             return {"key": {"type": described["type"], "data": described["key"]}, "payload": described["value"]}
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     if key is not None:
-        found["key"] = key.decode("utf-8", "replace")
+        values["key"] = key.decode("utf-8", "replace")
     if value is not None:
-        found["payload"] = value.decode("utf-8", "replace")
-    return found
+        values["payload"] = value.decode("utf-8", "replace")
+    return values
 
 
 _QUORUM_BODIES: dict[ControlType, type[Message]] = {
@@ -268,7 +268,7 @@ def _dump_producers(path: str) -> Iterator[Line]:
 
 
 def _slots(entry: object) -> list[str]:
-    return [name for one in type(entry).__mro__ for name in getattr(one, "__slots__", ())] or list(vars(entry))
+    return [name for base in type(entry).__mro__ for name in getattr(base, "__slots__", ())] or list(vars(entry))
 
 
 def _base_offset(path: str) -> int:

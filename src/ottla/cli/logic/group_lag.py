@@ -30,20 +30,20 @@ class GroupRow(NamedTuple):
 async def group_rows(admin: AdminClient, group: DescribedGroup) -> list[GroupRow]:
     """Every partition that is assigned or has a committed offset; members without one at the end."""
     committed = await admin.groups.offsets(group.group_id)
-    owners = {one: member for member in group.members for one in member.assignment}
+    owners = {partition: member for member in group.members for partition in member.assignment}
     partitions = sorted({*committed, *owners})
     ends = await admin.offsets.find(dict.fromkeys(partitions, LATEST))
     rows = []
-    for one in partitions:
-        commit = committed.get(one)
-        found = ends.get(one)
-        end = found.offset if found is not None and not isinstance(found, KafkaError) else None
+    for partition in partitions:
+        commit = committed.get(partition)
+        latest = ends.get(partition)
+        end = latest.offset if latest is not None and not isinstance(latest, KafkaError) else None
         current = commit.offset if commit is not None else None
-        member = owners.get(TopicPartition(*one))
+        member = owners.get(TopicPartition(*partition))
         rows.append(
             GroupRow(
-                one.topic,
-                one.partition,
+                partition.topic,
+                partition.partition,
                 current,
                 commit.leader_epoch if commit is not None and commit.leader_epoch >= 0 else None,
                 end,

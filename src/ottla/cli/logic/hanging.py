@@ -23,18 +23,21 @@ async def find_hanging_transactions(
 ) -> list[HangingTransaction]:
     """Candidates are producers with an open transaction and no write since a moment; their coordinators decide."""
     candidates = []
-    for one, found in sorted((await admin.transactions.producers(partitions)).items()):
-        if isinstance(found, KafkaError):
+    for partition, states in sorted((await admin.transactions.producers(partitions)).items()):
+        if isinstance(states, KafkaError):
             continue
         candidates += [
-            HangingTransaction(one, state)
-            for state in found
+            HangingTransaction(partition, state)
+            for state in states
             if state.transaction_start_offset >= 0 and state.last_timestamp < older_than_ms
         ]
     if not candidates:
         return []
     ids = sorted({candidate.state.producer_id for candidate in candidates})
-    listed = {one.producer_id: one.transactional_id for one in await admin.transactions.find(producer_ids=ids)}
+    listed = {
+        transaction.producer_id: transaction.transactional_id
+        for transaction in await admin.transactions.find(producer_ids=ids)
+    }
     hanging = []
     for candidate in candidates:
         transactional_id = listed.get(candidate.state.producer_id)

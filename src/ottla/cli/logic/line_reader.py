@@ -49,12 +49,12 @@ def line_format(properties: Mapping[str, str]) -> LineFormat:
             raise ValueError(f"There is no reader property {name!r}; there are {', '.join(sorted(known))}.")
         flag = name in ("parse.key", "parse.headers", "ignore.error")
         given[known[name]] = value.strip().lower() == "true" if flag else _unescaped(value)
-    found = LineFormat(**given)  # type: ignore[arg-type]
-    if found.parse_headers and found.headers_delimiter == found.headers_separator:
+    line_format = LineFormat(**given)  # type: ignore[arg-type]
+    if line_format.parse_headers and line_format.headers_delimiter == line_format.headers_separator:
         raise ValueError("headers.delimiter and headers.separator must differ.")
-    if found.parse_headers and found.headers_separator == found.headers_key_separator:
+    if line_format.parse_headers and line_format.headers_separator == line_format.headers_key_separator:
         raise ValueError("headers.separator and headers.key.separator must differ.")
-    return found
+    return line_format
 
 
 def parse_line(line: str, how: LineFormat, *, number: int) -> LineRecord:
@@ -73,8 +73,8 @@ def parse_line(line: str, how: LineFormat, *, number: int) -> LineRecord:
 
 
 def _cut(text: str, separator: str, name: str, how: LineFormat, number: int) -> tuple[str | None, str]:
-    front, found, rest = text.partition(separator)
-    if found:
+    front, separated, rest = text.partition(separator)
+    if separated:
         return (None if front == how.null_marker and name == "headers.delimiter" else front), rest
     if how.ignore_error:
         return None, text
@@ -82,14 +82,14 @@ def _cut(text: str, separator: str, name: str, how: LineFormat, number: int) -> 
 
 
 def _headers(text: str, how: LineFormat, number: int) -> list[tuple[str, bytes | None]]:
-    found: list[tuple[str, bytes | None]] = []
+    headers: list[tuple[str, bytes | None]] = []
     for part in text.split(how.headers_separator):
         name, separator, value = part.partition(how.headers_key_separator)
         if not separator and not how.ignore_error:
             raise ValueError(f"Line {number} has a header without {how.headers_key_separator!r}: {part!r}.")
         content = None if not separator or value == how.null_marker else value.encode()
-        found.append((name, content))
-    return found
+        headers.append((name, content))
+    return headers
 
 
 def _unescaped(text: str) -> str:

@@ -33,15 +33,18 @@ def metadata_directory_id(files: Files, config: BrokerConfig) -> Uuid:
     """The id by which a quorum knows a controller's directory."""
     directory = metadata_directory(config)
     try:
-        found = read_meta_properties(files, directory)
+        properties = read_meta_properties(files, directory)
     except DirectoryRefused as error:
         raise Failure(str(error)) from None
-    if found is None or found.directory_id is None:
+    if properties is None or properties.directory_id is None:
         raise Failure(f"{directory} is not formatted; 'ottla storage format --no-initial-controllers' does it.")
-    return found.directory_id
+    return properties.directory_id
 
 
 def controller_listeners(config: BrokerConfig) -> dict[str, Endpoint]:
     """The addresses at which other controllers reach this controller, by listener name."""
-    found = {one.listener_name: one for one in (*config.controller_endpoints, *config.advertised_controller_endpoints)}
-    return {name: Endpoint(one.host or "localhost", one.port) for name, one in found.items()}
+    endpoints = {
+        endpoint.listener_name: endpoint
+        for endpoint in (*config.controller_endpoints, *config.advertised_controller_endpoints)
+    }
+    return {name: Endpoint(endpoint.host or "localhost", endpoint.port) for name, endpoint in endpoints.items()}

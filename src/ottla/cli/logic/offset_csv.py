@@ -18,15 +18,15 @@ def write_offsets(planned: Mapping[str, Mapping[TopicPartition, int]]) -> str:
     target = io.StringIO()
     writer = csv.writer(target, lineterminator="\n")
     for group_id, offsets in planned.items():
-        for one, offset in sorted(offsets.items()):
-            row: list[object] = [one.topic, one.partition, offset]
+        for partition, offset in sorted(offsets.items()):
+            row: list[object] = [partition.topic, partition.partition, offset]
             writer.writerow(row if len(planned) == 1 else [group_id, *row])
     return target.getvalue()
 
 
 def read_offsets(text: str, *, groups: Sequence[str]) -> dict[str, dict[TopicPartition, int]]:
     """Offsets by group; a file without groups applies to the one group of the command line."""
-    found: dict[str, dict[TopicPartition, int]] = {}
+    by_group: dict[str, dict[TopicPartition, int]] = {}
     for number, row in enumerate(csv.reader(io.StringIO(text)), start=1):
         cells = [cell.strip() for cell in row]
         if not any(cells):
@@ -38,5 +38,5 @@ def read_offsets(text: str, *, groups: Sequence[str]) -> dict[str, dict[TopicPar
         if len(cells) != 4 or not (cells[2].isdecimal() and cells[3].lstrip("-").isdecimal()):
             raise ValueError(f"Line {number} is not topic,partition,offset or group,topic,partition,offset.")
         group_id, topic, partition, offset = cells
-        found.setdefault(group_id, {})[TopicPartition(topic, int(partition))] = int(offset)
-    return found
+        by_group.setdefault(group_id, {})[TopicPartition(topic, int(partition))] = int(offset)
+    return by_group

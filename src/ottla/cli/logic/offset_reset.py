@@ -45,31 +45,31 @@ def chosen_reset(
     from_file: str | None = None,
 ) -> Reset:
     """Exactly one method; its argument is checked before the first request."""
-    found = []
+    methods = []
     if to_earliest:
-        found.append(Reset("earliest"))
+        methods.append(Reset("earliest"))
     if to_latest:
-        found.append(Reset("latest"))
+        methods.append(Reset("latest"))
     if to_current:
-        found.append(Reset("current"))
+        methods.append(Reset("current"))
     if to_offset is not None:
-        found.append(Reset("offset", to_offset))
+        methods.append(Reset("offset", to_offset))
     if shift_by is not None:
-        found.append(Reset("shift", shift_by))
+        methods.append(Reset("shift", shift_by))
     if to_datetime is not None:
         parse_datetime(to_datetime)
-        found.append(Reset("datetime", text=to_datetime))
+        methods.append(Reset("datetime", text=to_datetime))
     if by_duration is not None:
         parse_duration(by_duration)
-        found.append(Reset("duration", text=by_duration))
+        methods.append(Reset("duration", text=by_duration))
     if from_file is not None:
-        found.append(Reset("file", text=from_file))
-    if len(found) != 1:
+        methods.append(Reset("file", text=from_file))
+    if len(methods) != 1:
         raise ValueError(
             "Choose exactly one method: --to-earliest, --to-latest, --to-current, --to-offset, --shift-by, "
             "--to-datetime, --by-duration or --from-file."
         )
-    return found[0]
+    return methods[0]
 
 
 def targets(
@@ -84,27 +84,27 @@ def targets(
 ) -> dict[TopicPartition, int]:
     """The new offset of each partition, before it is limited to the bounds of the log."""
     result = {}
-    for one in partitions:
+    for partition in partitions:
         if reset.method == "earliest":
-            result[one] = first[one]
+            result[partition] = first[partition]
         elif reset.method == "latest":
-            result[one] = last[one]
+            result[partition] = last[partition]
         elif reset.method == "current":
             # A partition without a committed offset goes to the end, as with Kafka's tool.
-            result[one] = committed.get(one, last[one])
+            result[partition] = committed.get(partition, last[partition])
         elif reset.method == "offset":
-            result[one] = reset.number
+            result[partition] = reset.number
         elif reset.method == "shift":
-            if one not in committed:
-                raise ValueError(f"{one} has no committed offset to shift; choose another method for it.")
-            result[one] = committed[one] + reset.number
+            if partition not in committed:
+                raise ValueError(f"{partition} has no committed offset to shift; choose another method for it.")
+            result[partition] = committed[partition] + reset.number
         elif reset.method == "file":
-            result[one] = wanted[one]
+            result[partition] = wanted[partition]
         else:
-            result[one] = by_time[one]
+            result[partition] = by_time[partition]
     return result
 
 
 def clamp(planned: Offsets, *, first: Offsets, last: Offsets) -> dict[TopicPartition, int]:
     """Limits an offset to the bounds of the log."""
-    return {one: min(max(offset, first[one]), last[one]) for one, offset in planned.items()}
+    return {partition: min(max(offset, first[partition]), last[partition]) for partition, offset in planned.items()}

@@ -40,10 +40,10 @@ def parse_time(text: str) -> int:
 
 def parse_datetime(text: str) -> int:
     """`2024-06-01T12:00[:00[.000]][Z|+02:00]` in milliseconds since 1970; without a zone it is UTC."""
-    found = _DATETIME.fullmatch(text)
-    if found is None:
+    match = _DATETIME.fullmatch(text)
+    if match is None:
         raise ValueError(f"{text!r} is no date like 2024-06-01T12:00:00.000.")
-    minutes, seconds, milliseconds, zone = found.groups()
+    minutes, seconds, milliseconds, zone = match.groups()
     if zone is not None and zone != "Z" and len(zone) == 3:
         zone += "00"
     try:
@@ -55,13 +55,13 @@ def parse_datetime(text: str) -> int:
 
 def parse_duration(text: str) -> int:
     """`PnDTnHnMnS` in milliseconds."""
-    found = _DURATION.fullmatch(text)
-    if found is None or not any(found[name] for name in ("days", "hours", "minutes", "seconds")):
+    match = _DURATION.fullmatch(text)
+    if match is None or not any(match[name] for name in ("days", "hours", "minutes", "seconds")):
         raise ValueError(f"{text!r} is no duration like P1DT2H30M.")
     total = (
-        int(found["days"] or 0) * 86_400_000
-        + int(found["hours"] or 0) * 3_600_000
-        + int(found["minutes"] or 0) * 60_000
-        + int(float(found["seconds"] or 0) * 1000)
+        int(match["days"] or 0) * 86_400_000
+        + int(match["hours"] or 0) * 3_600_000
+        + int(match["minutes"] or 0) * 60_000
+        + int(float(match["seconds"] or 0) * 1000)
     )
-    return -total if found["sign"] == "-" else total
+    return -total if match["sign"] == "-" else total

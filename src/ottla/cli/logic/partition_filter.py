@@ -35,10 +35,10 @@ def parse_partition_filter(topic_partitions: str | None, topic: str, partitions:
 
 
 def _rule(text: str) -> PartitionFilter:
-    found = _RULE.fullmatch(text.strip())
-    if found is None:
+    match = _RULE.fullmatch(text.strip())
+    if match is None:
         raise ValueError(f"{text!r} does not look like topic, topic:0, topic:0-3, topic:2- or topic:-2.")
-    name, first, dash, end = found.groups()
+    name, first, dash, end = match.groups()
     matches = topic_pattern(name).fullmatch if name else None
     low = int(first) if first else 0
     high = int(end) if end else None

@@ -25,14 +25,14 @@ def named_quotas(
     names: Sequence[str] = (),
 ) -> list[QuotaComponent]:
     """Empty if the options name no quota entity. `defaults` are the flags --user-defaults and so on, by kind."""
-    found = [
+    components = [
         QuotaComponent(kind, QuotaMatch.EXACT, name)
         for kind, given in (("user", users), ("client-id", clients), ("ip", addresses))
         for name in given
     ]
-    found += [QuotaComponent(kind, QuotaMatch.DEFAULT) for kind, is_given in defaults.items() if is_given]
+    components += [QuotaComponent(kind, QuotaMatch.DEFAULT) for kind, is_given in defaults.items() if is_given]
     quota_types = [text for text in types if text in _KINDS]
-    if not found and not quota_types:
+    if not components and not quota_types:
         return []
     if len(quota_types) < len(types):
         raise ValueError("Quotas of users, clients and ips are shown and changed alone, without other settings.")
@@ -40,22 +40,22 @@ def named_quotas(
         raise ValueError("There are more names than types of entities.")
     for position, text in enumerate(types):
         if position >= len(names):
-            found.append(QuotaComponent(_KINDS[text], QuotaMatch.ANY))
+            components.append(QuotaComponent(_KINDS[text], QuotaMatch.ANY))
         elif names[position] == ENTITY_DEFAULT:
-            found.append(QuotaComponent(_KINDS[text], QuotaMatch.DEFAULT))
+            components.append(QuotaComponent(_KINDS[text], QuotaMatch.DEFAULT))
         else:
-            found.append(QuotaComponent(_KINDS[text], QuotaMatch.EXACT, names[position]))
-    kinds = [component.kind for component in found]
+            components.append(QuotaComponent(_KINDS[text], QuotaMatch.EXACT, names[position]))
+    kinds = [component.kind for component in components]
     if len(set(kinds)) < len(kinds):
         raise ValueError("Each kind of entity can be given once; an entity is a user, a client, both, or an ip.")
-    return found
+    return components
 
 
 def entity_of(components: Sequence[QuotaComponent]) -> QuotaEntity:
     """The one entity to change."""
     if any(component.match is QuotaMatch.ANY for component in components):
         raise ValueError("Missing entity: give a name, or --entity-default for entities without a quota of their own.")
-    return tuple(sorted(((one.kind, one.name) for one in components), key=lambda part: part[0]))
+    return tuple(sorted(((component.kind, component.name) for component in components), key=lambda part: part[0]))
 
 
 def quota_changes(changes: Sequence[ConfigChange]) -> dict[str, float | None]:

@@ -40,17 +40,19 @@ def parse_plan(text: str) -> Plan:
     directories: dict[tuple[int, TopicPartition], str] = {}
     try:
         for entry in content["partitions"]:
-            one = TopicPartition(str(entry["topic"]), int(entry["partition"]))
+            partition = TopicPartition(str(entry["topic"]), int(entry["partition"]))
             wanted = [int(broker) for broker in entry["replicas"]]
             paths = entry.get("log_dirs", ["any"] * len(wanted))
-            if one in replicas:
-                raise ValueError(f"{one} is in the plan twice.")
+            if partition in replicas:
+                raise ValueError(f"{partition} is in the plan twice.")
             if len(set(wanted)) != len(wanted) or not wanted:
-                raise ValueError(f"{one} must have replicas, each broker once: {wanted}.")
+                raise ValueError(f"{partition} must have replicas, each broker once: {wanted}.")
             if len(paths) != len(wanted):
-                raise ValueError(f"{one} has {len(wanted)} replicas and {len(paths)} directories.")
-            replicas[one] = wanted
-            directories |= {(broker, one): path for broker, path in zip(wanted, paths, strict=True) if path != "any"}
+                raise ValueError(f"{partition} has {len(wanted)} replicas and {len(paths)} directories.")
+            replicas[partition] = wanted
+            directories |= {
+                (broker, partition): path for broker, path in zip(wanted, paths, strict=True) if path != "any"
+            }
     except (KeyError, TypeError):
         raise ValueError('The file must look like {"version": 1, "partitions": [...]}.') from None
     if not replicas:
@@ -68,12 +70,12 @@ def format_plan(
             "version": 1,
             "partitions": [
                 {
-                    "topic": one.topic,
-                    "partition": one.partition,
+                    "topic": partition.topic,
+                    "partition": partition.partition,
                     "replicas": list(wanted),
-                    "log_dirs": [given.get((broker, one), "any") for broker in wanted],
+                    "log_dirs": [given.get((broker, partition), "any") for broker in wanted],
                 }
-                for one, wanted in sorted(replicas.items())
+                for partition, wanted in sorted(replicas.items())
             ],
         },
         separators=(",", ":"),
@@ -90,9 +92,9 @@ def propose(
     brokers = _by_rack(racks)
     loads = dict.fromkeys(brokers, 0)
     proposed: dict[TopicPartition, list[int]] = {}
-    for number, (one, replicas) in enumerate(sorted(current.items())):
+    for number, (partition, replicas) in enumerate(sorted(current.items())):
         if len(replicas) > len(brokers):
-            raise ValueError(f"{one} has {len(replicas)} replicas, but only {len(brokers)} brokers are given.")
+            raise ValueError(f"{partition} has {len(replicas)} replicas, but only {len(brokers)} brokers are given.")
         leader = brokers[(start + number) % len(brokers)]
         chosen = [leader]
         while len(chosen) < len(replicas):
@@ -111,7 +113,7 @@ def propose(
             )
         for broker in chosen:
             loads[broker] += 1
-        proposed[one] = chosen
+        proposed[partition] = chosen
     return proposed
 
 
@@ -124,13 +126,13 @@ def throttled_replicas(
     """
     leaders: dict[str, list[str]] = {}
     followers: dict[str, list[str]] = {}
-    for one, wanted in sorted(target.items()):
-        have = current.get(one, ())
+    for partition, wanted in sorted(target.items()):
+        have = current.get(partition, ())
         new = [broker for broker in wanted if broker not in have]
         if not new:
             continue
-        leaders.setdefault(one.topic, []).extend(f"{one.partition}:{broker}" for broker in have)
-        followers.setdefault(one.topic, []).extend(f"{one.partition}:{broker}" for broker in new)
+        leaders.setdefault(partition.topic, []).extend(f"{partition.partition}:{broker}" for broker in have)
+        followers.setdefault(partition.topic, []).extend(f"{partition.partition}:{broker}" for broker in new)
     return (
         {topic: ",".join(entries) for topic, entries in leaders.items()},
         {topic: ",".join(entries) for topic, entries in followers.items()},

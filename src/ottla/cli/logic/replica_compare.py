@@ -30,39 +30,39 @@ class ReplicaReport(NamedTuple):
 
 
 async def compare_partition(
-    cluster: Cluster, one: TopicPartition, replicas: Sequence[int], *, fetch_size: int
+    cluster: Cluster, partition: TopicPartition, replicas: Sequence[int], *, fetch_size: int
 ) -> ReplicaReport:
     """Compares from the first offset that all replicas have to the smallest current high watermark."""
     live = tuple(broker for broker in replicas if broker in cluster.metadata.brokers)
     missing = [broker for broker in replicas if broker not in live]
     if missing:
-        return ReplicaReport(one, tuple(replicas), 0, 0, f"broker {missing[0]} is not there")
+        return ReplicaReport(partition, tuple(replicas), 0, 0, f"broker {missing[0]} is not there")
     compared = 0
     offset = 0
     lag = 0
     while True:
-        answers = await asyncio.gather(*[_fetch(cluster, broker, one, offset, fetch_size) for broker in live])
+        answers = await asyncio.gather(*[_fetch(cluster, broker, partition, offset, fetch_size) for broker in live])
         for broker, answer in zip(live, answers, strict=True):
             if isinstance(answer, str):
-                return ReplicaReport(one, live, compared, lag, f"broker {broker}: {answer}")
-        found = [answer for answer in answers if not isinstance(answer, str)]
-        start = max(data.log_start_offset for data in found)
+                return ReplicaReport(partition, live, compared, lag, f"broker {broker}: {answer}")
+        batches = [answer for answer in answers if not isinstance(answer, str)]
+        start = max(data.log_start_offset for data in batches)
         if offset < start:
             offset = start
             continue
-        end = min(data.high_watermark for data in found)
-        lag = max(data.high_watermark for data in found) - end
+        end = min(data.high_watermark for data in batches)
+        lag = max(data.high_watermark for data in batches) - end
         if offset >= end:
-            return ReplicaReport(one, live, compared, lag, None)
+            return ReplicaReport(partition, live, compared, lag, None)
         try:
-            marks = {broker: _marks(data, end) for broker, data in zip(live, found, strict=True)}
+            marks = {broker: _marks(data, end) for broker, data in zip(live, batches, strict=True)}
         except CorruptRecords as error:
-            return ReplicaReport(one, live, compared, lag, str(error))
+            return ReplicaReport(partition, live, compared, lag, str(error))
         common, difference = compare_batches(marks)
         if difference is not None:
-            return ReplicaReport(one, live, compared, lag, difference)
+            return ReplicaReport(partition, live, compared, lag, difference)
         if not common:
-            return ReplicaReport(one, live, compared, lag, f"nothing can be read at offset {offset}")
+            return ReplicaReport(partition, live, compared, lag, f"nothing can be read at offset {offset}")
         compared += len(common)
         offset = common[-1][1] + 1
 
@@ -70,41 +70,41 @@ async def compare_partition(
 def compare_batches(marks: dict[int, list[BatchMark]]) -> tuple[list[BatchMark], str | None]:
     """The common prefix of all replicas, and the first difference in it."""
     length = min(len(some) for some in marks.values())
-    first, *others = marks
+    first, *other_replicas = marks
     for position in range(length):
         expected = marks[first][position]
-        for broker in others:
+        for broker in other_replicas:
             if marks[broker][position] != expected:
                 return [], f"brokers {first} and {broker} differ at offset {expected[0]}"
     return marks[first][:length], None
 
 
 def _marks(data: PartitionData, end: int) -> list[BatchMark]:
-    found = []
+    marks = []
     for batch in iterate_batches(data.records or b""):  # type: ignore[arg-type]
         header = batch.header
         if header.base_offset >= end:
             break
         if not verify_checksum(batch.view, header):
             raise CorruptRecords(f"the batch at offset {header.base_offset} has a wrong checksum")
-        found.append((header.base_offset, header.last_offset, header.size, header.crc))
-    return found
+        marks.append((header.base_offset, header.last_offset, header.size, header.crc))
+    return marks
 
 
 async def _fetch(
-    cluster: Cluster, broker: int, one: TopicPartition, offset: int, fetch_size: int
+    cluster: Cluster, broker: int, partition: TopicPartition, offset: int, fetch_size: int
 ) -> PartitionData | str:
-    info = cluster.metadata.topics[one.topic]
+    info = cluster.metadata.topics[partition.topic]
     request = FetchRequest(
         max_wait_ms=0,
         min_bytes=0,
         max_bytes=fetch_size,
         topics=[
             FetchTopic(
-                topic=one.topic,
+                topic=partition.topic,
                 topic_id=info.topic_id,
                 partitions=[
-                    FetchPartition(partition=one.partition, fetch_offset=offset, partition_max_bytes=fetch_size)
+                    FetchPartition(partition=partition.partition, fetch_offset=offset, partition_max_bytes=fetch_size)
                 ],
             )
         ],
@@ -118,5 +118,5 @@ async def _fetch(
     data = response.responses[0].partitions[0]
     refused = error_of(data.error_code)
     if refused is not None and refused.code == ErrorCode.OFFSET_OUT_OF_RANGE and data.log_start_offset > offset:
-        return await _fetch(cluster, broker, one, data.log_start_offset, fetch_size)
+        return await _fetch(cluster, broker, partition, data.log_start_offset, fetch_size)
     return data if refused is None else refused.message

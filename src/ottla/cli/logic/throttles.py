@@ -50,8 +50,12 @@ async def set_throttles(
 async def clear_throttles(admin: AdminClient, plan: Plan) -> bool:
     """Removes the throttles after the last move; returns whether there were any."""
     await admin.connections.refresh([])
-    topics = [ConfigResource(ResourceType.TOPIC, topic) for topic in sorted({one.topic for one in plan.replicas})]
-    brokers = [ConfigResource(ResourceType.BROKER, str(one)) for one in sorted(admin.connections.metadata.brokers)]
+    topics = [
+        ConfigResource(ResourceType.TOPIC, topic) for topic in sorted({partition.topic for partition in plan.replicas})
+    ]
+    brokers = [
+        ConfigResource(ResourceType.BROKER, str(broker_id)) for broker_id in sorted(admin.connections.metadata.brokers)
+    ]
     keys = {
         ResourceType.TOPIC: (LEADER_REPLICAS, FOLLOWER_REPLICAS),
         ResourceType.BROKER: (LEADER_RATE, FOLLOWER_RATE, DIRECTORY_RATE),
@@ -75,6 +79,6 @@ async def clear_throttles(admin: AdminClient, plan: Plan) -> bool:
 
 
 def _brokers(current: Mapping[TopicPartition, Sequence[int]], plan: Plan) -> list[int]:
-    found = {broker for replicas in current.values() for broker in replicas}
-    found |= {broker for replicas in plan.replicas.values() for broker in replicas}
-    return sorted(found)
+    involved = {broker for replicas in current.values() for broker in replicas}
+    involved |= {broker for replicas in plan.replicas.values() for broker in replicas}
+    return sorted(involved)

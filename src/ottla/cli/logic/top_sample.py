@@ -73,15 +73,15 @@ async def take_sample(admin: AdminClient) -> Sample:
             for broker in partition.replicas:
                 if broker not in partition.isr:
                     sample.under_replicated[broker] = sample.under_replicated.get(broker, 0) + 1
-    led = [one for one, leader in sample.leaders.items() if leader >= 0]
-    for one, found in (await admin.offsets.find(dict.fromkeys(led, LATEST), timeout_ms=2_000)).items():
-        if not isinstance(found, KafkaError):
-            sample.ends[one] = found.offset
+    led = [partition for partition, leader in sample.leaders.items() if leader >= 0]
+    for led_partition, end in (await admin.offsets.find(dict.fromkeys(led, LATEST), timeout_ms=2_000)).items():
+        if not isinstance(end, KafkaError):
+            sample.ends[led_partition] = end.offset
     for broker, directories in (await admin.partitions.log_directories()).items():
         for directory in directories if isinstance(directories, list) else ():
             sample.free[broker] = sample.free.get(broker, 0) + max(directory.usable_bytes, 0)
-            for one, replica in directory.replicas.items():
-                sample.sizes[broker, one] = replica.size_bytes
+            for key, replica in directory.replicas.items():
+                sample.sizes[broker, key] = replica.size_bytes
     ids = [group.group_id for group in await admin.groups.find()]
     for group_id, group in (await admin.groups.describe(ids)).items():
         if isinstance(group, DescribedGroup):
@@ -99,23 +99,23 @@ def compare(before: Sample, after: Sample) -> View:
     seconds = max(after.at - before.at, 1e-3)
     records: dict[TopicPartition, float] = {}
     grown: dict[TopicPartition, float] = {}
-    for one, leader in after.leaders.items():
-        if one in after.ends and one in before.ends:
-            records[one] = max(after.ends[one] - before.ends[one], 0) / seconds
-        key = (leader, one)
+    for partition, leader in after.leaders.items():
+        if partition in after.ends and partition in before.ends:
+            records[partition] = max(after.ends[partition] - before.ends[partition], 0) / seconds
+        key = (leader, partition)
         if key in after.sizes and key in before.sizes:
-            grown[one] = max(after.sizes[key] - before.sizes[key], 0) / seconds
+            grown[partition] = max(after.sizes[key] - before.sizes[key], 0) / seconds
     by_topic: dict[str, list[TopicPartition]] = defaultdict(list)
-    for one in after.leaders:
-        by_topic[one.topic].append(one)
+    for partition in after.leaders:
+        by_topic[partition.topic].append(partition)
     brokers = [
         BrokerRow(
             broker,
             address,
             sum(leader == broker for leader in after.leaders.values()),
             after.under_replicated.get(broker, 0),
-            sum(rate for one, rate in records.items() if after.leaders[one] == broker),
-            sum(rate for one, rate in grown.items() if after.leaders[one] == broker),
+            sum(rate for partition, rate in records.items() if after.leaders[partition] == broker),
+            sum(rate for partition, rate in grown.items() if after.leaders[partition] == broker),
             sum(count for (owner, _), count in after.sizes.items() if owner == broker),
             after.free.get(broker, -1),
         )
@@ -125,9 +125,9 @@ def compare(before: Sample, after: Sample) -> View:
         TopicRow(
             name,
             len(some),
-            sum(records.get(one, 0.0) for one in some),
-            sum(grown.get(one, 0.0) for one in some),
-            sum(after.sizes.get((after.leaders[one], one), 0) for one in some),
+            sum(records.get(partition, 0.0) for partition in some),
+            sum(grown.get(partition, 0.0) for partition in some),
+            sum(after.sizes.get((after.leaders[partition], partition), 0) for partition in some),
         )
         for name, some in by_topic.items()
     ]

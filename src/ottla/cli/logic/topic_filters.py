@@ -34,13 +34,13 @@ def wanted_partitions(
     """All partitions without a filter; with several, the partitions that match any of them, as in Kafka's tool."""
     if not filters.about_partitions:
         return list(topic.partitions)
-    return [one for one in topic.partitions if _matches(one, filters, min_isr=min_isr, live=live)]
+    return [partition for partition in topic.partitions if _matches(partition, filters, min_isr=min_isr, live=live)]
 
 
-def _matches(one: DescribedPartition, filters: Filters, *, min_isr: int, live: Set[int]) -> bool:
+def _matches(partition: DescribedPartition, filters: Filters, *, min_isr: int, live: Set[int]) -> bool:
     return (
-        (filters.under_replicated_partitions and len(one.isr) < len(one.replicas))
-        or (filters.unavailable_partitions and (one.leader < 0 or one.leader not in live))
-        or (filters.under_min_isr_partitions and len(one.isr) < min_isr)
-        or (filters.at_min_isr_partitions and len(one.isr) == min_isr)
+        (filters.under_replicated_partitions and len(partition.isr) < len(partition.replicas))
+        or (filters.unavailable_partitions and (partition.leader < 0 or partition.leader not in live))
+        or (filters.under_min_isr_partitions and len(partition.isr) < min_isr)
+        or (filters.at_min_isr_partitions and len(partition.isr) == min_isr)
     )

@@ -21,29 +21,29 @@ __all__ = [
 
 def parse_key_values(words: Iterable[str], *, option: str, literal: bool = False) -> dict[str, str]:
     """`k=v`, repeated. A literal value keeps the spaces around it, such as one that separates keys from values."""
-    found = {}
+    pairs = {}
     for word in words:
         key, separator, value = word.partition("=")
         if not separator or not key.strip():
             raise ValueError(f"{option} {word!r} does not look like key=value.")
-        found[key.strip()] = value if literal else value.strip()
-    return found
+        pairs[key.strip()] = value if literal else value.strip()
+    return pairs
 
 
 def parse_settings(text: str) -> dict[str, str]:
     """`k1=v1,k2=[a,b],k3=v3`: a value in brackets may contain commas, as with --add-config."""
-    found = {}
+    pairs = {}
     for key, bracketed, plain in re.findall(r"([^=,\s][^=,]*)=(?:\[([^\]]*)\]|([^,]*))(?:,|$)", text):
-        found[key.strip()] = (bracketed or plain).strip()
+        pairs[key.strip()] = (bracketed or plain).strip()
     parts = len(re.findall(r"=", re.sub(r"\[[^\]]*\]", "", text)))
-    if not found or parts < len(found):
+    if not pairs or parts < len(pairs):
         raise ValueError(f"{text!r} does not look like key=value[,key=value]; put a value with commas into [ ].")
-    return found
+    return pairs
 
 
 def parse_assignments(text: str) -> dict[int, list[int]]:
     """`0:1,1:2,2:0` -> replicas by partition, in order; all partitions must have the same number."""
-    found: dict[int, list[int]] = {}
+    by_partition: dict[int, list[int]] = {}
     for partition, part in enumerate(text.split(",")):
         words = part.strip().split(":")
         if not all(word.isdecimal() for word in words):
@@ -51,10 +51,10 @@ def parse_assignments(text: str) -> dict[int, list[int]]:
         replicas = [int(word) for word in words]
         if len(set(replicas)) != len(replicas):
             raise ValueError(f"Partition {partition} names a broker twice: {part!r}.")
-        found[partition] = replicas
-    if len({len(replicas) for replicas in found.values()}) != 1:
+        by_partition[partition] = replicas
+    if len({len(replicas) for replicas in by_partition.values()}) != 1:
         raise ValueError("All partitions must have the same number of replicas.")
-    return found
+    return by_partition
 
 
 def parse_node_ids(text: str, *, option: str) -> list[int]:
@@ -66,10 +66,10 @@ def parse_node_ids(text: str, *, option: str) -> list[int]:
 
 def parse_partition(text: str) -> TopicPartition:
     """`topic-0` or `topic:0`."""
-    found = re.fullmatch(r"(.+)[:-](\d+)", text)
-    if found is None:
+    match = re.fullmatch(r"(.+)[:-](\d+)", text)
+    if match is None:
         raise ValueError(f"{text!r} does not look like topic:partition.")
-    return TopicPartition(found[1], int(found[2]))
+    return TopicPartition(match[1], int(match[2]))
 
 
 def parse_topic_partitions(text: str) -> tuple[str, list[int] | None]:
@@ -79,11 +79,11 @@ def parse_topic_partitions(text: str) -> tuple[str, list[int] | None]:
         return text, None
     numbers: list[int] = []
     for word in rest.split(","):
-        found = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", word)
-        if found is None:
+        match = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", word)
+        if match is None:
             raise ValueError(f"{text!r} does not look like topic:0,1,2.")
-        first = int(found[1])
-        numbers += range(first, int(found[2]) + 1) if found[2] else [first]
+        first = int(match[1])
+        numbers += range(first, int(match[2]) + 1) if match[2] else [first]
     return topic, numbers
 
 
@@ -101,4 +101,4 @@ def matching(names: Iterable[str], patterns: Sequence[str]) -> list[str]:
     if not patterns:
         return sorted(names)
     compiled = [topic_pattern(pattern) for pattern in patterns]
-    return sorted(name for name in names if any(one.fullmatch(name) for one in compiled))
+    return sorted(name for name in names if any(pattern.fullmatch(name) for pattern in compiled))
