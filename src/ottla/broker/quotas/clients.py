@@ -1,10 +1,9 @@
-"""Counts what clients use, and says for how long they are throttled.
+"""Counts what clients use, and computes their throttle times.
 
-There are four kinds of quota for users and client ids, all of them of this broker alone: bytes produced and bytes
-fetched a second, the share of the node's time, and (where the controller is) partitions created and deleted a second.
-The answer is sent at once and tells the client how long it is to stay away; its connection is not read from for so
-long, whether it heeds that or not (KIP-219). A fetch that would be too much is answered without records, and counts
-for nothing.
+Users and client ids have four kinds of quota, and every broker enforces them for itself: bytes produced and bytes
+fetched per second, the share of the node's time, and (on the controller) partitions created and deleted per second. The
+answer is sent at once with a throttle time, and the connection is not read from for that time, whether the client
+obeys or not (KIP-219). A fetch that exceeds the quota is answered without records and is not counted.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ClientQuotas", "MutationQuota"]
 
-# Addresses that are counted at a time; beyond them, one is forgotten for each that is new.
+# The number of addresses that are counted. A further address replaces the one that has been idle for longest.
 ADDRESSES_MAX = 10_000
 
 
@@ -41,7 +40,7 @@ class ClientQuotas:
         self._burst_seconds = float(config.controller_quota_window_size_seconds * config.controller_quota_window_num)
         self.produce: Meters[RateMeter] = Meters("producer_byte_rate", self._new_rate_meter)
         self.fetch: Meters[RateMeter] = Meters("consumer_byte_rate", self._new_rate_meter)
-        # Percent of the time of one thread; a node has one, so that 100 is all there is.
+        # Percent of the time of one thread. A node has one thread, so 100 is its whole time.
         self.request: Meters[RateMeter] = Meters("request_percentage", self._new_rate_meter)
         self.mutation: Meters[BucketMeter] = Meters("controller_mutation_rate", self._new_bucket_meter)
         self.connections = ConnectionLimits({})
@@ -61,21 +60,21 @@ class ClientQuotas:
         return self._record(self.produce, context, size_bytes)
 
     def requested(self, context: RequestContext, seconds: float) -> int:
-        """The throttle time for a request that took so long; a window at most."""
+        """The throttle time for a request that took this time; one window at most."""
         return self._record(self.request, context, seconds * 100, longest_seconds=self._window_seconds)
 
     def fetch_bytes_max(self, context: RequestContext) -> int | None:
-        """What a fetch may give at most so that it is not too much in any case."""
+        """The largest answer to a fetch that can be within the quota."""
         meter = self.fetch.of(context.principal.name, context.client_id, self._now())
         if meter is None:
             return None
         return int(meter.limit * (self._window_count - 1) * self._window_seconds)
 
     def fetched(self, context: RequestContext, size_bytes: int) -> tuple[int, bool]:
-        """The throttle time for an answer of that size, and whether the answer may nevertheless be given.
+        """The throttle time for an answer of that size, and whether the answer may be sent all the same.
 
-        It may when nothing was fetched before: a single batch can be more than all windows allow, and a consumer that
-        never gets it would stand still for ever.
+        It may if nothing was fetched within the windows: a single batch can be larger than the quota of all windows,
+        and a consumer that never gets the batch would never make progress.
         """
         now = self._now()
         meter = self.fetch.of(context.principal.name, context.client_id, now)
@@ -91,13 +90,13 @@ class ClientQuotas:
         return throttle_ms, True
 
     def mutations(self, context: RequestContext, *, is_strict: bool) -> MutationQuota | None:
-        """What stands between a request and the controller, where there is a quota for it (KIP-599)."""
+        """The quota of a request that changes topics; None without a quota (KIP-599)."""
         now = self._now()
         meter = self.mutation.of(context.principal.name, context.client_id, now)
         return None if meter is None else MutationQuota(meter, self._now, is_strict=is_strict)
 
     def connected(self, address: str) -> float:
-        """For how many seconds a new connection is to be held before it is closed; 0 lets it in."""
+        """For how many seconds a new connection is held before it is closed; 0 accepts it."""
         limit = self.connections.of(address)
         if limit is None:
             return 0.0
@@ -107,7 +106,7 @@ class ClientQuotas:
         if rate is None:
             rate = self._new_rate()
             if len(rates) >= ADDRESSES_MAX:
-                # The one that has not connected for the longest time.
+                # The address whose last connection is the oldest.
                 del rates[next(iter(rates))]
         rates[address] = rate
         rate.record(1, now)
@@ -147,10 +146,10 @@ class ClientQuotas:
 
 
 class MutationQuota:
-    """One request's way to change topics.
+    """The quota of one request that changes topics.
 
     Requests of versions that know THROTTLING_QUOTA_EXCEEDED are refused while the bucket is overdrawn; older ones are
-    let through and throttled afterwards.
+    accepted and throttled afterwards.
     """
 
     __slots__ = ("_is_strict", "_meter", "_now", "_until")
@@ -162,7 +161,7 @@ class MutationQuota:
         self._until = 0.0
 
     def take(self, partitions: int) -> None:
-        """Raises KafkaError when they may not be created or deleted now."""
+        """Charges for created or deleted partitions. Raises KafkaError if the quota does not allow them now."""
         now = self._now()
         meter = self._meter
         meter.used = now
@@ -177,7 +176,7 @@ class MutationQuota:
             self._until = now + meter.bucket.excess_seconds(now)
 
     def throttle_ms(self) -> int:
-        """For how long the client is still throttled: the answer may come some time after the decision."""
+        """The rest of the throttle time: the answer may be sent some time after the decision."""
         throttle_ms = _milliseconds(max(self._until - self._now(), 0.0))
         if throttle_ms:
             self._meter.count_throttled(throttle_ms)

@@ -1,8 +1,7 @@
-"""The quotas as the rest of the node sees them.
+"""The interface of the quotas to the rest of the node.
 
-A node without quotas has one of these and nothing more: `is_set` is all that the paths of requests look at, and the
-machine behind (`clients`) is imported with the first quota. Connections keep the gate for as long as they live, so a
-quota that is set now holds for their next request.
+Without a quota a request only reads `is_set`; the module with the meters (`clients`) is imported with the first quota.
+A connection refers to this object for its whole life, so a new quota applies to its next request.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ class Quotas:
     def __init__(self, config: BrokerConfig, clock: Clock) -> None:
         self._config = config
         self._clock = clock
-        # None until there was a quota.
+        # None until the first quota is set.
         self.clients: ClientQuotas | None = None
-        # Whether any user or client id has a quota, and whether any address has.
+        # True if any user or client id has a quota; true if any address has one.
         self.is_set = False
         self.limits_connections = False
 
     def start(self, image: MetadataImage) -> None:
-        """Takes over what was set in earlier runs."""
+        """Applies the quotas of the image with which the node starts."""
         self._apply(image)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:

@@ -1,7 +1,7 @@
-"""The meters of one kind of quota: one for each user or client that shares a quota, made when it is first used.
+"""The meters of one kind of quota: one meter for all clients that share a quota, made with the first request.
 
-There is a bound on them, for client ids are whatever clients say: when it is reached, those that measure nothing at
-the moment are dropped, which changes no decision; if that does not help, newcomers share one meter.
+Their number is bounded, since clients choose their client ids: at the bound, idle meters are dropped, which changes no
+decision. If none is idle, all further clients share one meter.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ __all__ = ["METERS_MAX", "BucketMeter", "Meter", "Meters", "RateMeter"]
 
 METERS_MAX = 10_000
 
-# Idle meters are kept that long for those who look at metrics, as in Apache Kafka.
+# Idle meters stay in the metrics for this time, as in Apache Kafka.
 _IDLE_SECONDS_MAX = 3600.0
 
-# Who shares one meter when there are too many.
+# The name of the meter that clients share beyond the bound.
 _OTHERS = "(others)"
 
 
 class Meter:
-    """What somebody uses of one kind, and the limit."""
+    """What the clients that share a quota use of it, and its limit."""
 
     __slots__ = ("client_id", "limit", "throttled", "throttled_ms_total", "used", "user")
 
     def __init__(self, assigned: Assigned, now: float) -> None:
         self.user, self.client_id, self.limit = assigned
-        # When it was last used, and how often and how long its clients were held back.
+        # The time of the last use, and how often and how long its clients were throttled.
         self.used = now
         self.throttled = 0
         self.throttled_ms_total = 0
@@ -44,7 +44,7 @@ class Meter:
         self.limit = limit
 
     def is_idle(self, now: float) -> bool:
-        """Whether a new one would decide everything as this one does."""
+        """True if a new meter would decide as this one does."""
         raise NotImplementedError
 
 
@@ -56,7 +56,7 @@ class RateMeter(Meter):
         self.rate = rate
 
     def record(self, amount: float, now: float) -> float:
-        """Counts it, and says for how many seconds to throttle."""
+        """Counts the amount, and returns for how many seconds to throttle."""
         self.used = now
         self.rate.record(amount, now)
         return self.rate.excess_seconds(self.limit, now)
@@ -86,24 +86,24 @@ class Meters(Generic[M]):
     __slots__ = ("_by_client", "_by_sharers", "_key", "_make", "_meters_max", "_table")
 
     def __init__(self, key: str, make: Callable[[Assigned, float], M], *, meters_max: int = METERS_MAX) -> None:
-        """`key` is the quota's name, and `make` makes a meter for an assigned quota, now."""
+        """`key` is the name of the quota; `make` makes a meter for an assigned quota at a given time."""
         self._key = key
         self._make = make
         self._meters_max = meters_max
         self._table = QuotaTable(key, {})
         self._by_sharers: dict[tuple[str, str], M] = {}
-        # What was found for a user and client id; None where there is no quota for them.
+        # The meter of a user and client id; None if no quota applies to them.
         self._by_client: dict[tuple[str, str], M | None] = {}
 
     def __bool__(self) -> bool:
-        """Whether there is any such quota."""
+        """True if there is a quota of this kind."""
         return bool(self._table)
 
     def __len__(self) -> int:
         return len(self._by_sharers)
 
     def change(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
-        """New quotas hold from the next request on, for what was used before, too."""
+        """Sets the quotas from the next request on. Meters keep what they have counted."""
         self._table = QuotaTable(self._key, quotas)
         self._by_client.clear()
         if not self._table:
@@ -116,14 +116,14 @@ class Meters(Generic[M]):
         except KeyError:
             pass
         assigned = self._table.assigned(*client)
-        found = None if assigned is None else self._meter(assigned, now)
+        meter = None if assigned is None else self._meter(assigned, now)
         if len(self._by_client) >= self._meters_max:
             self._by_client.clear()
-        self._by_client[client] = found
-        return found
+        self._by_client[client] = meter
+        return meter
 
     def all(self, now: float) -> Iterator[M]:
-        """Those that were used within the last hour."""
+        """The meters that were used within the last hour."""
         self._drop(lambda meter: now - meter.used > _IDLE_SECONDS_MAX)
         return iter(list(self._by_sharers.values()))
 
@@ -131,7 +131,7 @@ class Meters(Generic[M]):
         sharers = assigned[:2]
         meter = self._by_sharers.get(sharers)
         if meter is None and len(self._by_sharers) >= self._meters_max:
-            self._drop(lambda one: one.is_idle(now))
+            self._drop(lambda idle: idle.is_idle(now))
             if len(self._by_sharers) >= self._meters_max:
                 sharers = (_OTHERS, _OTHERS)
                 meter = self._by_sharers.get(sharers)

@@ -1,16 +1,16 @@
-"""How fast somebody uses something, and how long they have to wait when that is too fast.
+"""Rates of use, and the times to wait when a rate exceeds its limit.
 
-Two measures, with the arithmetic of Apache Kafka, so that the same quota lets the same traffic pass:
+There are two measures, with the arithmetic of Apache Kafka, so that the same quota allows the same traffic.
 
-`WindowedRate` is for a stream: bytes, connections, time. What is used is counted in windows of (usually) a second; the
-last few of them count, and together they are taken to last at least all of them but one. So who was silent may use ten
-seconds' worth at once, and pays for more by waiting until the time that has passed makes up for it.
+`WindowedRate` is for a stream: bytes, connections, time. Amounts are counted in windows of (usually) one second. The
+last windows count, and together they are taken to last at least as long as all of them but one. So a client that was
+idle may use the amount of ten seconds at once, and after more than that it waits until the rate is within the limit.
 
-`TokenBucket` is for few and large things, as the creation of a topic with many partitions (KIP-599). Tokens come in at
-the rate of the quota, up to what all windows hold, and the last one may be overdrawn: what was begun is done, and the
-next has to wait until there is a token again.
+`TokenBucket` is for few and large operations, such as the creation of a topic with many partitions (KIP-599). Tokens
+arrive at the rate of the quota, up to the amount of all windows. An operation may overdraw the bucket, and the next
+operation waits until there is a token again.
 
-Both are plain arithmetic on the times they are given, in monotonic seconds.
+Both are plain arithmetic on given times, in monotonic seconds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class _Window:
 
     def __init__(self, start: float) -> None:
         self.start = start
-        # When something was counted last.
+        # The time of the last amount.
         self.last = start
         self.value = 0.0
 
@@ -41,11 +41,11 @@ class WindowedRate:
 
     @property
     def span_seconds(self) -> float:
-        """How long it takes at most until something is forgotten that was counted."""
+        """The longest time for which an amount counts."""
         return self.window_seconds * (self.window_count + 1)
 
     def record(self, amount: float, now: float) -> None:
-        """A negative amount takes back what was counted before."""
+        """Counts an amount. A negative amount takes back an earlier one."""
         self._forget(now)
         windows = self._windows
         if not windows or now - windows[-1].start >= self.window_seconds:
@@ -56,19 +56,19 @@ class WindowedRate:
         self._total += amount
 
     def rate(self, now: float) -> float:
-        """By the second."""
+        """The amount per second."""
         self._forget(now)
         return self._total / self._elapsed(now)
 
     def is_unused(self, now: float) -> bool:
-        """Whether nothing is counted at all."""
+        """True if no amount counts at this time."""
         self._forget(now)
         return self._total <= 0
 
     def excess_seconds(self, limit: float, now: float) -> float:
-        """How long to wait until the rate is within the limit; 0 when it is."""
+        """The time until the rate is within the limit; 0 if it is within the limit now."""
         self._forget(now)
-        # Waiting makes the time longer in which the same amount was used.
+        # Waiting spreads the same amount over a longer time.
         return max(self._total / limit - self._elapsed(now), 0.0)
 
     def _elapsed(self, now: float) -> float:
@@ -77,13 +77,13 @@ class WindowedRate:
         return max(elapsed + max(missing, 0) * self.window_seconds, 0.001)
 
     def _forget(self, now: float) -> None:
-        """A window counts as long as something in it does; it may have begun before those that count."""
+        """Drops the windows whose last amount is too old; the start of a window may be older than that."""
         oldest = now - self.window_seconds * self.window_count
         windows = self._windows
         while windows and windows[0].last <= oldest:
             self._total -= windows.popleft().value
         if not windows:
-            # Nothing of former sums' roundings is left either.
+            # Rounding errors of earlier sums go, too.
             self._total = 0.0
 
 
@@ -91,7 +91,7 @@ class TokenBucket:
     __slots__ = ("_tokens", "_updated", "burst_seconds", "limit")
 
     def __init__(self, limit: float, *, burst_seconds: float, now: float) -> None:
-        """It is full at first, with what comes in in `burst_seconds`."""
+        """The bucket is full at first. It holds the tokens of `burst_seconds`."""
         self.limit = limit
         self.burst_seconds = burst_seconds
         self._tokens = limit * burst_seconds
@@ -106,7 +106,7 @@ class TokenBucket:
         self._tokens = min(self._tokens - amount, self.limit * self.burst_seconds)
 
     def excess_seconds(self, now: float) -> float:
-        """How long to wait until it is not overdrawn any more; 0 when it is not."""
+        """The time until the bucket is not overdrawn any more; 0 if it is not overdrawn."""
         self._refill(now)
         return max(-self._tokens / self.limit, 0.0)
 

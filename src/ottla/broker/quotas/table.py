@@ -1,14 +1,14 @@
-"""Which quota holds for whom.
+"""Finds the quota that applies to a request.
 
-A quota may be set for a user, for a client id, for both together, and for whoever has none of its own (the default).
-Of those that fit a request the most specific one holds, in Kafka's order:
+A quota is set for a user, for a client id, or for a pair of them; a default quota applies where there is no other. Of
+the quotas that match a request the most specific one applies, in Kafka's order:
 
     user and client id, user and default client id, user,
     default user and client id, default user and default client id, default user,
     client id, default client id
 
-All requests that the same rule assigns to the same names share one quota: those of a user, whatever client ids it
-has, where the quota is the user's; each client id by itself where it is the client id's.
+Requests that match the same rule with the same names share one quota: a quota of a user is shared by all client ids of
+that user, and every client id has a quota of its own where the rule names client ids.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from ottla.model.addresses import address_bytes
 
 __all__ = ["Assigned", "ConnectionLimits", "QuotaTable"]
 
-# A place in the order above: the user's name, None for the default, or that users do not matter here; and so on.
+# A place in the order above: the user and the client id. None is the default, and an empty name means that the rule
+# does not look at it.
 _ABSENT = ""
 _Place = tuple[str | None, str | None]
 
 
 class Assigned(NamedTuple):
-    """A quota, and who shares it: an empty name stands for everybody."""
+    """A quota, and the user and client id that share it. An empty name stands for all."""
 
     user: str
     client_id: str
@@ -50,7 +51,7 @@ class QuotaTable:
         return bool(self._limits)
 
     def assigned(self, user: str, client_id: str) -> Assigned | None:
-        """The quota of a request, if there is one."""
+        """The quota of a request; None if no quota applies."""
         limits = self._limits
         for place, shared_by in _places(user, client_id):
             limit = limits.get(place)
@@ -60,7 +61,7 @@ class QuotaTable:
 
 
 def _places(user: str, client_id: str) -> Iterable[tuple[_Place, tuple[str, str]]]:
-    """Each place of the order, and who shares a quota that was found there."""
+    """The places of the order, with the names that share a quota of that place."""
     for user_place in (user, None):
         if client_id:
             yield (user_place, client_id), (user, client_id)
@@ -72,7 +73,7 @@ def _places(user: str, client_id: str) -> Iterable[tuple[_Place, tuple[str, str]
 
 
 class ConnectionLimits:
-    """How many connections a second each address may make (KIP-612)."""
+    """The limits of connections per second and address (KIP-612)."""
 
     __slots__ = ("_by_address", "_default")
 
