@@ -1,4 +1,4 @@
-"""What only the leader knows: how far each replica is, what follows from it, and whether anybody still listens."""
+"""The state of a leader: the progress of the replicas, the high watermark, and when voters were last heard of."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ __all__ = ["Leadership", "ReplicaProgress"]
 
 UNKNOWN_OFFSET = -1
 
-# Observers that are remembered, and for how long after their last fetch.
+# The number of remembered observers, and how long an observer is remembered after its last fetch.
 OBSERVERS_MAX = 10_000
 OBSERVER_SESSION_MS = 300_000
 
 
 class ReplicaProgress(NamedTuple):
     key: ReplicaKey
-    # The replica has everything before it; -1 while it has not fetched in this epoch.
+    # The replica has every entry before this offset; -1 if it has not fetched in this epoch.
     end_offset: int
-    # When it fetched last, and when it was last seen with everything; -1 while it never was.
+    # The time of its last fetch, and of its last fetch at the end of the log; -1 if there was none.
     fetched_ms: int
     caught_up_ms: int
 
 
 class Leadership:
-    """One epoch of one leader. Times are the machine's own."""
+    """One epoch of one leader, in the times of the machine."""
 
     def __init__(self, *, own: ReplicaKey, voters: VoterSet, epoch_start_offset: int, now_ms: int) -> None:
         self._own = own
         self._voters = voters
-        # The offset of the epoch's first entry: nothing is committed before it is (Raft, section 5.4.2).
+        # The offset of the epoch's first entry. The leader commits nothing before that entry (Raft, section 5.4.2).
         self.epoch_start_offset = epoch_start_offset
         self.high_watermark = UNKNOWN_OFFSET
         self.began_ms = now_ms
         self._replicas: dict[int, ReplicaProgress] = {}
-        # Since when these are the voters: before, nobody could know whose silence would count.
+        # When the voters last changed. The silence of a voter counts from then on.
         self._voters_ms = now_ms
         self._heard_ms: dict[int, int] = {}
 
     @property
     def is_established(self) -> bool:
-        """Whether an entry of this epoch is committed, so that the leader knows what is."""
+        """Whether an entry of this epoch is committed, so that the high watermark is known."""
         return self.high_watermark > self.epoch_start_offset
 
     def change_voters(self, voters: VoterSet, now_ms: int) -> None:
@@ -53,11 +53,11 @@ class Leadership:
         return self._replicas.get(node_id)
 
     def observers(self, now_ms: int) -> list[ReplicaProgress]:
-        """Those that fetched lately and have no vote, by id."""
+        """Replicas without a vote that have fetched lately, by id."""
         return sorted(
-            each
-            for each in self._replicas.values()
-            if not self._voters.has(each.key) and now_ms - each.fetched_ms < OBSERVER_SESSION_MS
+            replica
+            for replica in self._replicas.values()
+            if not self._voters.has(replica.key) and now_ms - replica.fetched_ms < OBSERVER_SESSION_MS
         )
 
     def on_fetched(self, replica: ReplicaKey, *, offset: int, end_offset: int, now_ms: int) -> None:
@@ -70,7 +70,7 @@ class Leadership:
         self._replicas[replica.node_id] = ReplicaProgress(replica, offset, now_ms, caught_up_ms)
 
     def on_heard(self, replica: ReplicaKey, now_ms: int) -> None:
-        """A voter is there, though it has not followed yet: it cuts its log off, or fetches a snapshot."""
+        """A voter is reachable, although it has not followed yet: it truncates its log, or fetches a snapshot."""
         if self._voters.has(replica):
             self._heard_ms[replica.node_id] = now_ms
 
@@ -92,7 +92,7 @@ class Leadership:
         assert self.epoch_start_offset <= log_end_offset, "a leader never truncates its log"
 
     def contact_ms(self, voter: ReplicaKey) -> int:
-        """When a voter was heard of last; the beginning of the epoch, or of its being a voter, when it was not."""
+        """The latest of: the voter's last request, the start of the epoch, the last change of voters."""
         progress = self._replicas.get(voter.node_id)
         heard_ms = max(self._heard_ms.get(voter.node_id, self.began_ms), self._voters_ms)
         if progress is None or not progress.key.matches(voter):
@@ -100,7 +100,7 @@ class Leadership:
         return max(progress.fetched_ms, heard_ms)
 
     def majority_contact_ms(self, now_ms: int) -> int:
-        """The latest time at which a majority of voters, this node included, was heard of at that time or later."""
+        """The latest time since which a majority of voters, including this node, has been heard of."""
         times = sorted(
             (now_ms if voter.key.matches(self._own) else self.contact_ms(voter.key) for voter in self._voters),
             reverse=True,
@@ -108,7 +108,7 @@ class Leadership:
         return times[self._voters.majority - 1]
 
     def successors(self) -> tuple[ReplicaKey, ...]:
-        """The other voters, the one with the longest log first."""
+        """The other voters, the voter with the longest log first."""
         others = [voter.key for voter in self._voters if not voter.key.matches(self._own)]
         return tuple(sorted(others, key=lambda key: -self._end_offset(key, UNKNOWN_OFFSET)))
 

@@ -55,9 +55,9 @@ class RaftNodeSettings(NamedTuple):
     timing: QuorumSettings = QuorumSettings()
     fetch_bytes_max: int = 1 << 20
     snapshot_bytes_max: int = 1 << 20
-    # Of this node's own controller listeners, the preferred one first.
+    # The controller listeners of this node, the preferred listener first.
     listeners: tuple[tuple[str, Endpoint], ...] = ()
-    # Where somebody may be who knows the leader.
+    # Addresses of nodes that may know the leader.
     bootstrap: tuple[Endpoint, ...] = ()
 
 
@@ -73,7 +73,7 @@ class RaftNode:
         peers: Peers | None = None,
         settings: RaftNodeSettings | None = None,
     ) -> None:
-        """Without peers the quorum has to be this node alone."""
+        """Without peers this node must be the only voter."""
         self._world = world
         self._peers = peers
         self.log = log
@@ -106,18 +106,18 @@ class RaftNode:
         self.is_closed = False
         self._endpoints: dict[int, Endpoint] = {}
         self._bootstrap_index = 0
-        # A fetch that waits until the log is on disk.
+        # A fetch that waits until the log is durable.
         self._waiting_fetch: e.Fetch | None = None
         self._snapshot: SnapshotFetch | None = None
         self._append_failed = False
         self._leading_epoch = NOBODY
-        # Resolved when the committed log is as long as the leader's was when it was first heard of.
+        # Resolved when this node has every entry that was committed when it first reached the leader.
         self.caught_up: Deferred[None] = Deferred()
         self.on_leading: Callable[[], object] | None = None
         self.on_resigned: Callable[[], object] | None = None
-        # Called when another leads, or nobody.
+        # Called when the leader has changed, or is unknown.
         self.on_leader_changed: list[Callable[[], object]] = []
-        # Called once when taking part makes no sense.
+        # Called once if this node cannot take part in the quorum any more.
         self.on_fatal: Callable[[BaseException], object] | None = None
         log.on_synced = self._on_synced
         log.on_appended = self.leader.on_appended
@@ -126,15 +126,15 @@ class RaftNode:
         self.step(e.Started())
 
     def poke(self) -> None:
-        """Something the machine looks at has changed."""
+        """Steps the machine, because something that it reads has changed."""
         self.step(e.TimePassed())
 
     def resign(self) -> None:
-        """Hands over before a stop, so that nobody has to wait for a timeout."""
+        """Hands over leadership before a stop, so that the voters need not wait for a timeout."""
         self.step(e.ResignRequested())
 
     def close(self) -> None:
-        """No more timers and requests."""
+        """Stops timers and requests."""
         self.is_closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -145,12 +145,12 @@ class RaftNode:
 
     @property
     def is_leading(self) -> bool:
-        """Whether this node leads and knows what is committed."""
+        """Whether this node leads and has committed an entry of its epoch."""
         return self._leading_epoch == self.machine.epoch and self.machine.is_leader
 
     @property
     def leading_epoch(self) -> int | None:
-        """The epoch that this node leads, if it does."""
+        """The epoch that this node leads; None if it does not lead."""
         return self.machine.epoch if self.machine.is_leader else None
 
     @property
@@ -160,7 +160,7 @@ class RaftNode:
         return LeaderNews(leader_id, machine.epoch, self.endpoint(leader_id))
 
     def endpoint(self, node_id: int) -> Endpoint | None:
-        """Where a replica listens for the others, as far as it is known."""
+        """The controller endpoint of a replica, if it is known."""
         listeners = self.settings.listeners
         if node_id == self.own.node_id:
             return listeners[0][1] if listeners else None
@@ -171,20 +171,20 @@ class RaftNode:
         return int(self._world.clock.monotonic() * 1000)
 
     def wall_ms(self, machine_ms: int) -> int:
-        """A time of the machine as a wall clock shows it; -1 stays what it is."""
+        """Converts a time of the machine to wall-clock time; -1 stays -1."""
         return -1 if machine_ms < 0 else self._world.clock.now_ms() - (self.now_ms() - machine_ms)
 
     def learn_endpoints(self, node_id: int, endpoints: Sequence[Any]) -> None:
-        """A replica has said where it listens."""
+        """A replica has sent its endpoints."""
         if endpoints:
             names = [name for name, _ in self.settings.listeners]
-            chosen = next((each for each in endpoints if each.name in names), endpoints[0])
+            chosen = next((endpoint for endpoint in endpoints if endpoint.name in names), endpoints[0])
             self._endpoints[node_id] = Endpoint(chosen.host, chosen.port)
 
     # -- the machine ------------------------------------------------------------------------------------------------
 
     def step(self, event: e.Event) -> e.Answer | None:
-        """Tells the machine and carries out what follows; the answer when the event was a request."""
+        """Steps the machine and executes its effects. Returns the answer if the event was a request."""
         self._events.append(event)
         if self._is_stepping:
             return None
@@ -198,27 +198,27 @@ class RaftNode:
                         answer = effect if current is event else answer
                     else:
                         _EFFECTS[type(effect)](self, effect)
-                self._look_at_voters()
+                self._check_voters()
         except OSError as error:
-            # The machine is ahead of the disk (a vote, an epoch): nothing may follow from that, so this node ends.
+            # The machine has a vote or an epoch that is not on disk. No effect may follow from it, so this node stops.
             self._events.clear()
             self.close()
             if self.on_fatal is not None:
                 self.on_fatal(error)
             if isinstance(event, e.VoteRequested | e.BeginEpochRequested | e.EndEpochRequested):
-                raise MetadataLogFailedError(f"the answer could not be made durable: {error}") from error
+                raise MetadataLogFailedError(f"could not write the quorum state: {error}") from error
             return None
         finally:
             self._is_stepping = False
         self._plan_timer()
         return answer
 
-    def _look_at_voters(self) -> None:
+    def _check_voters(self) -> None:
         machine, log = self.machine, self.log
         if (machine.voters, machine.former_voters) != (log.voters, log.former_voters):
             self._events.append(e.VotersChanged(voters=log.voters, former_voters=log.former_voters))
         elif self.is_leading and not machine.is_voter and not log.has_pending_voters:
-            # It has removed itself, and the others know.
+            # The leader has removed itself from the voters, and that is committed.
             self._events.append(e.ResignRequested())
 
     def _plan_timer(self) -> None:
@@ -341,14 +341,14 @@ class RaftNode:
         records = [(ControlType.LEADER_CHANGE, encode(message, version))]
         history = self.log.history
         if version > 0 and self.log.end_offset == 0:
-            # The set of voters that the directory was formatted with becomes part of the log (KIP-853).
+            # The voters that the directory was formatted with become part of the log (KIP-853).
             assert history.voters is not None
             records.append((ControlType.KRAFT_VERSION, encode(KRaftVersionRecord(kraft_version=1), 0)))
             records.append((ControlType.KRAFT_VOTERS, history.voters.encode()))
         appended = self.log.append_control(records)
         if appended.error is not None:
-            # A full disk: somebody else shall lead.
-            logger.error("the first entry of epoch %d cannot be written: %s", effect.epoch, appended.error)
+            # The disk is full: another voter should lead.
+            logger.error("resigning, could not write the first entry of epoch %d: %s", effect.epoch, appended.error)
             self._events.append(e.ResignRequested())
 
     def _do_commit(self, effect: e.Commit) -> None:
@@ -368,7 +368,7 @@ class RaftNode:
 
     def _do_fetch(self, effect: e.Fetch) -> None:
         if self.log.synced_offset < self.log.end_offset:
-            # A fetch says that everything before its offset is on our disk.
+            # A fetch acknowledges that everything before its offset is on disk.
             self._waiting_fetch = effect
             return
         endpoint = self.endpoint(effect.leader_id) if effect.leader_id >= 0 else self._next_bootstrap()
@@ -391,8 +391,8 @@ class RaftNode:
 
     def _next_bootstrap(self) -> Endpoint | None:
         own = [endpoint for _, endpoint in self.settings.listeners]
-        known = [each for voter in self.log.voters if (each := self.endpoint(voter.key.node_id)) is not None]
-        others = [each for each in dict.fromkeys((*self.settings.bootstrap, *known)) if each not in own]
+        voters = [endpoint for voter in self.log.voters if (endpoint := self.endpoint(voter.key.node_id)) is not None]
+        others = [other for other in dict.fromkeys((*self.settings.bootstrap, *voters)) if other not in own]
         self._bootstrap_index += 1
         return others[self._bootstrap_index % len(others)] if others else None
 
@@ -415,11 +415,11 @@ class RaftNode:
         try:
             self.log.append_fetched(memoryview(effect.records))
         except (CorruptRecords, OSError) as error:
-            logger.warning("cannot append what the leader sent, and asks again: %s", error)
+            logger.warning("could not append entries of the leader, fetching again: %s", error)
             self._append_failed = True
 
     def _do_truncate(self, effect: e.Truncate) -> None:
-        logger.warning("the metadata log parts from the leader's at offset %d: cut off there", effect.offset)
+        logger.warning("the metadata log diverges from the leader's at offset %d: truncated", effect.offset)
         self.log.truncate_to(effect.offset)
 
     def _do_fetch_snapshot(self, effect: e.FetchSnapshot) -> None:
@@ -428,7 +428,7 @@ class RaftNode:
             self.step(e.FetchFailed(fetch_id=effect.fetch_id))
             return
         if self._snapshot is not None:
-            # What its leader still answers, or never does, must not be mixed up with this one.
+            # Late responses of the former leader must not mix with this snapshot.
             self._snapshot.close()
         self._snapshot = SnapshotFetch(
             peers=self._peers,
@@ -453,12 +453,12 @@ class RaftNode:
 
 
 def _check_same_quorum(log: VoterLog, state: QuorumState) -> None:
-    """A quorum given by configuration is the same for all its life: another majority might have decided otherwise."""
+    """A quorum given by configuration never changes: another set of voters might have another majority."""
     known = set(state.voters)
     if log.kraft_version == 0 and log.node_id in known and known != log.voters.ids:
         raise MetadataLogUnsupportedError(
             f"{log.directory} belongs to a quorum with the voters {sorted(known)}, but controller.quorum.voters has "
-            f"{list(log.voter_ids)}; voters can come and go only with kraft.version 1"
+            f"{list(log.voter_ids)}; voters can change only with kraft.version 1"
         )
 
 

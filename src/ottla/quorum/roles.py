@@ -1,7 +1,6 @@
-"""What a replica of the metadata log can be, and what it may become.
+"""The roles of a replica of the metadata log, and the transitions between them.
 
-Being a voter or an observer is no role: it follows from the set of voters, and changes with it. An observer is
-Unattached or a Follower and never anything else.
+Voter and observer are not roles: they follow from the set of voters. An observer is always Unattached or a Follower.
 """
 
 from __future__ import annotations
@@ -13,21 +12,21 @@ __all__ = ["NOMINEES", "Role", "TRANSITIONS"]
 
 
 class Role(Enum):
-    # No leader is known in this epoch; it may have voted in it.
+    # Knows no leader in this epoch. It may have voted in it.
     UNATTACHED = "unattached"
-    # Asks whether it would be elected, before it disturbs anybody with a new epoch (KIP-996).
+    # Asks for pre-votes before it begins an election in a new epoch (KIP-996).
     PROSPECTIVE = "prospective"
-    # Stands for election in an epoch of its own.
+    # Asks for votes in an epoch that it has begun.
     CANDIDATE = "candidate"
     LEADER = "leader"
     FOLLOWER = "follower"
-    # Was the leader of this epoch and leads no longer; nobody else can lead it.
+    # Was the leader of this epoch and has resigned. The epoch has no other leader.
     RESIGNED = "resigned"
 
 
 NOMINEES: Final = (Role.PROSPECTIVE, Role.CANDIDATE)
 
-# From -> to. A new epoch may make anybody Unattached or a Follower.
+# From -> to. With a new epoch every role may become Unattached or Follower.
 TRANSITIONS: Final[dict[Role, frozenset[Role]]] = {
     Role.UNATTACHED: frozenset((Role.UNATTACHED, Role.PROSPECTIVE, Role.CANDIDATE, Role.FOLLOWER)),
     Role.PROSPECTIVE: frozenset((Role.UNATTACHED, Role.CANDIDATE, Role.FOLLOWER)),
